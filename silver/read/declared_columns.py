@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from common.declare import Hook, Value
+from common.declare.files import PREFIX as FILES_PREFIX
 from common.errors import PipelineError, Problem, first_line
 from common.spark.jvm import plan_operators
 from common.sql.expression import null_for_null_times
@@ -21,6 +22,9 @@ from silver.read.try_expression import attempt, attempt_value
 from silver.read.value_reader import READ, read_values
 
 COLUMN_FAILED = "column_failed"
+
+_UNREADABLE = b"\0unreadable "
+_MOST_LETTERS = 64
 
 
 def parse_values(bronze: DataFrame, value: Value, *, rescue: bool = False) -> DataFrame:
@@ -45,12 +49,24 @@ def parse_values(bronze: DataFrame, value: Value, *, rescue: bool = False) -> Da
         "key",
         "value",
         "headers",
-        *(F.col(f"{READ}.{name}").alias(name) for name in ("fault", "fault_field", "rescued")),
+        F.coalesce(_unreadable_reason(), F.col(f"{READ}.fault")).alias("fault"),
+        *(F.col(f"{READ}.{name}").alias(name) for name in ("fault_field", "rescued")),
         *(name for name in (HIDDEN,) if name in found.frame.columns),
     )
     content = F.col(f"{READ}.value")
     fields = [content.getField(field.name).alias(field.name) for field in found.fields]
     return found.frame.select(kafka.alias(META), *fields)
+
+
+def _unreadable_reason() -> Column:
+    """Why a record of a file could not be read: bronze has the reason in its place; null for all others.
+
+    ``medallion.files.records.Unreadable`` writes it; no topic of Kafka has such a name.
+    """
+    value = F.col("value")
+    is_marked = F.col("topic").startswith(FILES_PREFIX) & F.startswith(value, F.lit(_UNREADABLE))
+    words = F.substring(value, len(_UNREADABLE) + 1, _MOST_LETTERS).cast("string")
+    return F.when(is_marked, F.substring_index(words, " ", 1))
 
 
 def select_columns(frame: DataFrame, columns: Mapping[str, str] | Hook, place: str, source: str) -> DataFrame:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 
@@ -67,3 +68,22 @@ def record(**fields: Any) -> dict[str, Any]:
             member = {"name": name, "type": kind[0], "default": kind[1]}
         members.append(member)
     return {"type": "record", "name": "Event", "fields": members}
+
+
+SYNC = bytes(range(16))
+
+
+def container(
+    schema: Any,
+    blocks: Sequence[tuple[int, bytes]],
+    codec: str = "null",
+    compress: Callable[[bytes], bytes] = bytes,
+) -> bytes:
+    """A container file of blocks: the number of records and their encoded bytes."""
+    meta = {b"avro.schema": json.dumps(schema).encode(), b"avro.codec": codec.encode()}
+    content = b"Obj\x01" + number(len(meta))
+    content += b"".join(number(len(k)) + k + number(len(v)) + v for k, v in meta.items()) + number(0) + SYNC
+    for count, data in blocks:
+        stored = compress(data)
+        content += number(count) + number(len(stored)) + stored + SYNC
+    return content

@@ -55,6 +55,7 @@ ENGINE_REASONS = frozenset(
         *("non_finite_number", "number_out_of_range", "number_rounded"),
         *("malformed_csv", "wrong_field_count"),
         *("malformed_avro", "unknown_framing", "unknown_schema_id", "unresolvable_schema"),
+        *("unreadable_file", "unreadable_record", "no_json_form"),
         *("null_key", "null_event_time", "future_event_time"),
     }
 )

@@ -24,7 +24,7 @@ from orchestration.change.recover.carry_out import recover_all
 from orchestration.observe.status.collect import Collector
 from orchestration.observe.status.topic_offsets import BrokerOffsets
 from tests.conftest import make_settings
-from tests.support.avro import encode, number
+from tests.support.avro import container, encode
 from tests.support.avro import record as avro_record
 from tests.support.crashes import run_through_crashes
 from tests.support.engine import Engine
@@ -283,13 +283,8 @@ def test_avro_records_are_json_that_silver_reads(spark: Any, tmp_path: Path) -> 
         }
         for n in range(5)
     ]
-    sync = bytes(range(16))
-    meta = {b"avro.schema": json.dumps(schema).encode(), b"avro.codec": b"null"}
-    content = b"Obj\x01" + number(len(meta))
-    content += b"".join(number(len(k)) + k + number(len(v)) + v for k, v in meta.items()) + number(0) + sync
-    for block in (rows[:3], rows[3:]):
-        data = b"".join(encode(schema, row) for row in block)
-        content += number(len(block)) + number(len(data)) + data + sync
+    blocks = [(len(part), b"".join(encode(schema, row) for row in part)) for part in (rows[:3], rows[3:])]
+    content = container(schema, blocks)
     folder = tmp_path / "export"
     write(folder, "1.avro", content)
     pipeline = Pipeline(
@@ -316,7 +311,10 @@ def test_a_changed_file_and_an_unreadable_one_are_named(spark: Any, tmp_path: Pa
     pq.write_table(pa.table({"id": ["o1", "o2"]}), folder / "1.parquet")
     os.utime(folder / "1.parquet", (OLD + 60, OLD + 60))
     engine.run("bronze")
-    assert [one[3] for one in bronze(engine)] == [b'{"id":"o1"}']
+    first, second = bronze(engine)
+    assert first[1:] == ("1.parquet", 0, b'{"id":"o1"}')
+    assert second[1:3] == ("broken.parquet", 0)
+    assert second[3].startswith(b"\0unreadable unreadable_file broken.parquet: ")
     offsets = BrokerOffsets(engine.pipeline, engine.settings)
     status = Collector(engine.pipeline, engine.layout, offsets).collect()
     (table,) = status.tables
@@ -358,7 +356,7 @@ def test_a_file_that_had_no_records_is_read_when_it_has_some(spark: Any, tmp_pat
     write(folder, "3.jsonl", lines([0]))
     engine = engine_of(spark, tmp_path, shop(folder))
     engine.run("bronze")
-    assert [one[1] for one in bronze(engine)] == ["3.jsonl"]
+    assert [one[1] for one in bronze(engine)] == ["2.jsonl.gz", "3.jsonl"]
     (listed,) = Path(engine.layout.file_list_path("bronze.history")).glob("*.jsonl")
     assert [json.loads(line).get("fault", "") for line in listed.read_text().splitlines()] == [
         "",
@@ -368,7 +366,10 @@ def test_a_file_that_had_no_records_is_read_when_it_has_some(spark: Any, tmp_pat
     write(folder, "1.jsonl", lines([1]))
     write(folder, "2.jsonl.gz", gzip.compress(lines([2])))
     engine.run()
-    assert [one[1] for one in bronze(engine)] == ["3.jsonl", "1.jsonl", "2.jsonl.gz"]
+    assert [one[1] for one in bronze(engine)] == ["2.jsonl.gz", "3.jsonl", "1.jsonl", "2.jsonl.gz"]
+    (aside,) = engine.rows("silver.orders__quarantine")
+    assert aside["reasons"] == ["unreadable_file"]
+    assert aside["value"] == b"\0unreadable unreadable_file 2.jsonl.gz: not a gzip file"
     check_gold(engine, range(3))
 
 

@@ -14,7 +14,7 @@ import java.nio.ByteBuffer;
  *
  * <p>Avro's own decoder trusts each length that it reads, and reads any byte other than 1 as false.
  */
-final class AvroBytes extends Decoder {
+public final class AvroBytes extends Decoder {
     /** The integer read last. */
     long whole;
 
@@ -25,13 +25,22 @@ final class AvroBytes extends Decoder {
     private int at;
     private int end;
 
-    void set(byte[] value, int from) {
+    public void set(byte[] value, int from) {
         bytes = value;
         at = from;
         end = value.length;
     }
 
-    boolean isAtEnd() {
+    /** Where the next byte is. */
+    public int place() {
+        return at;
+    }
+
+    public void seek(int place) {
+        at = place;
+    }
+
+    public boolean isAtEnd() {
         return at == end;
     }
 

@@ -10,7 +10,7 @@ import java.util.HashSet;
  * Forbids schemas that Avro's resolution accepts although it would not give the value that was
  * written.
  */
-final class AvroRules {
+public final class AvroRules {
     private AvroRules() {}
 
     /**
@@ -20,6 +20,14 @@ final class AvroRules {
     static boolean isForbidden(Schema writer, Schema reader) {
         return hasEmptyItems(writer, new HashSet<String>())
                 || isDifferent(writer, reader, new HashSet<String>());
+    }
+
+    /**
+     * Whether values may have no bytes, or arrays items of none: a few bytes could declare 2^63.
+     */
+    public static boolean mayBeEmpty(Schema schema) {
+        return isEmpty(schema, new HashSet<String>())
+                || hasEmptyItems(schema, new HashSet<String>());
     }
 
     /**

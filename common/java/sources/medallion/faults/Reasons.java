@@ -24,6 +24,9 @@ public final class Reasons {
     public static final String UNKNOWN_FRAMING = "unknown_framing";
     public static final String UNKNOWN_SCHEMA_ID = "unknown_schema_id";
     public static final String UNRESOLVABLE_SCHEMA = "unresolvable_schema";
+    public static final String NO_JSON_FORM = "no_json_form";
+    public static final String UNREADABLE_FILE = "unreadable_file";
+    public static final String UNREADABLE_RECORD = "unreadable_record";
     public static final String READER_FAILED = "reader_failed";
 
     private Reasons() {}

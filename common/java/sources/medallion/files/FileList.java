@@ -185,7 +185,7 @@ final class FileList {
 
     private void keep(ListedFile one) {
         listed.add(one);
-        if (one.rows == 0L) {
+        if (one.rows == 0L || !one.fault.isEmpty()) {
             without.add(one.path);
         } else {
             without.remove(one.path);

@@ -24,12 +24,16 @@ final class FilePart implements InputPartition {
         final long cutRow;
         final long cut;
 
+        /** Why the file cannot be read; empty if it can. */
+        final String fault;
+
         Slice(ListedFile file, long row, long rows) {
             this.path = file.path;
             this.modified = file.modified;
             this.row = row;
             this.rows = rows;
             this.offset = file.offset + row;
+            this.fault = file.fault;
             int at = file.cutBefore(row);
             this.cutRow = at < 0 ? 0L : file.cuts[at];
             this.cut = at < 0 ? 0L : file.cuts[at + 1];

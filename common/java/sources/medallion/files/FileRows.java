@@ -1,6 +1,10 @@
 package medallion.files;
 
+import medallion.faults.Fault;
+import medallion.faults.Reasons;
+import medallion.files.records.ContentException;
 import medallion.files.records.Records;
+import medallion.files.records.Unreadable;
 
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
@@ -10,6 +14,7 @@ import org.apache.spark.sql.catalyst.util.GenericArrayData;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.unsafe.types.UTF8String;
 
+import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 
@@ -41,40 +46,53 @@ final class FileRows implements PartitionReader<InternalRow> {
 
     @Override
     public boolean next() throws IOException {
-        while (records == null || done == slice().rows) {
+        while (at < 0 || done == slice().rows) {
             close();
             if (at + 1 == part.slices.size()) {
                 return false;
             }
             at++;
             done = 0L;
-            FilePart.Slice slice = slice();
-            Path path = FileLook.below(options.path, slice.path);
-            records = options.files.at(path, conf, slice.row, slice.cutRow, slice.cut);
         }
-        if (!records.next()) {
-            throw new FileSourceException(
-                    options.path
-                            + ": "
-                            + FileLook.shown(slice().path)
-                            + " ends after record "
-                            + (slice().row + done)
-                            + ", and had more when it was found. Bring back the file as it was");
+        if (slice().fault.isEmpty()) {
+            go();
         }
         done++;
         return true;
     }
 
+    /** Go on to the next record of the file. */
+    private void go() throws IOException {
+        FilePart.Slice slice = slice();
+        try {
+            if (records == null) {
+                Path path = FileLook.below(options.path, slice.path);
+                records = options.files.at(path, conf, slice.row, slice.cutRow, slice.cut);
+            }
+            if (records.next()) {
+                return;
+            }
+        } catch (FileNotFoundException error) {
+            throw changed("is not there any more");
+        } catch (ContentException error) {
+            throw changed("cannot be read: " + error.getMessage());
+        } catch (IOException error) {
+            throw new IOException(FileLook.shown(slice.path) + ": " + error.getMessage(), error);
+        }
+        throw changed("ends after record " + (slice.row + done));
+    }
+
+    private FileSourceException changed(String what) {
+        String file = options.path + ": " + FileLook.shown(slice().path) + " ";
+        return new FileSourceException(
+                file + what + ", and had more when it was found. Bring back the file as it was");
+    }
+
     @Override
     public InternalRow get() {
         FilePart.Slice slice = slice();
-        byte[] value;
-        try {
-            value = records.value();
-        } catch (IOException error) {
-            throw new IllegalStateException(slice.path, error);
-        }
         long row = slice.row + done - 1L;
+        byte[] value = value(slice, row);
         Object[] headers = {
             header(PATH, FileLook.shown(slice.path)), header(ROW, Long.toString(row))
         };
@@ -89,6 +107,20 @@ final class FileRows implements PartitionReader<InternalRow> {
                     Integer.valueOf(LOG_APPEND),
                     new GenericArrayData(headers)
                 });
+    }
+
+    private byte[] value(FilePart.Slice slice, long row) {
+        String file = FileLook.shown(slice.path);
+        if (!slice.fault.isEmpty()) {
+            return Unreadable.value(Reasons.UNREADABLE_FILE, file, slice.fault);
+        }
+        try {
+            return records.value();
+        } catch (Fault fault) {
+            return Unreadable.value(fault.reason, file + ", record " + row, records.why());
+        } catch (IOException error) {
+            throw new IllegalStateException(slice.path, error);
+        }
     }
 
     private static InternalRow header(UTF8String name, String text) {

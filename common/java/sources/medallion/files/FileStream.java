@@ -167,6 +167,12 @@ final class FileStream implements MicroBatchStream, SupportsTriggerAvailableNow 
             throw error.getCause();
         } catch (RuntimeException error) {
             fault = String.valueOf(error.getMessage());
+        } catch (StackOverflowError error) {
+            fault = "its schema is nested too deeply";
+        }
+        if (!fault.isEmpty()) {
+            // One row says in silver's quarantine that the file could not be read.
+            rows = 1L;
         }
         return new ListedFile(
                 path,

@@ -1,56 +1,147 @@
 package medallion.files.records;
 
-import org.apache.avro.file.DataFileReader;
+import medallion.avro.AvroBytes;
+import medallion.faults.Fault;
+import medallion.faults.Reasons;
+
 import org.apache.avro.generic.GenericDatumReader;
-import org.apache.avro.mapred.FsInput;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 
 import java.io.IOException;
 
-/** The records of an Avro container file, as JSON text. */
+/**
+ * The records of an Avro container file, as JSON text. Behind a record that does not decode nobody
+ * knows where the next one of its block begins: they are unreadable too.
+ */
 final class AvroRecords implements Records {
-    private final DataFileReader<Object> reader;
-    private final JsonText text = new JsonText();
-    private Object record;
+    private static final String UNDECODED = "a record before it in its block does not decode";
+
+    private final AvroBlocks blocks;
+    private final AvroBytes bytes = new AvroBytes();
+    private final AvroJson json = new AvroJson(bytes);
+    private long left;
+    private String why = "";
+    private String field = "";
 
     AvroRecords(Path path, Configuration conf, long begin) throws IOException {
-        reader =
-                new DataFileReader<Object>(
-                        new FsInput(path, conf), new GenericDatumReader<Object>());
+        blocks = new AvroBlocks(path, conf);
         if (begin > 0L) {
-            reader.seek(begin);
+            blocks.seek(begin);
+        }
+    }
+
+    /** Go behind so many records; whole blocks are not decompressed. */
+    void skip(long rows) throws IOException {
+        long skipped = 0L;
+        while (skipped < rows && blocks.next()) {
+            if (skipped + blocks.count <= rows) {
+                skipped += blocks.count;
+                blocks.skip();
+                continue;
+            }
+            open();
+            while (skipped < rows) {
+                left--;
+                skipped++;
+                pass();
+            }
+        }
+    }
+
+    /** Go behind one record, if it decodes. */
+    private void pass() {
+        if (!why.isEmpty()) {
+            return;
+        }
+        try {
+            GenericDatumReader.skip(blocks.schema, bytes);
+        } catch (IOException error) {
+            why = UNDECODED;
+        } catch (RuntimeException error) {
+            why = UNDECODED;
+        } catch (StackOverflowError error) {
+            why = UNDECODED;
+        }
+    }
+
+    private void open() throws IOException {
+        left = blocks.count;
+        why = "";
+        byte[] stored = blocks.stored();
+        try {
+            byte[] content = blocks.records(stored);
+            if (blocks.count > content.length) {
+                why = "its block has fewer bytes than records";
+            }
+            bytes.set(content, 0);
+        } catch (IOException error) {
+            why = "its block is damaged: " + error.getMessage();
+        } catch (RuntimeException error) {
+            why = "its block is damaged: " + error.getMessage();
         }
     }
 
     @Override
     public boolean next() throws IOException {
-        if (!reader.hasNext()) {
-            return false;
+        while (left == 0L) {
+            if (!blocks.next()) {
+                return false;
+            }
+            open();
         }
-        record = reader.next(record);
+        left--;
         return true;
     }
 
     /** Count the records from here on, without reading them, and note a cut for each block. */
     static long count(Path path, Configuration conf, Cuts cuts) throws IOException {
-        AvroRecords records = new AvroRecords(path, conf, 0L);
+        AvroBlocks blocks = new AvroBlocks(path, conf);
         try {
             long rows = 0L;
-            while (records.reader.hasNext()) {
-                cuts.note(rows, records.reader.previousSync());
-                rows += records.reader.getBlockCount();
-                records.reader.nextBlock();
+            while (blocks.next()) {
+                cuts.note(rows, blocks.begin);
+                rows += blocks.count;
+                blocks.skip();
             }
             return rows;
         } finally {
-            records.close();
+            blocks.close();
         }
     }
 
     @Override
     public byte[] value() throws IOException {
-        return text.ofAvro(record, reader.getSchema());
+        field = "";
+        if (!why.isEmpty()) {
+            throw new Fault(Reasons.UNREADABLE_RECORD);
+        }
+        int begin = bytes.place();
+        try {
+            byte[] found = json.of(blocks.schema);
+            if (left == 0L && !bytes.isAtEnd()) {
+                throw new Fault(Reasons.MALFORMED_AVRO);
+            }
+            return found;
+        } catch (IOException error) {
+            throw failed(error, begin);
+        } catch (RuntimeException error) {
+            throw failed(error, begin);
+        } catch (StackOverflowError error) {
+            throw failed(error, begin);
+        }
+    }
+
+    private Fault failed(Throwable error, int begin) {
+        field = json.place();
+        bytes.seek(begin);
+        pass();
+        return JsonText.faultOf(error);
+    }
+
+    @Override
+    public String why() {
+        return field.isEmpty() ? why : "field " + field;
     }
 
     @Override
@@ -60,6 +151,6 @@ final class AvroRecords implements Records {
 
     @Override
     public void close() throws IOException {
-        reader.close();
+        blocks.close();
     }
 }

@@ -35,6 +35,17 @@ final class Lines implements Records {
         this.canSeek = canSeek;
         if (begin == 0L) {
             skipByteOrderMark();
+            refuseUtf16();
+        }
+    }
+
+    /** A file of UTF-16 would be lines with a NUL in each character. */
+    private void refuseUtf16() throws IOException {
+        int first = filled < 2 ? -1 : buffer[0] & 0xFF;
+        int second = filled < 2 ? -1 : buffer[1] & 0xFF;
+        boolean isMarked = first == 0xFF && second == 0xFE || first == 0xFE && second == 0xFF;
+        if (isMarked || first == 0 || second == 0) {
+            throw new ContentException("it is UTF-16, or no text: write it as UTF-8");
         }
     }
 
@@ -130,6 +141,11 @@ final class Lines implements Records {
     @Override
     public byte[] value() {
         return Arrays.copyOf(line, length);
+    }
+
+    @Override
+    public String why() {
+        return "";
     }
 
     @Override

@@ -1,7 +1,11 @@
 package medallion.files.records;
 
+import medallion.faults.Fault;
+import medallion.faults.Reasons;
+
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
+import org.apache.parquet.ParquetReadOptions;
 import org.apache.parquet.column.page.PageReadStore;
 import org.apache.parquet.example.data.Group;
 import org.apache.parquet.example.data.simple.convert.GroupRecordConverter;
@@ -13,6 +17,7 @@ import org.apache.parquet.io.MessageColumnIO;
 import org.apache.parquet.io.RecordReader;
 import org.apache.parquet.schema.MessageType;
 
+import java.io.EOFException;
 import java.io.IOException;
 
 /** The records of a Parquet file, as JSON text. */
@@ -21,15 +26,33 @@ final class ParquetRecords implements Records {
     private final ParquetFileReader file;
     private final MessageType schema;
     private final MessageColumnIO columns;
-    private final JsonText text = new JsonText();
+    private final ParquetJson text = new ParquetJson();
+    private int next;
+    private PageReadStore pages;
     private RecordReader<Group> group;
     private long left;
     private Group record;
+    private String why = "";
+    private String field = "";
 
     ParquetRecords(Path path, Configuration conf) throws IOException {
-        file = ParquetFileReader.open(HadoopInputFile.fromPath(path, conf));
-        schema = file.getFooter().getFileMetaData().getSchema();
-        columns = new ColumnIOFactory().getColumnIO(schema);
+        ParquetReadOptions options =
+                ParquetReadOptions.builder().usePageChecksumVerification(true).build();
+        file = ParquetFileReader.open(HadoopInputFile.fromPath(path, conf), options);
+        boolean isOpen = false;
+        try {
+            schema = file.getFooter().getFileMetaData().getSchema();
+            String twice = ParquetJson.nameTwice(schema);
+            if (twice != null) {
+                throw new ContentException("two of its columns have the name " + twice);
+            }
+            columns = new ColumnIOFactory().getColumnIO(schema);
+            isOpen = true;
+        } finally {
+            if (!isOpen) {
+                file.close();
+            }
+        }
     }
 
     long count() {
@@ -39,11 +62,9 @@ final class ParquetRecords implements Records {
     /** Go behind so many records; whole row groups are not read. */
     void skip(long rows) throws IOException {
         long skipped = 0L;
-        int at = 0;
-        while (at < file.getRowGroups().size() && skipped + rowsOf(at) <= rows) {
-            skipped += rowsOf(at);
-            file.skipNextRowGroup();
-            at++;
+        while (next < file.getRowGroups().size() && skipped + rowsOf(next) <= rows) {
+            skipped += rowsOf(next);
+            next++;
         }
         while (skipped < rows && next()) {
             skipped++;
@@ -57,21 +78,80 @@ final class ParquetRecords implements Records {
     @Override
     public boolean next() throws IOException {
         while (left == 0L) {
-            PageReadStore pages = file.readNextRowGroup();
-            if (pages == null) {
+            if (next == file.getRowGroups().size()) {
                 return false;
             }
-            left = pages.getRowCount();
-            group = columns.getRecordReader(pages, new GroupRecordConverter(schema));
+            left = rowsOf(next);
+            open(next++);
         }
-        record = (Group) group.read();
         left--;
+        if (why.isEmpty()) {
+            try {
+                record = (Group) group.read();
+            } catch (RuntimeException error) {
+                damaged(error);
+            }
+        }
         return true;
+    }
+
+    /** Read a row group; of one that is damaged no record can be read. */
+    private void open(int rowGroup) throws IOException {
+        release();
+        why = "";
+        try {
+            pages = file.readRowGroup(rowGroup);
+            group = columns.getRecordReader(pages, new GroupRecordConverter(schema));
+        } catch (IOException error) {
+            if (!OpenFile.isOfThrift(error) && !(error instanceof EOFException)) {
+                throw error;
+            }
+            damaged(error);
+        } catch (RuntimeException error) {
+            damaged(error);
+        }
+    }
+
+    private void damaged(Exception error) {
+        Throwable cause = error;
+        while (cause.getCause() != null) {
+            cause = cause.getCause();
+        }
+        why = "its row group cannot be read: " + cause;
+    }
+
+    private void release() {
+        if (pages != null) {
+            pages.close();
+            pages = null;
+        }
     }
 
     @Override
     public byte[] value() throws IOException {
-        return text.ofParquet(record);
+        field = "";
+        if (!why.isEmpty()) {
+            throw new Fault(Reasons.UNREADABLE_RECORD);
+        }
+        try {
+            return text.of(record);
+        } catch (IOException error) {
+            throw failed(error);
+        } catch (RuntimeException error) {
+            throw failed(error);
+        } catch (StackOverflowError error) {
+            throw failed(error);
+        }
+    }
+
+    private Fault failed(Throwable error) {
+        field = text.place();
+        return JsonText.faultOf(error);
+    }
+
+    @Override
+    public String why() {
+        return field.isEmpty() ? why : "field " + field;
     }
 
     @Override
@@ -81,6 +161,7 @@ final class ParquetRecords implements Records {
 
     @Override
     public void close() throws IOException {
+        release();
         file.close();
     }
 }

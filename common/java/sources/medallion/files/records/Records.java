@@ -8,8 +8,14 @@ public interface Records extends Closeable {
     /** Go on to the next record; false at the end of the file. */
     boolean next() throws IOException;
 
-    /** The bytes of the record. */
+    /**
+     * The bytes of the record. A record that cannot be read is a {@code Fault}, and {@code why}
+     * says more; the next record can be asked for all the same.
+     */
     byte[] value() throws IOException;
+
+    /** What is wrong with the record whose value was a fault, in words; may be empty. */
+    String why();
 
     /** The byte from which the next record can be read; -1 where that is not possible. */
     long place() throws IOException;
