@@ -141,7 +141,10 @@ def schema_of(row: type, **types: pa.DataType) -> pa.Schema:
         "datetime": pa.timestamp("us", "UTC"),
     }
     return pa.schema(
-        [(one.name, types.get(one.name, usual[str(one.type).removesuffix(" | None")])) for one in fields(row)]
+        [
+            (one.name, types.get(one.name) or usual[str(one.type).removesuffix(" | None")])
+            for one in fields(row)
+        ]
     )
 
 
