@@ -27,6 +27,7 @@ from common.declare import (
     Storage,
     Topic,
     Upsert,
+    View,
     Window,
     Within,
 )
@@ -264,6 +265,14 @@ GOLD = [
             watermark="1 hour",
             joins_watermark="1 hour",
         ),
+    ),
+    View(
+        "countries",
+        sql="""
+            select country, count(*) as orders, sum(amount) as total
+            from silver.orders
+            group by country
+        """,
     ),
     Custom(
         "tally",

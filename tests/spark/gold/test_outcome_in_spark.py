@@ -83,7 +83,7 @@ def done(spark: Any, there: Place, ended: Place) -> tuple[Place, Place]:
     asked = {each["k"] for each in compared.where(is_recomputed(ORDER)).select("k").collect()}
     newest = [each for key, each in left.items() if key in asked]
     source = spark.createDataFrame(newest, f"{SCHEMA}, {IS_DELETE} boolean")
-    compared = recomputed(compared, source, key=KEY, order=ORDER)
+    compared = recomputed(compared, source, key=KEY, is_again=is_recomputed(ORDER))
     after = (dict(there), dict(ended))
     for each in decide(SparkRows(placed(compared, ORDER)), COLUMNS).frame.collect():
         for place, what in zip(after, (each[IN_TABLE], each[IN_DELETED]), strict=True):
