@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from common.sql.relations import Joined, Keyed, Relation, RowWise, Scan, below
+from common.sql.relations import Joined, Keyed, Relation, RowWise, below
 from common.sql.statement import Statement
 
 Kept = Literal["by row", "by key", "whole"]
@@ -79,8 +79,3 @@ def _inexact(relation: Relation) -> str | None:
             shown = ", ".join(each.inexact)
             return f"{shown} below the last step may differ in its last digit or in ties when computed again"
     return None
-
-
-def tables_in(relation: Relation) -> tuple[str, ...]:
-    """The tables that a relation reads, each once."""
-    return tuple(dict.fromkeys(each.table for each in below(relation) if isinstance(each, Scan)))

@@ -32,7 +32,7 @@ class Context:
 
     def path_of(self, table: str) -> str:
         """The path of a table of the pipeline, or of a Delta table that is named by its path."""
-        return self.path(table) if table.startswith(("silver.", "gold.")) and "/" not in table else table
+        return table if "/" in table else self.path(table)
 
     @property
     def limits(self) -> DriverLimits:

@@ -9,7 +9,7 @@ they are now.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import count
@@ -185,8 +185,8 @@ def consolidated(change: DataFrame) -> DataFrame:
     return grouped.agg(F.sum(WEIGHT).alias(WEIGHT)).where(F.col(WEIGHT) != 0)
 
 
-def _union(frames: object) -> DataFrame | None:
-    found: list[DataFrame] = list(frames)  # type: ignore[call-overload]
+def _union(frames: Iterable[DataFrame]) -> DataFrame | None:
+    found = list(frames)
     return reduce(DataFrame.unionByName, found) if found else None
 
 

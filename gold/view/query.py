@@ -169,9 +169,3 @@ def _above(statement: Statement, way: Way, rows: DataFrame) -> DataFrame:
     for step in reversed(steps):
         rows = sql(step.text(), rows)
     return rows
-
-
-def versions_of(path: str, query: str) -> Mapping[str, int | None]:
-    """The version of each source that a view's newest commit names; empty where it has none."""
-    last = last_commit_metadata(path, query)
-    return {} if last is None else last["counts"].get(_VERSIONS, {})
