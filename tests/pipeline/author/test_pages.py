@@ -56,7 +56,7 @@ def timeless(line: str) -> str:
 
 
 def test_the_example_of_an_erasure(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine, page, blocks = example(spark, tmp_path, "change/erasure.md")
+    engine, page, blocks = example(spark, tmp_path, "records/erasure.md")
     append_batch(engine, 0, {0: [line.encode() for line in blocks["json"].splitlines()]}, {0: 0})
     engine.run("silver", "gold")
     app = typer.Typer()
@@ -116,7 +116,7 @@ def values_of_the_shop(orders: Callable[[int], Any]) -> dict[str, list[bytes | N
 
 
 def test_the_example_of_all_declarations(spark: Any, tmp_path: Path) -> None:
-    engine, _, _ = example(spark, tmp_path, "declarations.md")
+    engine, _, _ = example(spark, tmp_path, "author/declarations.md")
     to_tables = [each for each in engine.pipeline.publish if not isinstance(each.to, KafkaSink)]
     engine = Engine(spark, replace(engine.pipeline, publish=to_tables), engine.settings)
     topics = {topic.name: topic for topic in engine.pipeline.bronze}
