@@ -141,6 +141,7 @@ def test_the_example_of_all_declarations(spark: Any, tmp_path: Path) -> None:
         "customers": 2,
         "names": 4,
         "orders_with_names": 60,
+        "orders_by_name": 3,
         "paid_in_an_hour": 10,
         "large_orders": 10,
     }
