@@ -7,7 +7,7 @@ refused says so with line and column of its text.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -24,30 +24,27 @@ Columns = Mapping[str, Sequence[str]]
 """The columns of each table, in the table's order."""
 
 _DIALECT = "spark"
-_INEXACT = (
-    exp.Sum,
-    exp.Avg,
-    exp.Stddev,
-    exp.StddevPop,
-    exp.StddevSamp,
-    exp.Variance,
-    exp.VariancePop,
-    exp.Corr,
-    exp.CovarPop,
-    exp.CovarSamp,
+_PARTS: Mapping[type[exp.Expr], frozenset[str]] = {
+    exp.Select: frozenset(
+        {"with_", "expressions", "from_", "joins", "laterals", "where", "group", "having", "distinct"}
+        | {"order", "sort", "cluster", "distribute"}
+    ),
+    exp.Union: frozenset({"with_", "this", "expression", "distinct", "order"}),
+    exp.Table: frozenset({"this", "db", "catalog", "alias", "joins", "laterals"}),
+    exp.Subquery: frozenset({"this", "alias"}),
+    exp.Join: frozenset({"this", "side", "kind", "on"}),
+    exp.Distinct: frozenset({"expressions"}),
+}
+"""The parts that the relations say; a statement with any other is computed whole."""
+
+_EXACT = frozenset(
+    {"count", "count_if", "min", "max", "approx_count_distinct"}
+    | {"any", "some", "every", "bool_and", "bool_or", "bit_and", "bit_or", "bit_xor"}
 )
-_BY_PLACE = (
-    exp.RowNumber,
-    exp.Lag,
-    exp.Lead,
-    exp.First,
-    exp.FirstValue,
-    exp.Last,
-    exp.LastValue,
-    exp.NthValue,
-    exp.Ntile,
-)
-"""Window functions that tell rows of one place in the order apart, which Spark may do in another way."""
+"""Aggregates whose value depends on nothing but the set of rows, to the last digit."""
+
+_OF_ORDER = frozenset({"rank", "dense_rank", "percent_rank", "cume_dist"})
+"""Window functions that do not tell rows of one place in the order apart, which Spark may do in any way."""
 
 
 class WholeError(Exception):
@@ -107,7 +104,25 @@ def parse_statement(sql: str) -> exp.Query:
     (root,) = found
     if not isinstance(root, exp.Query):
         raise SqlError("is no SELECT; a view is what a SELECT returns")
+    tables = {_table_name(table) for table in root.find_all(exp.Table)}
+    for column in root.find_all(exp.Column):
+        if f"{column.db}.{column.table}" in tables:
+            column.set("db", None)  # silver.orders.amount: the table's alias is its name
+    for select in root.find_all(exp.Select):
+        select.set("hint", None)  # a hint names tables too, and changes no row
+    for table in root.find_all(exp.Table):
+        _refuse_changing(table)
     return root
+
+
+def _refuse_changing(table: exp.Table) -> None:
+    shown = table.sql(dialect=_DIALECT)
+    if table.args.get("sample"):
+        raise SqlError(f"reads {shown}, which chooses rows by chance; choose them by a condition")
+    if table.args.get("version"):
+        raise SqlError(f"reads {shown}; a view follows the newest version, so leave it out")
+    if not isinstance(table.this, exp.Identifier):
+        raise SqlError(f"reads {shown}, which is no table")
 
 
 def functions_of(sql: str) -> tuple[str, ...]:
@@ -143,6 +158,10 @@ def read_statement(sql: str, columns: Columns) -> Statement:
     except OptimizeError as error:
         raise SqlError(_said(error, names.values())) from error
     assert isinstance(qualified, exp.Query)  # what went in  # noqa: S101
+    for each in qualified.selects:
+        if re.fullmatch(r"_col_\d+", each.alias_or_name):
+            shown = each.unalias().sql(dialect=_DIALECT)
+            raise SqlError(f"has an output column without a name, {shown}; give it one by AS")
     output = tuple(names.get(name.lower(), name) for name in qualified.named_selects)
     try:
         relation: Relation | None = _Builder({_internal(table): table for table in columns}).top(
@@ -228,6 +247,7 @@ class _Builder:
             self._ctes[cte.alias.lower()] = cte.this
         if query.args.get("limit") or query.args.get("offset"):
             raise WholeError("LIMIT chooses among all rows")
+        _refuse_other_parts(query)
         if isinstance(query, exp.Subquery):
             return self._inner(query)
         if isinstance(query, exp.Union):
@@ -248,8 +268,8 @@ class _Builder:
         return _distinct(both) if query.args.get("distinct") else both
 
     def _select(self, query: exp.Select) -> Relation:
-        if query.args.get("qualify"):
-            raise WholeError("QUALIFY is read as a derived table with a window; write it as one")
+        if query.args.get("distinct"):
+            _refuse_other_parts(query.args["distinct"])
         relation = self._from(query)
         relation = self._where(relation, query)
         windows = [each for projection in query.selects for each in projection.find_all(exp.Window)]
@@ -272,11 +292,13 @@ class _Builder:
         return relation
 
     def _source(self, node: exp.Expr) -> Relation:
+        _refuse_other_parts(node)
         alias = node.alias
         if isinstance(node, exp.Table) and node.name in self._tables:
-            relation: Relation = Scan(self._tables[node.name], ())
             used = self._used(node, alias)
-            relation = Scan(self._tables[node.name], tuple((name, _name(alias, name)) for name in used))
+            relation: Relation = Scan(
+                self._tables[node.name], tuple((name, _name(alias, name)) for name in used)
+            )
         elif isinstance(node, exp.Table):
             inner = self._query(self._ctes[node.name.lower()].copy())
             relation = _renamed(inner, tuple((name, _name(alias, name)) for name in inner.columns))
@@ -304,7 +326,10 @@ class _Builder:
             raise WholeError("LATERAL with a subquery; write LATERAL VIEW explode(…)")
         right = self._source(join.this)
         kind = _kind(join)
+        _refuse_other_parts(join)
         condition = join.args.get("on")
+        if condition is not None and condition.find(exp.Query) is not None:
+            raise WholeError("a subquery in ON")
         on = None if condition is None else _flat(condition)
         return Joined(left, right, kind, on, _equalities(condition, left, right))
 
@@ -343,10 +368,13 @@ class _Builder:
         return self._exists(relation, part.this, kind)
 
     def _exists(self, relation: Relation, inner: exp.Select, kind: Kind) -> Relation:
-        if any(inner.args.get(key) for key in ("group", "having", "limit", "distinct", "qualify")):
+        _refuse_other_parts(inner)
+        if any(inner.args.get(key) for key in ("group", "having", "distinct")):
             raise WholeError("EXISTS over groups or LIMIT")
         right = self._from(inner)
         own, outer = set(right.columns), set(relation.columns)
+        if own & outer:
+            raise WholeError("EXISTS over a table that has the alias of an outer one; give it another")
         conditions: list[exp.Expr] = []
         inside: list[exp.Expr] = []
         for part in _conjuncts(inner.args["where"].this) if inner.args.get("where") else ():
@@ -370,9 +398,6 @@ class _Builder:
     ) -> Relation:
         if any(each.find(exp.Query) is not None for each in query.selects):
             raise WholeError("a subquery in the SELECT list")
-        if unnamed := [each for each in query.selects if re.fullmatch(r"_col_\d+", each.alias_or_name)]:
-            shown = unnamed[0].unalias().sql(dialect=_DIALECT)
-            raise SqlError(f"has an output column without a name, {shown}; give it one by AS")
         projections = [(each.alias_or_name, _flat(each.unalias())) for each in query.selects]
         columns = tuple(name for name, _ in projections)
         if len({name.lower() for name in columns}) < len(columns):
@@ -406,10 +431,29 @@ class _Builder:
                 raise WholeError("a subquery in HAVING")
             text += f" HAVING {_flat(having.this)}"
         shown = tuple((name, keys.index(sql)) for name, sql in projections if sql in keys)
-        inexact = tuple(
-            dict.fromkeys(each.key for part in query.selects for each in part.find_all(*_INEXACT))
-        )
+        called = [*query.selects, *([having] if having is not None else [])]
+        if any(each.find(exp.Query) is not None for each in (group.expressions if group is not None else ())):
+            raise WholeError("a subquery in GROUP BY")
+        inexact = _names(each for part in called for each in part.find_all(exp.AggFunc))
         return Keyed(relation, "group", keys, text, tuple(name for name, _ in projections), shown, inexact)
+
+
+def _names(calls: Iterable[exp.Expr]) -> tuple[str, ...]:
+    """Names of the functions that are called, without those that give one value for one set of rows."""
+    found = (function_name(each) or each.key for each in calls)
+    return tuple(dict.fromkeys(name for name in found if name not in _EXACT))
+
+
+def _refuse_other_parts(node: exp.Expr) -> None:
+    """A part that the relations do not say must not be left out.
+
+    Raises:
+        WholeError: There is one.
+    """
+    for name, value in node.args.items():
+        if value and name not in _PARTS.get(type(node), ()):
+            word = name.rstrip("_").upper().replace("_", " ")
+            raise WholeError(f"{word} has no delta rule")
 
 
 def _windowed(
@@ -418,8 +462,11 @@ def _windowed(
     lists = [[_flat(each) for each in window.args.get("partition_by") or ()] for window in windows]
     keys = tuple(each for each in lists[0] if all(each in other for other in lists))
     shown = tuple((name, keys.index(sql)) for name, sql in projections if sql in keys)
-    found = (each.key for window in windows for each in window.find_all(*_INEXACT, *_BY_PLACE))
-    inexact = tuple(dict.fromkeys(found))
+    inexact = tuple(
+        name
+        for name in _names(each for window in windows for each in window.this.find_all(exp.Func))
+        if name not in _OF_ORDER
+    )
     text = f"SELECT {listed} FROM __in0__"  # noqa: S608  # the statement of a declaration
     return Keyed(relation, "window", keys, text, tuple(name for name, _ in projections), shown, inexact)
 

@@ -21,6 +21,7 @@ WAYS: dict[str, tuple[str, list[str]]] = {
         [],
     ),
     f"select o.order_id, c.country {JOINED}": ("by row", []),
+    "select o.amount from silver.orders o join gold.customers c using (customer)": ("by row", []),
     f"select c.country as land, count(*) as n {JOINED} group by c.country": ("by key", ["land"]),
     "select distinct customer from silver.orders": ("by key", ["customer"]),
     "select customer from silver.orders union select customer from gold.customers": ("by key", ["customer"]),
@@ -40,6 +41,19 @@ WHOLE = {
     "select mean, count(*) as n from t group by mean": "avg below the last step may differ",
     "select order_id, (select max(country) from gold.customers) as top from silver.orders": "a subquery in",
     "select customer, count(*) as n from silver.orders group by rollup (customer)": "ROLLUP",
+    "select customer, sum(amount) over w as s from silver.orders "
+    "window w as (partition by customer)": "WINDOWS",
+    "select customer from silver.orders union all by name select customer from gold.customers": "BY NAME",
+    "select * from silver.orders pivot (sum(amount) for customer in ('a'))": "PIVOTS",
+    "select order_id from silver.orders "
+    "qualify row_number() over (partition by customer order by amount) = 1": "QUALIFY",
+    f"select o.order_id {JOINED} and o.amount > (select max(amount) from silver.orders)": "a subquery in ON",
+    "select o.order_id from silver.orders o where exists "
+    "(select 1 from gold.customers o where o.customer = o.country)": "alias of an outer one",
+    "with t as (select customer, any_value(amount) as some from silver.orders group by customer) "
+    "select c.country, t.some from t join gold.customers c on c.customer = t.customer": "any_value below",
+    "with t as (select customer, max_by(order_id, amount) as best from silver.orders group by customer) "
+    "select best, count(*) as n from t group by best": "max_by below",
 }
 
 
@@ -64,6 +78,17 @@ def test_tables_columns_and_functions_are_read() -> None:
     assert tables_of("select a from delta.`s3a://lake/people`") == ("s3a://lake/people",)
 
 
+def test_a_place_an_alias_and_the_whole_name_of_a_table_mean_a_column() -> None:
+    sql = (
+        "select /*+ broadcast(silver.orders) */ silver.orders.customer as who, "
+        "silver.orders.amount * 2 as twice, twice + 1 as more, count(*) as n "
+        "from silver.orders group by 1, silver.orders.amount"
+    )
+    statement = read_statement(sql, COLUMNS)
+    assert statement.tables == ("silver.orders",)
+    assert way_of(statement).keys == {"who": 0}
+
+
 @pytest.mark.parametrize(
     ("sql", "told"),
     [
@@ -72,6 +97,9 @@ def test_tables_columns_and_functions_are_read() -> None:
         ("select count(*) from silver.orders", "an output column without a name, COUNT(*)"),
         ("delete from silver.orders", "is no SELECT"),
         ("select 1 as a from silver.orders; select 2", "is not one statement"),
+        ("select order_id from silver.orders tablesample (10 percent)", "which chooses rows by chance"),
+        ("select order_id from silver.orders version as of 3", "so leave it out"),
+        ("select id from range(5)", "which is no table"),
     ],
 )
 def test_a_mistake_is_told_with_its_place(sql: str, told: str) -> None:
