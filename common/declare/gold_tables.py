@@ -20,23 +20,12 @@ from common.declare.windows import ZERO_WATERMARK, Session, Window, Within
 from common.errors import SqlError
 
 
-@declared
-class GoldTable:
-    """What every gold table has, whatever its kind.
-
-    Attributes:
-        name: The table: ``gold.<name>``.
-        reads: The silver table it reads.
-        reading: How that table is read.
-        storage: How the gold table's files are laid out.
-    """
+class GoldKind:
+    """What is true of every gold table unless its kind says otherwise."""
 
     LAYER: ClassVar[str] = "gold"
 
-    name: TableName
-    reads: str
-    reading: Reading = field(default_factory=Reading, kw_only=True)
-    storage: Storage = field(default_factory=Storage, kw_only=True)
+    name: str
 
     @property
     def table(self) -> str:
@@ -54,14 +43,31 @@ class GoldTable:
         return True
 
     @property
-    def reads_removals(self) -> bool:
-        """Whether its kind takes rows back, and the declaration does not say that it reads appends only."""
-        return self.takes_rows_back and self.reading.changes != "appends"
-
-    @property
     def replaces_columns(self) -> bool:
         """Whether the first micro-batch of its query replaces all rows and columns that the table has."""
         return True
+
+
+@declared
+class GoldTable(GoldKind):
+    """A gold table with one source that its declaration names.
+
+    Attributes:
+        name: The table: ``gold.<name>``.
+        reads: The silver table it reads.
+        reading: How that table is read.
+        storage: How the gold table's files are laid out.
+    """
+
+    name: TableName
+    reads: str
+    reading: Reading = field(default_factory=Reading, kw_only=True)
+    storage: Storage = field(default_factory=Storage, kw_only=True)
+
+    @property
+    def reads_removals(self) -> bool:
+        """Whether its kind takes rows back, and the declaration does not say that it reads appends only."""
+        return self.takes_rows_back and self.reading.changes != "appends"
 
 
 @declared
@@ -386,7 +392,7 @@ class Custom(GoldTable):
 
 
 @declared
-class View:
+class View(GoldKind):
     """A gold table that a SELECT statement defines, kept by the changes of its sources.
 
     After each commit the table has exactly the rows, as a multiset, that Spark gives for the statement over
@@ -402,7 +408,6 @@ class View:
         storage: How the table's files are laid out.
     """
 
-    LAYER: ClassVar[str] = "gold"
     EXAMPLES: ClassVar[Mapping[str, str]] = {
         "sql": '"select country, count(*) as orders from silver.orders group by country"',
     }
@@ -465,28 +470,8 @@ class View:
         return Reading()
 
     @property
-    def table(self) -> str:
-        """``gold.<name>``; also names its query and checkpoint."""
-        return f"gold.{self.name}"
-
-    @property
-    def side_tables(self) -> tuple[str, ...]:
-        """None: its query writes one table."""
-        return ()
-
-    @property
-    def takes_rows_back(self) -> bool:
-        """Rows that a source deletes or replaces leave the table too."""
-        return True
-
-    @property
     def reads_removals(self) -> bool:
-        """Its query reads every change of its sources."""
-        return True
-
-    @property
-    def replaces_columns(self) -> bool:
-        """The first micro-batch of its query replaces all rows and columns."""
+        """Whether its query reads removed rows: it reads every change of its sources."""
         return True
 
 

@@ -28,6 +28,7 @@ class Work:
         stack: Releases, at the end, what is kept on the way.
         counts: For the commit's metadata: what became of its rows.
         keys: Rows with all keys that it touches, where those were computed: their bounds are known.
+        found: What ``whole`` has found out about the micro-batch, for ``touched`` and ``recompute``.
     """
 
     rows: SparkRows
@@ -35,6 +36,7 @@ class Work:
     stack: ExitStack
     counts: dict[str, Any] = field(default_factory=dict)
     keys: Rows | None = None
+    found: Any = None
 
     def keep(self, rows: Rows, *, whole: bool = False) -> Rows:
         """Rows computed once, until the micro-batch is written; ``whole`` as in ``Rows.kept``."""

@@ -150,16 +150,12 @@ class DeltaRule:
         match relation:
             case Scan():
                 return self.versions.rows(relation, before=before, where=bounds.get(id(relation)))
-            case RowWise():
-                return sql(relation.text(), self._rows(relation.input, bounds, before=before))
             case UnionAll():
                 parts = (self._rows(each, bounds, before=before) for each in relation.inputs)
                 return reduce(DataFrame.union, (part.toDF(*relation.columns) for part in parts))
-            case Joined():
-                sides = (self._rows(each, bounds, before=before) for each in relation.inputs)
-                return sql(relation.text, *sides)
-            case Keyed():
-                return sql(relation.text, self._rows(relation.input, bounds, before=before))
+            case _:
+                text = relation.text() if isinstance(relation, RowWise) else relation.text
+                return sql(text, *(self._rows(each, bounds, before=before) for each in relation.inputs))
 
 
 def sql(text: str, *inputs: DataFrame) -> DataFrame:

@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, MapType, StructType
+from pyspark.sql.types import ArrayType, DoubleType, FloatType, MapType, StructType
 
 from common.delta import table as delta_table
 from common.delta.delta_rs import ACTION, DELETED, INSERTED
@@ -17,7 +17,6 @@ from common.delta.merge import frame_with_keys, rows_with_keys, write_changes, w
 from common.delta.micro_batch import MicroBatch
 from common.errors import ForeignChangeError
 from common.rows.rows import Rows
-from common.spark.types import contains_type
 
 _HAVE, _WANT, _WEIGHT = "__have", "__want", "__weight"
 
@@ -68,7 +67,7 @@ def replace(rows: Rows, keys: Rows | None, path: str, batch: MicroBatch, counts:
     names = list(rows.columns)
     if keys is None:
         before = _table(rows, path)
-    elif _has_compound(keys):
+    elif _only_spark_compares(keys):
         before = frame_with_keys(_table(rows, path), keys, list(keys.columns))
     else:
         before = rows_with_keys(path, keys, list(keys.columns)).frame
@@ -96,7 +95,7 @@ def _write(
     ).collect()[0]
     numbers = {"inserted": totals[0] or 0, "updated": 0, "deleted": totals[1] or 0}
     metadata = batch.metadata(delta_table.MERGE, {**counts, **numbers})
-    if (totals[2] or 0) <= 1 and not _has_compound(counted):
+    if (totals[2] or 0) <= 1 and not _only_spark_compares(counted):
         action = F.when(F.col(_WANT) == 0, DELETED).otherwise(INSERTED).alias(ACTION)
         changes = counted.derive(counted.frame.select(*_columns(names), action))
         with changes.kept() as found:
@@ -113,11 +112,10 @@ def _write(
     write_copies(deleted.unionByName(inserted), path, metadata, names)
 
 
-def _has_compound(rows: Rows) -> bool:
-    """Whether rows have values that only Spark compares."""
-    return contains_type(rows.schema, ArrayType, MapType) or any(
-        isinstance(field.dataType, StructType) for field in rows.schema
-    )
+def _only_spark_compares(rows: Rows) -> bool:
+    """Whether rows have values that only Spark compares as it groups: lists, structs, and -0.0 as 0.0."""
+    kinds = (ArrayType, MapType, StructType, FloatType, DoubleType)
+    return any(isinstance(field.dataType, kinds) for field in rows.schema)
 
 
 def _table(rows: Rows, path: str) -> DataFrame:

@@ -8,6 +8,7 @@ from functools import cached_property, reduce
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from common.declare import View
 from common.delta import table as delta_table
@@ -17,13 +18,13 @@ from common.sql.relations import RowWise
 from common.sql.statement import Statement, read_statement
 from common.sql.way import Way, way_of
 from common.streaming.query import Stream
-from gold.source.stream import keeps_feed, stream
+from gold.source.stream import at_version, keeps_feed, stream
 from gold.table import create
 from gold.table.context import Context
 from gold.table.maintained import Maintained, Work
 from gold.view import multiset
 from gold.view.delta_rule import DeltaRule, Touched, consolidated, sql
-from gold.view.versions import Versions
+from gold.view.versions import WEIGHT, Versions
 
 _VERSIONS = "versions"
 """In the counts of each commit: the version of every source whose rows the table has."""
@@ -47,16 +48,13 @@ def build_query(context: Context, gold: View) -> Stream:
     tables = {name: context.spark.read.format("delta").load(path) for name, path in paths.items()}
     statement = read_statement(gold.statement, {name: frame.columns for name, frame in tables.items()})
     result = sql(statement.over_inputs, *(tables[name] for name in statement.tables))
-    names = [F.col(f"`{name}`") for name in result.columns]
-    schema = result.select(
-        *(one.alias(own) for one, own in zip(names, statement.columns, strict=True))
-    ).schema
+    schema = result.toDF(*statement.columns).schema
     create.ensure(context, gold.table, schema, gold.storage)
     changes = (
         stream(context, path, gold.reading, feed=True).select(F.lit(place).alias("source"))
         for place, path in enumerate(paths.values())
     )
-    target = _Kept(context.path(gold.table), gold.storage.cluster_by or (), gold, statement, paths)
+    target = _Kept(context.path(gold.table), gold.storage.cluster_by or (), statement, schema, paths)
     return context.query(gold, reduce(DataFrame.unionByName, changes), target.write)
 
 
@@ -65,13 +63,13 @@ class _Kept(Maintained):
     """A view.
 
     Attributes:
-        gold: The declaration.
         statement: Its statement.
+        schema: The columns of its table.
         paths: The path of each of its tables, in the order of the query's sources.
     """
 
-    gold: View
     statement: Statement
+    schema: StructType
     paths: Mapping[str, str]
 
     @cached_property
@@ -80,15 +78,15 @@ class _Kept(Maintained):
         return way_of(self.statement)
 
     def whole(self, work: Work) -> Rows | None:
-        before, now = self._before(work), self._now(work)
-        work.counts |= {_VERSIONS: now}
-        if work.batch.batch_id > 0 and before is not None:
+        versions = work.found = self._versions(work)
+        work.counts |= {_VERSIONS: versions.now}
+        if work.batch.batch_id > 0 and versions.before is not None:
             return None
-        return work.keep(work.rows.derive(self._all_rows(self._versions(work))), whole=True)
+        return work.keep(work.rows.derive(self._all_rows(versions)), whole=True)
 
     def touched(self, work: Work) -> Rows | None:
         """The changes of the rows, by row; the touched keys, by key; the micro-batch itself for the whole."""
-        versions = self._versions(work)
+        versions: Versions = work.found
         if not any(versions.changed(table) for table in self.paths):
             return None
         rule, way = self._rule(work, versions), self.way
@@ -96,14 +94,15 @@ class _Kept(Maintained):
             return work.rows
         if way.top is None:
             change = rule.change(self.statement.relation)
-            found = None if change is None else work.keep(work.rows.derive(consolidated(change)))
+            found = None if change is None else work.keep(work.rows.derive(self._typed(change)))
         else:
             keys = rule.touched(way.top)
             found = None if keys is None else keys.keys
         return found if found is not None and found.count else None
 
     def recompute(self, touched: Rows, work: Work) -> None:
-        versions, way = self._versions(work), self.way
+        versions: Versions = work.found
+        way = self.way
         if way.kept == "by row":
             multiset.change(touched, self.path, work.batch, work.counts)
             return
@@ -120,46 +119,42 @@ class _Kept(Maintained):
             keys.renamed({own[f"__key{place}"]: f"__key{at}" for at, place in enumerate(places)}), by
         )
         rule = self._rule(work, versions)
-        rows = work.rows.derive(_above(self.statement, way, rule.rows_of(way.top, again)))
+        above = _above(self.statement, rule.rows_of(way.top, again))
+        rows = work.rows.derive(self._typed(above))
         work.counts |= {"keys": keys.count}
         multiset.replace(rows, keys, self.path, work.batch, work.counts)
 
     def _rule(self, work: Work, versions: Versions) -> DeltaRule:
         return DeltaRule(versions, lambda frame: work.keep(work.rows.derive(frame)))
 
+    def _typed(self, rows: DataFrame) -> DataFrame:
+        """The rows in the types of the table: a part of a union may have narrower ones."""
+        own = [F.col(f"`{field.name}`").cast(field.dataType).alias(field.name) for field in self.schema]
+        if WEIGHT not in rows.columns:
+            return rows.select(*own)
+        return consolidated(rows.select(*own, WEIGHT))
+
     def _all_rows(self, versions: Versions) -> DataFrame:
-        tables = [
-            versions.session.read.format("delta").load(versions.paths[name]).limit(0)
-            if version is None
-            else versions.session.read.format("delta")
-            .option("versionAsOf", version)
-            .load(versions.paths[name])
-            for name, version in ((name, versions.now[name]) for name in self.statement.tables)
-        ]
+        tables = (
+            at_version(versions.session, versions.paths[name], versions.now[name])
+            for name in self.statement.tables
+        )
         return sql(self.statement.over_inputs, *tables).toDF(*self.statement.columns)
 
     def _versions(self, work: Work) -> Versions:
-        before = self._before(work) or dict.fromkeys(self.paths)
-        return Versions(work.rows.session, self.paths, before, self._now(work))
-
-    def _before(self, work: Work) -> Mapping[str, int | None] | None:
-        """The version of each source that the last commit of the query names; None where there is none."""
+        """The versions of the last commit, read from the table's log, and those of the micro-batch."""
         last = last_commit_metadata(self.path, work.batch.query)
-        found: Mapping[str, int | None] | None = None if last is None else last["counts"].get(_VERSIONS)
-        if last is None or last["query_id"] != work.batch.query_id or found is None:
-            return None
-        return {table: found.get(table) for table in self.paths}
-
-    def _now(self, work: Work) -> Mapping[str, int | None]:
-        before = self._before(work) or {}
-        found: dict[str, int | None] = {}
+        is_own = last is not None and last["query_id"] == work.batch.query_id
+        known = last["counts"].get(_VERSIONS) if last is not None and is_own else None
+        before = None if known is None else {table: known.get(table) for table in self.paths}
+        now: dict[str, int | None] = {}
         for place, table in enumerate(self.paths):
-            version, known = work.batch.source_version(place), before.get(table)
-            found[table] = known if version is None or (known is not None and known > version) else version
-        return found
+            version, covered = work.batch.source_version(place), (before or {}).get(table)
+            now[table] = covered if version is None or (covered or 0) > version else version
+        return Versions(work.rows.session, self.paths, before, now)
 
 
-def _above(statement: Statement, way: Way, rows: DataFrame) -> DataFrame:
+def _above(statement: Statement, rows: DataFrame) -> DataFrame:
     """The steps of a statement above its topmost key."""
     steps: list[RowWise] = []
     relation = statement.relation

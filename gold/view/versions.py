@@ -22,28 +22,32 @@ class Versions:
     Attributes:
         session: The session.
         paths: The path of each table.
-        before: The version of each table that the last commit names; None where it had none.
+        before: The version of each table that the last commit names, None where it had none; None: no commit
+            names versions.
         now: The version that the micro-batch has read to.
     """
 
     session: SparkSession
     paths: Mapping[str, str]
-    before: Mapping[str, int | None]
+    before: Mapping[str, int | None] | None
     now: Mapping[str, int | None]
 
     def changed(self, table: str) -> bool:
         """Whether the micro-batch brings commits of a table."""
-        return self.before.get(table) != self.now[table]
+        return self._before(table) != self.now[table]
+
+    def _before(self, table: str) -> int | None:
+        return None if self.before is None else self.before.get(table)
 
     def rows(self, scan: Scan, *, before: bool = False, where: Column | None = None) -> DataFrame:
         """The rows of a table as the statement names its columns, as they are now or were before."""
-        version = (self.before if before else self.now).get(scan.table)
+        version = self._before(scan.table) if before else self.now[scan.table]
         rows = at_version(self.session, self.paths[scan.table], version)
         return _named(rows if where is None else rows.where(where), scan)
 
     def changes(self, scan: Scan) -> DataFrame:
         """The rows that the commits since then took away and added, with their ``WEIGHT``."""
-        path, first = self.paths[scan.table], self.before.get(scan.table)
+        path, first = self.paths[scan.table], self._before(scan.table)
         if first is None:
             return self.rows(scan).withColumn(WEIGHT, F.lit(1))
         reader = self.session.read.format("delta").option("readChangeFeed", "true")
