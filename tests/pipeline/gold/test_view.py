@@ -100,6 +100,10 @@ LONG = {
     ),
     "doubles": "select customer, amount / 2 as half from silver.orders where amount <> 2",
     "doubles by key": "select customer, sum(amount / 3) as third from silver.orders group by customer",
+    "left join over an interval": (
+        "select o.order_id, c.country from silver.orders o left join silver.customers c on o.customer = "
+        "c.customer and o.at >= c.since and (c.country is null or o.amount < length(c.country) * 3)"
+    ),
 }
 
 

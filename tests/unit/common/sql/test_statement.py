@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from common.errors import SqlError
@@ -68,6 +71,19 @@ def test_what_has_no_key_is_kept_whole_and_says_why(sql: str) -> None:
     way = way_of(read_statement(sql, COLUMNS))
     assert way.kept == "whole"
     assert WHOLE[sql] in way.why
+
+
+def test_what_the_page_says_instead_of_a_kind_is_never_kept_whole() -> None:
+    page = Path("docs/author/gold.md").read_text(encoding="utf-8")
+    part = page.partition("### What a kind does not say, a view does")[2].partition("\n## ")[0]
+    columns = {
+        "silver.orders": ["order_id", "customer_id", "product_id", "amount", "ordered_at"],
+        "gold.customers": ["customer_id", "country"],
+        "gold.order_status": ["order_id", "status"],
+        "gold.prices": ["product_id", "price", "valid_from", "valid_to"],
+    }
+    kept = [way_of(read_statement(sql, columns)).kept for sql in re.findall(r"`(select [^`]+)`", part)]
+    assert kept == ["by row", "by key", "by row", "by row", "by row", "by row"]
 
 
 def test_tables_columns_and_functions_are_read() -> None:
