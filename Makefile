@@ -23,7 +23,7 @@ demo: setup ## send sample events from Kafka to gold, and watch them for a minut
 test: setup $(VENV)/.installed-dev ## each promise once, on a real broker and a real Spark: about eight minutes on two cores
 	@$(BIN)/python -m tests.runs test $(ARGS)
 
-test-shard: setup $(VENV)/.installed-dev ## an eighth of what repeats a proof: every death, both ways to write, lives drawn anew; SHARD=1 to 8
+test-shard: setup $(VENV)/.installed-dev ## a twelfth of what repeats a proof: every death, both ways to write, lives drawn anew; SHARD=1 to 12
 	@$(BIN)/python -m tests.runs shard-$(SHARD) $(ARGS)
 
 test-all: setup $(VENV)/.installed-dev ## test and all shards, one after the other; ARGS=--again runs what failed once more

@@ -21,7 +21,7 @@ from common.delta.match.checkpoint_match import (
     check_side_table,
     is_out_of_sight,
 )
-from common.delta.match.source_match import SourceNote, refuse_other_history
+from common.delta.match.source_match import SourceNote, reads_others, refuse_other_history
 from common.delta.micro_batch import SOURCE_COMMITS
 from common.errors import CheckpointMismatchError, MedallionError, PipelineError, Problem
 from common.machine.console import say
@@ -90,6 +90,8 @@ def check_sources(layout: Layout, declared: Table | Publish, last: LastCommit | 
     if last:
         positions, commits = last.get("positions") or (), last.get(SOURCE_COMMITS) or ()
         refuse_other_history(declared.table, positions, commits, sources)
+        if reads_others(commits, sources):
+            return
     planned = checkpoint.planned_batch(checkpoint.last_planned())
     if planned is not None:
         refuse_other_history(declared.table, planned.sources, (), sources)

@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 _WORKERS = ("--dist", "loadfile", "--no-loadscope-reorder", "--max-worker-restart", "0")
 _TEST = ("-n", "2", *_WORKERS, "-m", "not long", "--draws", "25", "--budget", "600", "--timeout", "600")
 # Tests of processes wait a lot: a third worker needs what they leave of two cores.
-_SHARD = ("-n", "3", *_WORKERS, "--optimize", "-m", "long or drawn", "--timeout", "480", "--shard")
+_SHARD = ("-n", "3", *_WORKERS, "--optimize", "-m", "long or drawn", "--timeout", "900", "--shard")
 _TESTS_FAILED = 1
 _MOST_AGAIN = 20
 """If more tests fail, none runs again: that many are not flaky."""

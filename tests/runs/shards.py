@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-SHARDS = 8
+SHARDS = 12
 TABLE = Path(__file__).with_name("seconds.tsv")
 NEW_FILE_SECONDS = 60.0
 """A file that the table lacks counts as so many."""

@@ -30,13 +30,13 @@ class Source(NamedTuple):
 
 
 def last_commits(positions: Sequence[Any], sources: Sequence[Source]) -> tuple[Any, ...]:
-    """The last commit that is read of each source, for metadata: version and digest; None where none is.
+    """The last commit that is read of each source, for metadata: its table, version and digest, or None.
 
     Args:
         positions: How far the sources are read, in the order of ``sources``.
         sources: The tables that the query reads as streams.
     """
-    return tuple(_entry(positions, place, source.path) for place, source in enumerate(sources))
+    return tuple(_entry(positions, place, source) for place, source in enumerate(sources))
 
 
 def source_faults(
@@ -48,8 +48,11 @@ def source_faults(
         positions: How far the query has read, as its newest commit names it.
         commits: Its ``last_commits``; empty of a commit by an earlier version of the engine. Then only the
             numbers of versions are compared.
-        sources: The tables that it reads as streams, in the order of its checkpoint.
+        sources: The tables that it reads as streams, in the order of its checkpoint. A declaration that
+            names others than those that were read has no fault here: it is refused as a declaration.
     """
+    if reads_others(commits, sources):
+        return
     for place, source in enumerate(sources):
         entry = commits[place] if place < len(commits) else None
         version = _last_read(positions, place) if entry is None else int(entry["version"])
@@ -110,10 +113,16 @@ class SourceNote:
         return found if isinstance(found, dict) else {}
 
 
-def _entry(positions: Sequence[Any], place: int, path: str) -> dict[str, Any] | None:
+def reads_others(commits: Sequence[Any], sources: Sequence[Source]) -> bool:
+    """Whether the declaration names other sources than those that were read: their histories tell nothing."""
+    pairs = zip(commits, sources, strict=False)
+    return any(entry is not None and entry.get("table", one.table) != one.table for entry, one in pairs)
+
+
+def _entry(positions: Sequence[Any], place: int, source: Source) -> dict[str, Any] | None:
     version = _last_read(positions, place)
-    found = None if version is None else _digest(path, version)
-    return None if found is None else {"version": version, "sha256": found}
+    found = None if version is None else _digest(source.path, version)
+    return None if found is None else {"table": source.table, "version": version, "sha256": found}
 
 
 def _last_read(positions: Sequence[Any], place: int) -> int | None:

@@ -25,6 +25,9 @@ from tests.golden import archive
 from tests.golden.archive import State
 from tests.support.engine import Engine
 
+pytestmark = pytest.mark.timeout(1200)
+"""The first test of an archive waits for its whole life, twice: minutes beside other workers."""
+
 ARCHIVES = sorted(archive.FOLDER.glob(f"*{archive.SUFFIX}"))
 PUBLISHED = "golden_published"
 GOLD_AT_ONCE = "gold.max_files_per_trigger=200"

@@ -74,7 +74,7 @@ PARTS = [(layer, part) for layer in ("bronze", "silver", "gold") for part in ("t
 MIXTURES = [
     frozenset(chosen) for size in range(1, len(PARTS) + 1) for chosen in itertools.combinations(PARTS, size)
 ]
-PARTED = 4
+PARTED = 8
 """So many tests run all mixtures: none of them takes long by itself."""
 CONSISTENT = {
     frozenset(one for one in PARTS if one[0] in layers)

@@ -12,6 +12,7 @@ from common.delta.match.source_match import (
     Source,
     SourceNote,
     last_commits,
+    reads_others,
     refuse_other_history,
     source_faults,
 )
@@ -58,6 +59,18 @@ def test_the_last_commit_is_the_newest_of_which_a_row_is_read(
     (found,) = last_commits([read], [bronze])
     assert (found and found["version"]) == version
     assert list(source_faults([read], [found], [bronze])) == []
+
+
+def test_a_source_that_another_declaration_named_has_no_fault(bronze: Source, tmp_path: Path) -> None:
+    """That the declaration names another table is refused as such, not as an older copy."""
+    commit(tmp_path / "other", 0, "other 0")
+    other = Source("silver.exact", str(tmp_path / "other"))
+    ends = [position(4)]
+    commits = last_commits(ends, [bronze])
+    assert (reads_others(commits, [bronze]), reads_others(commits, [other])) == (False, True)
+    assert list(source_faults(ends, commits, [other])) == []
+    unnamed = [{name: value for name, value in commits[0].items() if name != "table"}]
+    assert len(list(source_faults(ends, unnamed, [other]))) == 1
 
 
 def test_a_history_that_goes_on_is_right_and_one_that_went_back_is_refused(bronze: Source) -> None:
