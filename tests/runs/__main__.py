@@ -74,7 +74,9 @@ class Part:
             return
         print(f"once more, without others: {len(once)} tests of {self.name} that failed", flush=True)  # noqa: T201
         draws = self.words[self.words.index("--draws") :][:2] if "--draws" in self.words else ()
-        words = ["-n", "0", "--timeout", "600", *draws, *once]
+        # One file after another: a module's fixtures are set up once.
+        once.sort(key=lambda name: name.partition("::")[0])
+        words = ["-n", "0", "--timeout", "900", *draws, *once]
         _, tests = self._pytest(self.folder / "again", words, limit) if once else (0, ())
         self.flaky = [each.name for each in tests if each.outcome == "passed"]
         self.failed = [name for name in self.failed if name not in self.flaky]
