@@ -14,9 +14,12 @@ Arrival = Callable[[str, int], None]
 """Called with the name and the size in bytes of each file that was downloaded."""
 
 _ATOM = re.compile(
-    r"(?:\S*/)?(?:medallion|pip install|source) [^\n]*?(?=[;,.:)](?:\s|$)|$)|\S+", flags=re.MULTILINE
+    r"(?:\S*/|\()?(?:medallion|pip install|source) [^\n]*?(?:[;,.:)]+(?=\s|$)|$)|\S+", flags=re.MULTILINE
 )
-"""A command up to the end of its clause, or a word: neither is broken, so that a command can be copied."""
+"""A command up to the end of its clause, or a word: neither is broken, so that a command can be copied.
+
+The mark that ends the clause belongs to it, as to a word: no space comes before it.
+"""
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -50,10 +51,33 @@ def test_a_pipeline_file_of_the_name_medallion_is_no_clash(tmp_path: Path) -> No
     (tmp_path / "medallion").mkdir()
     (tmp_path / "medallion" / "__init__.py").write_text("")
     file = tmp_path / "medallion.py"
-    file.write_text(
-        "from medallion import Pipeline, Topic\npipeline = Pipeline(name='shop', bronze=[Topic('orders')])\n"
-    )
+    file.write_text(NAMED_MEDALLION)
     assert load_pipeline(file).name == "shop"
+
+
+NAMED_MEDALLION = """
+from medallion import Pipeline, Topic
+
+pipeline = Pipeline(name="shop", bronze=[Topic("orders")])
+"""
+
+
+def test_nor_is_one_in_the_folder_that_comes_first_on_the_path(tmp_path: Path) -> None:
+    """Where ``PYTHONPATH`` names it, or ``python -m`` is run there; its cases import the module too."""
+    (tmp_path / "medallion.py").write_text(NAMED_MEDALLION)
+    cases = "from medallion import case\n\none = case('one', messages=[], expect={'silver.none': 'none'})\n"
+    (tmp_path / "medallion.cases.py").write_text(cases)
+    done = subprocess.run(
+        [sys.executable, "-m", "orchestration", "check", "-p", "medallion.py"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": f"{tmp_path}:{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    # The pipeline and the cases were read: the case's mistakes are found.
+    assert done.stderr == ""
+    assert "silver.none" in done.stdout
 
 
 def test_the_locked_set_is_that_of_the_wheel_with_all_extras() -> None:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-import medallion  # noqa: F401  # loaded first, so that a file medallion.py beside the pipeline cannot replace it
 from common.declare import Pipeline
 from common.declare.declared import collect_problems
 from common.errors import PipelineError, Problem, UsageError, nearest
+from orchestration.access.declaration.public_names import load_public_names
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,7 @@ def load_draft(path: Path | None) -> Draft:
         near = [str(file) for file in path.parent.glob("*.py")] if path.parent.is_dir() else []
         hint = f"; {nearest(str(path), near)}" if near else "; name one with -p"
         raise UsageError(f"{path}: no such pipeline file{hint}")
+    load_public_names()
     spec = importlib.util.spec_from_file_location(f"medallion_pipeline_{path.stem}", path.resolve())
     if spec is None or spec.loader is None:
         raise UsageError(f"{path}: not a Python file. A pipeline file ends in .py.")

@@ -40,7 +40,7 @@ _WITHIN = __name__.rpartition("orchestration.")[0]
 """``medallion.`` in a wheel, empty in a checkout."""
 
 _AGAIN = "Install medallion again: pip install " + (
-    "--force-reinstall --no-deps medallion-lakehouse" if _WITHIN else "--no-deps -e ."
+    "--force-reinstall --no-deps, and its wheel" if _WITHIN else "--no-deps -e ."
 )
 
 OURS = tuple(_WITHIN + folder for folder in ("common", "bronze", "silver", "gold", "orchestration"))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from common.errors import CaseError, Problem, UsageError
+from orchestration.access.declaration.public_names import load_public_names
 from orchestration.author.cases.read.build import Builder
 from orchestration.author.cases.read.case import Case
 from orchestration.author.cases.read.located import YamlError, located, read_yaml
@@ -108,6 +109,7 @@ def _of_yaml(file: Path) -> Loaded:
 
 def _of_python(file: Path) -> Loaded:
     """The cases among the values of a Python file, also those in lists."""
+    load_public_names()
     folder = str(file.resolve().parent)
     sys.path.insert(0, folder)
     try:

@@ -91,6 +91,15 @@ def test_a_command_in_a_message_stays_on_one_line(width: int) -> None:
     assert all(len(line) <= width for line in lines if command not in line)
 
 
+@pytest.mark.parametrize("width", [20, 30, 10_000])
+def test_the_mark_after_a_command_stays_at_it(width: int) -> None:
+    """The doctor printed "medallion setup , or the first run fetches them"."""
+    text = (
+        "(medallion setup), or (pip install x; medallion check): one of them, source venv/activate. Then end"
+    )
+    assert " ".join(line.strip() for line in wrapped(text, width).split("\n")) == text
+
+
 def test_a_message_is_one_line_where_it_can_be_searched_and_wrapped_on_a_terminal() -> None:
     message = "starting Kafka 4.3.1 at 127.0.0.1:58285 (log: /data/kafka/log/kafka.log)"
     for is_terminal, lines in ((False, 1), (True, 2)):
