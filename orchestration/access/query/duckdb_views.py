@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 _NAMED = re.compile(r'(?<![\w"])"?(bronze|silver|gold|quality|ops)"?\s*\.\s*"?(\w+)"?', re.IGNORECASE)
 _UNKNOWN = re.compile(r"Table with name (\S+) does not exist")
 _BATCH = 2_048
+_RENAMED = {"quality.results": {"at": "run_at", "table": "table_name", "column": "column_name"}}
+"""Columns whose stored names are words of SQL, by table, with their names in a query."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,8 @@ def run_query(
         raise _explained(error, layout, tables, named, written) from error
     except duckdb.PermissionException as error:
         raise UsageError(explain_refusal(_text(error))) from error
+    except duckdb.ParserException as error:
+        raise UsageError(_text(error) + _unquoted(database, sql)) from error
     except duckdb.Error as error:
         raise UsageError(_text(error)) from error
     described = result.description or []
@@ -220,8 +224,11 @@ def _create_views(database: Database, layout: Layout, tables: Sequence[str], ver
             published = read_published(path)
             at = None if published is None else published.version
         source = database.source(path, at)
+        renamed = ", ".join(f'"{stored}" AS {shown}' for stored, shown in _RENAMED.get(table, {}).items())
+        columns = f"* RENAME ({renamed})" if renamed else "*"
         database.connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{layer}"')
-        database.connection.execute(f'CREATE OR REPLACE VIEW "{layer}"."{name}" AS SELECT * FROM {source}')  # noqa: S608  # declared names only
+        view = f'"{layer}"."{name}" AS SELECT {columns} FROM {source}'  # noqa: S608  # declared names only
+        database.connection.execute(f"CREATE OR REPLACE VIEW {view}")
 
 
 def _batches(result: DuckDBPyConnection) -> Iterator[list[tuple[Any, ...]]]:
@@ -255,6 +262,20 @@ def _explained(
     if same:
         return UsageError(f"{unknown}: add the layer to the name: {' or '.join(same)}")
     return UsageError(f"{unknown}: no such table in this pipeline; {nearest(unknown, tables)}")
+
+
+def _unquoted(database: Database, sql: str) -> str:
+    """A line about columns of the tables that are words of SQL and stand in the statement without quotes."""
+    found = database.connection.execute(
+        "SELECT DISTINCT column_name FROM duckdb_columns() "
+        "JOIN duckdb_keywords() ON keyword_name = lower(column_name) "
+        "WHERE keyword_category IN ('reserved', 'type_function') ORDER BY 1"
+    ).fetchall()
+    bare = [name for (name,) in found if re.search(rf'(?i)(?<!["\w]){name}(?!["\w])', sql)]
+    if not bare:
+        return ""
+    quoted = " and ".join(f'"{name}"' for name in bare)
+    return f"\nA column whose name is a word of SQL is written in double quotes: {quoted}"
 
 
 def _text(error: Exception) -> str:

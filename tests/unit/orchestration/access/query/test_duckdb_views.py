@@ -48,6 +48,7 @@ def layout(tmp_path: Path) -> Layout:
     write_deltalake(made.table_path("silver.quakes"), pa.table(quakes))
     write_deltalake(made.table_path("silver.quakes"), pa.table(quakes), mode="append")
     reasons = {"reasons": [["unreadable"], ["no_key", "magnitude_in_range"], ["unreadable"]]}
+    reasons |= {"offset": pa.array([4, 5, 6], pa.int64())}
     write_deltalake(made.table_path("silver.quakes__quarantine"), pa.table(reasons))
     return made
 
@@ -118,6 +119,10 @@ def test_without_the_extension_delta_rs_answers_the_same(
         ("select * from quakes", "quakes: add the layer to the name: bronze.quakes or silver.quakes"),
         ("select * from slver.quakes", "did you mean 'silver.quakes'?"),
         ("selec 1", "Parser Error: syntax error at or near"),
+        (
+            "select reasons, offset from silver.quakes__quarantine",
+            'A column whose name is a word of SQL is written in double quotes: "offset"',
+        ),
         ("select nope from silver.quakes", 'Referenced column "nope" not found'),
         ("select 'x'::int", "Could not convert string 'x' to INT32"),
     ],
