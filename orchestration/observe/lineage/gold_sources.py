@@ -19,6 +19,7 @@ from orchestration.observe.lineage.sources import (
     of_sql,
     once,
 )
+from orchestration.observe.lineage.view_sources import of_view
 
 _COORDINATES = ("_kafka_topic", "_kafka_partition", "_kafka_offset", "_kafka_timestamp")
 _OF_TIME = ("valid_from", "valid_to", "is_current", "last_at")
@@ -44,8 +45,7 @@ def of_gold(gold: Gold, table: str, columns: Mapping[str, Sequence[str]]) -> Col
         case Join():
             return _join(gold, own, columns)
         case View():
-            every = (of_all(own, table, columns.get(table, ())) for table in gold.tables)
-            return ColumnSources({name: once(*(each[name] for each in every)) for name in own})
+            return of_view(gold, own, columns)
         case Custom():
             return ColumnSources(of_all(own, gold.reads, columns.get(gold.reads, ())))
 

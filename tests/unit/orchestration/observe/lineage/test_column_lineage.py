@@ -29,11 +29,13 @@ from common.declare import (
     Silver,
     Topic,
     Upsert,
+    View,
 )
 from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.author.check.pipeline import table_scopes
 from orchestration.observe.lineage.datasets import Datasets, QueryDatasets
 from orchestration.observe.lineage.sources import ColumnSources
+from orchestration.observe.lineage.view_sources import of_view
 
 EXAMPLES = Path(__file__).parents[5] / "examples"
 COORDINATES = ("_kafka_topic", "_kafka_partition", "_kafka_offset", "_kafka_timestamp")
@@ -358,3 +360,85 @@ def test_names_are_compared_as_spark_compares_them() -> None:
         "feed", reads="silver.orders", key=["id"], sequence_by=["at"], operation="upper(COUNTRY)"
     )
     assert "silver.orders.country FILTER" in shown(lineage(datasets(shop(feed)).of("gold.feed")))["rows"]
+
+
+OF_VIEWS = {
+    "select c.country, count(*) as n, sum(o.amount * 2) as total from silver.orders o left join "
+    "silver.customers c on o.customer = c.customer where o.amount > 1 group by c.country": (
+        {
+            "country": [("silver.customers", "country", "IDENTITY", "")],
+            "n": [],
+            "total": [("silver.orders", "amount", "AGGREGATION", "SUM(o.amount * 2)")],
+        },
+        {
+            ("silver.orders", "customer", "JOIN"),
+            ("silver.customers", "customer", "JOIN"),
+            ("silver.orders", "amount", "FILTER"),
+            ("silver.customers", "country", "GROUP_BY"),
+        },
+    ),
+    "with t as (select customer, sum(amount) as s from silver.orders group by customer) "
+    "select s + 1 as more from t": (
+        {"more": [("silver.orders", "amount", "AGGREGATION", "t.s + 1")]},
+        {("silver.orders", "customer", "GROUP_BY")},
+    ),
+    "select customer from silver.orders union all select country from silver.customers": (
+        {
+            "customer": [
+                ("silver.orders", "customer", "IDENTITY", ""),
+                ("silver.customers", "country", "IDENTITY", ""),
+            ]
+        },
+        set(),
+    ),
+    "select word, rank() over (partition by word order by amount) as place from silver.orders "
+    "lateral view explode(split(text, ' ')) w as word": (
+        {
+            "word": [("silver.orders", "text", "TRANSFORMATION", "EXPLODE(SPLIT(orders.text, ' '))")],
+            "place": [
+                (
+                    "silver.orders",
+                    name,
+                    "TRANSFORMATION",
+                    "RANK() OVER (PARTITION BY w.word ORDER BY orders.amount)",
+                )
+                for name in ("text", "amount")
+            ],
+        },
+        {("silver.orders", "text", "WINDOW"), ("silver.orders", "amount", "SORT")},
+    ),
+    "select customer from silver.orders where exists (select 1 from silver.customers c where c.customer = "
+    "orders.customer and c.country = 'DE')": (
+        {"customer": [("silver.orders", "customer", "IDENTITY", "")]},
+        {
+            ("silver.orders", "customer", "JOIN"),
+            ("silver.customers", "customer", "JOIN"),
+            ("silver.customers", "country", "FILTER"),
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("sql", OF_VIEWS)
+def test_a_views_columns_are_followed_through_its_statement(sql: str) -> None:
+    columns, rows = OF_VIEWS[sql]
+    tables = {
+        "silver.orders": ["order_id", "customer", "amount", "text"],
+        "silver.customers": ["customer", "country"],
+    }
+    found = of_view(View("v", sql=sql), [], tables)
+    have = {
+        name: [(each.table, each.column, each.kind, each.sql) for each in sources]
+        for name, sources in found.columns.items()
+    }
+    assert have == columns
+    assert {(each.table, each.column, each.kind) for each in found.rows} == rows
+
+
+def test_a_view_that_is_computed_whole_comes_from_all_columns() -> None:
+    found = of_view(
+        View("v", sql="select customer from silver.orders order by amount limit 3"),
+        ["customer"],
+        {"silver.orders": ["customer", "amount"]},
+    )
+    assert [each.column for each in found.columns["customer"]] == ["customer", "amount"]

@@ -1,0 +1,60 @@
+"""The SQL text of a relation's columns, and of what decides about its rows, over its inputs. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import sqlglot
+from sqlglot import exp
+
+from common.sql.relations import Joined, Keyed, RowWise
+
+_DIALECT = "spark"
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """What a relation computes from the columns of its inputs.
+
+    Attributes:
+        columns: The text of each column that is not a column of an input under its own name.
+        conditions: Conditions of WHERE, HAVING and ON.
+        groups: Expressions of GROUP BY, PARTITION BY and DISTINCT.
+        orders: Expressions of ORDER BY inside of window functions.
+    """
+
+    columns: Mapping[str, str]
+    conditions: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    orders: tuple[str, ...] = ()
+
+
+def texts_of(relation: RowWise | Joined | Keyed) -> Texts:
+    """The texts of one relation; those of the relations below it are not among them."""
+    if isinstance(relation, Joined):
+        return Texts({}, () if relation.on is None else (relation.on,))
+    text = relation.text() if isinstance(relation, RowWise) else relation.text
+    select = sqlglot.parse_one(text, dialect=_DIALECT)
+    assert isinstance(select, exp.Select)  # written so by the statement's reader  # noqa: S101
+    columns = {
+        each.alias_or_name: _text(each.unalias()) for each in select.selects if not isinstance(each, exp.Star)
+    }
+    columns |= dict(_generated(select))
+    conditions = (select.args.get("where"), select.args.get("having"))
+    windows = [each.args["order"] for each in select.find_all(exp.Window) if each.args.get("order")]
+    return Texts(
+        columns,
+        tuple(_text(each.this) for each in conditions if each is not None),
+        relation.keys if isinstance(relation, Keyed) else (),
+        tuple(_text(each.this) for order in windows for each in order.expressions),
+    )
+
+
+def _generated(select: exp.Select) -> Iterator[tuple[str, str]]:
+    for lateral in select.args.get("laterals") or ():
+        yield from ((column.name, _text(lateral.this)) for column in lateral.args["alias"].columns)
+
+
+def _text(node: exp.Expr) -> str:
+    return node.sql(dialect=_DIALECT)
