@@ -69,7 +69,8 @@ def _case(kind: Kind, subject: str, classes: str = "", message: str = "") -> Cas
 
 
 _OVERLOADED = (
-    r"(?i)\b(429|500|502|503|504)\b|SlowDown|throttl|too many requests|please reduce your request rate"
+    r"(?i)\b(429|500|502|503|504)\b|SlowDown|throttl|too many requests|please reduce your request rate|"
+    r"InternalError|OperationAborted|not read from or written to within the timeout"
 )
 """Words of an object store that asks its clients to come back later."""
 
@@ -152,7 +153,7 @@ CASES: tuple[Case, ...] = (
         "transient",
         OBJECT_STORE,
         "AWSServiceThrottledException AWSStatus500Exception AWSNoResponseException "
-        "AWSApiCallTimeoutException RetryableException ApiCallTimeoutException "
+        "AWSApiCallTimeoutException HttpChannelEOFException RetryableException ApiCallTimeoutException "
         "ApiCallAttemptTimeoutException",
     ),
     _case(
@@ -170,6 +171,7 @@ CASES: tuple[Case, ...] = (
         NETWORK,
         "java.net.SocketException java.net.SocketTimeoutException java.net.UnknownHostException "
         "java.nio.channels.UnresolvedAddressException org.apache.http.NoHttpResponseException "
+        "org.apache.http.ConnectionClosedException "
         "builtins.ConnectionError builtins.TimeoutError",
     ),
 )

@@ -97,6 +97,7 @@ class Collector:
         self, pipeline: Pipeline, layout: Layout, broker: BrokerOffsets, settings: Settings | None = None
     ) -> None:
         self._stalls = StallWatch(settings)
+        self._goal = None if settings is None else settings.http.goal_seconds
         self._pipeline, self._layout, self._broker = pipeline, layout, broker
         self._holders = Holders(layout)
         self._logs: dict[str, LogReader] = {}
@@ -127,7 +128,9 @@ class Collector:
                 for seen, one in zip(tables, queries, strict=True)
             )
         alerts = read_alerts(self._layout.alerts)
-        return Status(self._pipeline.name, at, offsets.address, offsets.note, tables, alerts)
+        return Status(
+            self._pipeline.name, at, offsets.address, offsets.note, tables, alerts, freshness_goal=self._goal
+        )
 
     def _seen(
         self,

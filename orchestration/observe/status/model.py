@@ -291,6 +291,7 @@ class Status:
     Attributes:
         broker_note: The reason if the broker's offsets are not known.
         alerts: The alerts, as the process that watches them has written them; None if none has.
+        freshness_goal: Seconds for which a record may wait before a person should look; None: any time.
     """
 
     pipeline: str
@@ -299,6 +300,7 @@ class Status:
     broker_note: str
     tables: tuple[TableStatus, ...]
     alerts: AlertsFile | None = None
+    freshness_goal: float | None = None
 
     @property
     def waiting_seconds(self) -> float | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Literal
 
 from orchestration.observe.status.model import NEEDS_A_PERSON, UNKNOWN_SECONDS, Status, TableStatus
@@ -34,7 +33,7 @@ def problems(status: Status) -> tuple[Problem, ...]:
     found = [
         problem
         for table in status.tables
-        for problem in (*_of_table(table), *_of_freshness(table, status.at), *_of_source_files(table))
+        for problem in (*_of_table(table), *_of_freshness(table, status), *_of_source_files(table))
     ]
     if status.broker_note and any(table.holder for table in status.tables):
         found.insert(0, Problem("warning", "", f"Kafka: {status.broker_note}"))
@@ -78,12 +77,17 @@ def _of_table(table: TableStatus) -> Iterator[Problem]:
         yield Problem("warning", name, f"a field was probably renamed: {table.fields.text()}")
 
 
-def _of_freshness(table: TableStatus, at: datetime) -> Iterator[Problem]:
-    if table.freshness is not None and table.holder is not None:
-        unknown = table.freshness.unknown_seconds(at)
-        if unknown > UNKNOWN_SECONDS:
-            text = f"not known for {duration(unknown)} whether a record waits"
-            yield Problem("warning", table.table, text)
+def _of_freshness(table: TableStatus, status: Status) -> Iterator[Problem]:
+    """What `/readyz` says of a table's freshness, while a job writes the table."""
+    fresh, goal = table.freshness, status.freshness_goal
+    if fresh is None or table.holder is None:
+        return
+    waiting, unknown = fresh.waiting_seconds(status.at), fresh.unknown_seconds(status.at)
+    if waiting is not None and goal is not None and waiting > goal:
+        text = f"a record waits for {duration(waiting)}, the goal is {duration(goal)}"
+        yield Problem("warning", table.table, text)
+    if unknown > UNKNOWN_SECONDS:
+        yield Problem("warning", table.table, f"not known for {duration(unknown)} whether a record waits")
 
 
 def _of_source_files(table: TableStatus) -> Iterator[Problem]:

@@ -24,6 +24,7 @@ from orchestration.observe.status.topic_offsets import TopicOffsets
 from tests.process.observe.test_page import CHROMIUM, browser  # noqa: F401
 from tests.support.oracles.lived_in import PIPELINE, TABLES, LivedIn
 from tests.unit.orchestration.observe.status.test_model import look, offsets
+from tests.unit.orchestration.observe.status.test_quiet_trouble import read_on
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -41,13 +42,19 @@ def page_of(
     *,
     answer: TopicOffsets | None = None,
     more: int = 0,
+    unread: bool = False,
 ) -> Iterator[str]:
-    """The address of a page whose gold query is in a state, with so many more gold tables."""
+    """The address of a page whose gold query is in a state, with so many more gold tables.
+
+    With ``unread``, gold has begun no micro-batch since rows came 90 seconds ago.
+    """
     lived_in = LivedIn(folder)
     lived_in.caught_up()
     lived_in.quarantine({b"a": "cannot_parse", b"b": "cannot_parse"})
     with Leases(lived_in.layout.leases, TABLES, "up"):
         lived_in.job(state)
+        if unread:
+            read_on(lived_in, 90, state)
         status = look(lived_in, answer or offsets())
         extra = tuple(replace(status.tables[2], table=f"gold.table_{number}") for number in range(more))
         tables = (*status.tables, *extra)
@@ -58,11 +65,14 @@ def page_of(
 
 
 @pytest.mark.parametrize(
-    ("state", "answer", "verdict"),
+    ("state", "answer", "unread", "verdict"),
     [
-        ("waiting", offsets(), "all queries run"),
-        ("starting", offsets(), "5 of 7 queries not started yet"),
-        ("waiting", TopicOffsets("b:1", note="broker does not answer"), "1 to look at"),
+        ("waiting", offsets(), False, "all queries run"),
+        ("starting", offsets(), False, "5 of 7 queries not started yet"),
+        ("waiting", TopicOffsets("b:1", note="broker does not answer"), False, "1 to look at"),
+        ("waiting", offsets(14, ages={10: 700}), False, "7 to look at"),  # no row for longer than the goal
+        ("waiting", offsets(), True, "5 things are wrong"),  # gold does not move
+        ("starting", offsets(), True, "5 things are wrong"),  # or was not started
     ],
 )
 def test_the_verdict_is_green_only_where_everything_runs_and_is_known(
@@ -71,10 +81,12 @@ def test_the_verdict_is_green_only_where_everything_runs_and_is_known(
     monkeypatch: pytest.MonkeyPatch,
     state: str,
     answer: TopicOffsets,
+    *,
+    unread: bool,
     verdict: str,
 ) -> None:
-    """It was green over eight amber dots."""
-    with page_of(tmp_path, state, monkeypatch, answer=answer, more=4) as address:
+    """It was green over eight amber dots, and over a record that gold lacked for longer than the goal."""
+    with page_of(tmp_path, state, monkeypatch, answer=answer, more=4, unread=unread) as address:
         page = browser.new_page()
         page.goto(address)
         page.wait_for_selector("article.table")

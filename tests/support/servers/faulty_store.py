@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import struct
 import threading
@@ -15,16 +16,23 @@ _BODY = (
     "<RequestId>4442587FB7D0A2F9</RequestId></Error>"
 )
 
+_IDLE = "Your socket connection to the server was not read from or written to within the timeout period."
+
 FAULTS: Final = {
     "internal error": (500, "InternalError", "We encountered an internal error. Please try again."),
     "slow down": (503, "SlowDown", "Please reduce your request rate."),
     "unavailable": (503, "ServiceUnavailable", "Service is unable to handle request."),
     "too many": (429, "TooManyRequests", "Too many requests"),
+    "idle": (400, "RequestTimeout", _IDLE),
     "bad gateway": (502, "BadGateway", "a proxy before the store"),
     "expired": (400, "ExpiredToken", "The provided token has expired."),
     "denied": (403, "AccessDenied", "Access Denied"),
 }
-"""Status, code and message by name. Besides, ``reset`` closes the connection; ``timeout`` answers nothing."""
+"""Status, code and message by name. Besides, ``reset`` closes the connection; ``timeout`` answers nothing;
+``cut`` closes it in the middle of what is read, and resets what is written."""
+
+_CUT_BYTES = 100_000
+_DATE = "Wed, 25 Nov 2026 10:00:00 GMT"
 
 
 class FaultyStore(ThreadingHTTPServer):
@@ -56,13 +64,13 @@ class _Answer(BaseHTTPRequestHandler):
     def _fail(self) -> None:
         self.server.requests += 1
         self.rfile.read(int(self.headers.get("content-length") or 0))
-        if self.server.fault == "timeout":
+        if self.server.fault == "cut" and self.command in {"GET", "HEAD"}:
+            self._cut()
+        elif self.server.fault == "timeout":
             self.server.ended.wait(10)
             self.close_connection = True
-        elif self.server.fault == "reset":
-            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            self.connection.close()
-            self.close_connection = True
+        elif self.server.fault in {"reset", "cut"}:
+            self._reset()
         else:
             status, code, message = FAULTS[self.server.fault]
             body = _BODY.format(code=code, message=message).encode()
@@ -72,6 +80,28 @@ class _Answer(BaseHTTPRequestHandler):
             self.end_headers()
             if self.command != "HEAD":
                 self.wfile.write(body)
+
+    def _cut(self) -> None:
+        """Half of what is asked for of an object, and no more."""
+        found = re.match(r"bytes=(\d+)-(\d*)", self.headers.get("range") or "")
+        first = int(found[1]) if found else 0
+        last = int(found[2]) if found and found[2] else _CUT_BYTES - 1
+        self.send_response(206 if found else 200)
+        if found:
+            self.send_header("content-range", f"bytes {first}-{last}/{_CUT_BYTES}")
+        for name, value in (("etag", '"1"'), ("last-modified", _DATE)):
+            self.send_header(name, value)
+        self.send_header("content-length", str(last - first + 1))
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(b"x" * ((last - first + 1) // 2))
+            self.wfile.flush()
+            self._reset()
+
+    def _reset(self) -> None:
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.connection.close()
+        self.close_connection = True
 
     do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = _fail  # noqa: N815  # names of http.server
 

@@ -114,6 +114,32 @@ CHAINS = [
         OBJECT_STORE,
         [("software.amazon.awssdk.core.exception.ApiCallTimeoutException", "did not complete before")],
     ),
+    # S3A, by its source: faults that no request to a faulty store gives.
+    (OBJECT_STORE, [(f"{S3A}.HttpChannelEOFException", "read on s3a://b/k: channel closed")]),
+    (OBJECT_STORE, [(f"{S3A}.AWSApiCallTimeoutException", "put on s3a://b/k: did not complete")]),
+    (OBJECT_STORE, [(f"{S3A}.AWSNoResponseException", "open on s3a://b/k: (Status Code: 443)")]),
+    (
+        OBJECT_STORE,
+        [
+            (f"{S3A}.AWSS3IOException", "delete: MultiObjectDeleteException"),
+            (
+                f"{S3A}.impl.MultiObjectDeleteException",
+                "[S3Error(Key=k, Code=InternalError, Message=)]",
+            ),
+        ],
+    ),
+    (
+        OBJECT_STORE,
+        [
+            (
+                f"{S3A}.AWSS3IOException",
+                "d/k: S3Exception: A conflicting conditional operation is in progress (OperationAborted)",
+            )
+        ],
+    ),
+    (NETWORK, [("org.apache.http.ConnectionClosedException", "Premature end of Content-Length delimited")]),
+    (NETWORK, [("org.apache.hadoop.net.ConnectTimeoutException", "connect timed out")]),
+    ("operator", [(f"{S3A}.auth.NoAwsCredentialsException", "no credentials for s3a://b")]),
     # Commits.
     (CONFLICT, [("io.delta.exceptions.ConcurrentAppendException", "Files were added")]),
     (CONFLICT, [("io.delta.exceptions.MetadataChangedException", "changed")]),
@@ -140,6 +166,8 @@ PARENTS = {
     f"{KAFKA}.TopicAuthorizationException": f"{KAFKA}.AuthorizationException",
     f"{KAFKA}.OffsetOutOfRangeException": f"{KAFKA}.RetriableException",
     "java.net.ConnectException": "java.net.SocketException",
+    "org.apache.hadoop.net.ConnectTimeoutException": "java.net.SocketTimeoutException",
+    f"{S3A}.impl.MultiObjectDeleteException": "software.amazon.awssdk.services.s3.model.S3Exception",
     "medallion.avro.RegistryUnavailable": "java.lang.RuntimeException",
 }
 

@@ -55,7 +55,8 @@ def lived_in(tmp_path: Path) -> LivedIn:
 
 
 def look(lived_in: LivedIn, answer: TopicOffsets | None = None) -> Status:
-    return Collector(PIPELINE, lived_in.layout, Answering(answer or offsets())).collect()
+    broker = Answering(answer or offsets())
+    return Collector(PIPELINE, lived_in.layout, broker, lived_in.settings).collect()
 
 
 def tables(status: Status) -> dict[str, TableStatus]:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from common.config.alert_settings import AlertRule
 from common.config.paths import Layout
@@ -34,6 +35,7 @@ from tests.unit.orchestration.observe.status.test_model import Answering, look, 
 IDLE = offsets(0)
 SILENT = TopicOffsets("broker:9092", note="broker does not answer")
 FRESH = {"not-fresh": AlertRule(when="freshness", over="10 minutes")}
+RULES = FRESH | {"dead": AlertRule(when="query_dead"), "down": AlertRule(when="broker_down")}
 
 
 @pytest.fixture
@@ -53,6 +55,23 @@ def unready(lived_in: LivedIn, status: Status, monkeypatch: pytest.MonkeyPatch) 
     return live.unready()
 
 
+def wrong(status: Status) -> set[str]:
+    """The rules of alerts that a status breaks."""
+    return {rule for (rule, _), one in observe(RULES, Facts(status)).items() if one.is_wrong}
+
+
+def seen(status: Status) -> dict[str, str]:
+    """How grave the page says each table is, and ``""`` for the pipeline."""
+    return {one.table: one.severity for one in problems(status)}
+
+
+def metric(status: Status, name: str, **labels: str) -> list[float]:
+    """The values of a metric, of the samples that have these labels."""
+    families = text_string_to_metric_families(prometheus_text(status).decode())
+    samples = [one for family in families for one in family.samples if one.name == name]
+    return [one.value for one in samples if labels.items() <= one.labels.items()]
+
+
 def about(seconds: float) -> object:
     """So many seconds, or some more on a busy machine."""
     return pytest.approx(seconds + 10, abs=11) if seconds else 0
@@ -62,10 +81,18 @@ def later(status: Status, seconds: float) -> Status:
     return replace(status, at=status.at + timedelta(seconds=seconds))
 
 
-def test_an_idle_topic_lacks_nothing_also_before_the_first_row(lived_in: LivedIn) -> None:
-    assert waiting(look(lived_in, IDLE)) == [0, 0, 0]
-    assert look(lived_in, IDLE).waiting_seconds == 0
-    assert "medallion_waiting_seconds" in prometheus_text(look(lived_in, IDLE)).decode()
+def test_an_idle_topic_lacks_nothing_also_before_the_first_row(
+    lived_in: LivedIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody need look: it is green, and known to be."""
+    with Leases(lived_in.layout.leases, TABLES, "up"):
+        lived_in.job()
+        status = look(lived_in, IDLE)
+        assert waiting(status) == [0, 0, 0]
+        assert unready(lived_in, status, monkeypatch) == []
+        assert (wrong(status), seen(status)) == (set(), {})
+        assert fresh(status).is_wrong is False  # and not unknown
+        assert metric(status, "medallion_waiting_seconds") == [0]
 
 
 def test_an_idle_topic_that_is_read_from_its_end_lacks_nothing(tmp_path: Path) -> None:
@@ -98,8 +125,13 @@ def test_a_table_that_has_written_nothing_lacks_the_oldest_record(
     assert fresh(status).is_wrong
     with Leases(lived_in.layout.leases, TABLES, "up"):
         lived_in.job()
-        reasons = unready(lived_in, look(lived_in), monkeypatch)
-    assert any(reason.startswith("gold.by_day: a record waits for 9") for reason in reasons)
+        status = look(lived_in)
+        reasons = unready(lived_in, status, monkeypatch)
+        assert [re.sub(r"\d\d s,.*", "", reason) for reason in reasons] == [
+            "gold.by_day: a record waits for 9"
+        ]
+        assert (wrong(status), seen(status)) == ({"not-fresh"}, {"gold.by_day": "warning"})
+        assert metric(status, "medallion_table_waiting_seconds", table="gold.by_day") == [about(909)]
 
 
 def test_gold_lacks_nothing_where_silver_has_accepted_nothing(lived_in: LivedIn) -> None:
@@ -131,10 +163,14 @@ def test_a_silent_broker_is_unknown_and_not_ready_within_seconds(
         first = collector.collect()
         assert unready(lived_in, first, monkeypatch) == []  # a broker restarts within seconds
         status = later(collector.collect(), 40)
+        back = look(lived_in)
+        assert (wrong(back), seen(back), metric(back, "medallion_broker_up")) == (set(), {}, [1])
     reasons = unready(lived_in, status, monkeypatch)
     assert [reason.partition(" for ")[0] for reason in reasons] == [f"{table}: not known" for table in TABLES]
     assert reasons[0].endswith("whether a record waits (broker does not answer)")
-    assert any("whether a record waits" in problem.text for problem in problems(status))
+    assert seen(status) == dict.fromkeys(("", *TABLES), "warning")
+    assert wrong(status) == {"down"}  # freshness is unknown, and wrong after its limit
+    assert metric(status, "medallion_broker_up") == [0]
     shown = document(status)["tables"][2]["freshness"]
     assert (shown["waiting_seconds"], round(shown["unknown_seconds"])) == (None, 40)
     unknown = [
@@ -146,6 +182,26 @@ def test_a_silent_broker_is_unknown_and_not_ready_within_seconds(
     assert long.is_wrong
     assert long.text == "it has not been known for 10 min 40 s whether a record waits"
     assert fresh(look(lived_in)).is_wrong is False  # and back by itself
+
+
+def test_a_job_whose_process_is_frozen_is_dead_within_seconds(
+    lived_in: LivedIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It holds its leases and writes no state; it goes on as if nothing had been."""
+    lived_in.caught_up()
+    with Leases(lived_in.layout.leases, TABLES, "up"):
+        lived_in.job(silent=20)
+        status = look(lived_in)
+        reasons = unready(lived_in, status, monkeypatch)
+        assert {reason.partition(" for ")[0].partition(": ")[2] for reason in reasons} == {
+            f"job up (pid {os.getpid()}) has not answered"
+        }
+        assert (wrong(status), seen(status)) == ({"dead"}, dict.fromkeys(TABLES, "critical"))
+        assert metric(status, "medallion_query_state", state="dead") == [1, 1, 1]
+        lived_in.job()
+        status = look(lived_in)
+        assert (wrong(status), seen(status)) == (set(), {})
+        assert unready(lived_in, status, monkeypatch) == []
 
 
 def read_on(lived_in: LivedIn, ago: float, state: str = "waiting") -> None:
