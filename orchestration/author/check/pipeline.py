@@ -31,6 +31,7 @@ from common.schema.value_fields import examine
 from common.sql.expression import has_sliding_window, makes_windows
 from orchestration.access.declaration.lineage import in_data_order, lineage_problems
 from orchestration.access.declaration.load_file import Draft
+from orchestration.author.check.columns_function import function_faults
 from orchestration.author.check.expression import extra_functions, result, row_faults
 from orchestration.author.check.gold import gold_problems, gold_scopes
 from orchestration.author.check.names import each, name_faults, named, references
@@ -213,7 +214,9 @@ def _silver(silver: Silver, value: Scope) -> Iterator[Problem]:
     place, source = silver.table, source_of(silver)
     if silver.where is not None:
         yield from each(f"{place}, where", _where_faults(silver.where, silver, value), source)
-    if not callable(silver.columns):
+    if callable(silver.columns):
+        yield from each(f"{place}, columns", function_faults(silver.columns), source)
+    else:
         for name, sql in silver.columns.items():
             faults = [*row_faults(sql, value, set(silver.columns)), *throwing_faults(sql, value)]
             faults += _sliding_fault(sql) if not faults else []
