@@ -88,9 +88,9 @@ def measure_faults(
             yield f"{shown!r} is outside of any aggregate; write max({shown}), or add it to by"
 
 
-def holds_uncomparable(field: Field) -> bool:
+def holds_uncomparable(field: Field, of: Collection[str] = ("map", "variant")) -> bool:
     """Whether a field is a map or a variant, or has one inside."""
-    return field.kind in {"map", "variant"} or any(map(holds_uncomparable, field.nested))
+    return field.kind in of or any(holds_uncomparable(each, of) for each in field.nested)
 
 
 def uncomparable_arguments(sql: str, scope: Scope) -> Iterator[str]:

@@ -113,8 +113,10 @@ def _aggregate(gold: Aggregate, silver: Scope) -> Iterator[Problem]:
     place, source = gold.table, source_of(gold)
     by, measures = named(gold.by or ()), named(gold.measures)
     for name, sql in by.items():
-        is_compared = gold.mode == "recompute"
-        compared = _comparable(result(sql, name, silver)) if is_compared else ()
+        found = result(sql, name, silver)
+        # What Spark keeps in state and writes whole is grouped alone, which maps can be.
+        is_compared = gold.mode in {"recompute", "update"} or holds_uncomparable(found, of=("variant",))
+        compared = _comparable(found) if is_compared else ()
         yield from each(f"{place}, by {name!r}", (*_row_faults(sql, silver), *compared), source)
     for name, sql in measures.items():
         faults = _measure_faults(sql, silver, _groups(by), in_state=gold.mode != "recompute")
@@ -183,16 +185,26 @@ def _upsert(gold: Upsert | ChangeFeed, silver: Scope) -> Iterator[Problem]:
         )
     if condition is not None:
         yield from each(f"{place}, {argument_of_condition}", _row_faults(condition, silver), source)
+    yield from each(place, _key_and_order_faults(names, kept, silver), source)
+
+
+def _key_and_order_faults(
+    names: Mapping[str, Sequence[str]], kept: Mapping[str, str] | None, silver: Scope
+) -> Iterator[str]:
+    """Faults of columns that identify or order rows, by the argument that names them."""
     for argument, given in names.items():
+        types = {name: result((kept or {}).get(name, name), name, silver) for name in given}
+        if kept is not None or argument != "key":
+            yield from _order_faults(argument, types)
         if kept is None:
-            yield from each(place, references(argument, given, silver), source)
+            yield from references(argument, given, silver)
             continue
         for name in given:
             if name.lower() not in {column.lower() for column in kept}:
                 text = f"{argument} {name!r} is not among its columns; {nearest(name, kept)}"
                 if silver.fields is not None and silver.has(name):
                     text = f"{argument} {name!r} is not among its columns; add it to columns"
-                yield Problem(place, text, source)
+                yield text
 
 
 def _comparable(column: Field) -> Iterator[str]:
@@ -213,9 +225,16 @@ def _key_faults(key: Sequence[str], scope: Scope) -> Iterator[str]:
     for name in key:
         if (own := known.get(name.lower(), name)) != name:
             yield f"key {name!r} is {own!r} in {scope.what}; use that spelling"
-        kind = scope.type_of((name,)).type
-        if kind.startswith(("map", "variant")):
-            yield f"key {name!r} is of type {kind}, which cannot be compared; use a field of it"
+    yield from _order_faults("key", {name: scope.type_of((name,)) for name in key})
+
+
+def _order_faults(argument: str, columns: Mapping[str, Field]) -> Iterator[str]:
+    """Faults of columns that are compared, or ordered by, and have a map or variant in them."""
+    for name, column in columns.items():
+        if holds_uncomparable(column):
+            yield (
+                f"{argument} {name!r} is of type {column.type}, which cannot be compared; use a field of it"
+            )
 
 
 def _history(gold: History, silver: Scope) -> Iterator[Problem]:
@@ -230,6 +249,8 @@ def _history(gold: History, silver: Scope) -> Iterator[Problem]:
     yield from each(place, name_faults([*gold.key, *_OF_A_HISTORY, *kept]), source)
     yield from each(place, references("key", gold.key, silver), source)
     yield from each(place, references("valid_by", [gold.valid_by], silver), source)
+    order = {gold.valid_by: silver.type_of((gold.valid_by,))}
+    yield from each(place, _order_faults("valid_by", order), source)
 
 
 def _joined(gold: Join, scopes: Mapping[str, Scope]) -> Scope:
@@ -239,7 +260,8 @@ def _joined(gold: Join, scopes: Mapping[str, Scope]) -> Scope:
 def _join(gold: Join, reads: Scope, joins: Scope) -> Iterator[Problem]:
     place, source = gold.table, source_of(gold)
     for column, sql in named(gold.on).items():
-        yield from each(f"{place}, on {column!r}", _row_faults(sql, reads), source)
+        compared = (*_comparable(result(sql, column, reads)), *_comparable(joins.type_of((column,))))
+        yield from each(f"{place}, on {column!r}", (*_row_faults(sql, reads), *compared[:1]), source)
     yield from each(place, references("on", named(gold.on), joins), source)
     if gold.how != "semi" and reads.fields is not None and reads.has(gold.joined):
         text = (

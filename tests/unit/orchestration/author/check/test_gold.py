@@ -258,3 +258,75 @@ def test_a_measure_of_grouping_sets_is_refused() -> None:
 def test_a_pattern_is_no_path_of_files() -> None:
     with pytest.raises(PipelineError, match="is no pattern; name a folder"):
         Files("history", path="exports/*.jsonl", format="jsonl")
+
+
+TYPED = Silver(
+    "rows",
+    reads="bronze.changes",
+    value=Json(
+        "id string, at timestamp, m map<string,int>, am array<map<string,int>>, s struct<m:map<string,int>>,"
+        "a array<double>, st struct<d:double,b:binary>, b binary, d double, n decimal(38,18), t timestamp_ntz"
+    ),
+    columns={each: each for each in ("id", "at", "m", "am", "s", "a", "st", "b", "d", "n", "t")},
+    key=["id"],
+    event_time="at",
+    watermark="1 day",
+)
+COMPARABLE = ("id", "at", "a", "st", "b", "d", "n", "t")
+OTHERS = Upsert(
+    "others", reads="silver.rows", key=["id"], newest_by=["at"], storage=Storage(change_feed=True)
+)
+
+
+def grouped(mode: Any, by: str) -> Gold:
+    return Aggregate("x", reads="silver.rows", by=[by], measures={"rows": "count(*)"}, mode=mode)
+
+
+def keyed_by(place: str, column: str) -> Gold:
+    """A gold table that has a column in one place of a key."""
+    order = {"newest_by": ["at"], "columns": {"k": column, "at": "at"}}
+    on = {"on": {column: column}, "columns": ["id"], "how": "semi"}
+    made: dict[str, Callable[[], Gold]] = {
+        "by, update": lambda: grouped("update", column),
+        "by, recompute": lambda: grouped("recompute", column),
+        "key of Upsert": lambda: Upsert("x", reads="silver.rows", key=[column], newest_by=["at"]),
+        "key of Upsert with columns": lambda: Upsert("x", reads="silver.rows", key=["k"], **order),
+        "newest_by": lambda: Upsert("x", reads="silver.rows", key=["id"], newest_by=[column]),
+        "key of ChangeFeed": lambda: ChangeFeed(
+            "x", reads="silver.rows", key=[column], sequence_by=["at"], operation="id"
+        ),
+        "key of History": lambda: History(
+            "x", reads="silver.rows", key=[column], valid_by="at", columns={"v": "id"}
+        ),
+        "valid_by": lambda: History(
+            "x", reads="silver.rows", key=["id"], valid_by=column, columns={"v": "a"}
+        ),
+        "on, recompute": lambda: Join("x", reads="silver.rows", joins="gold.others", **on),
+        "on, lookup": lambda: Join("x", reads="silver.rows", joins="gold.others", mode="lookup", **on),
+    }
+    return made[place]()
+
+
+PLACES = (
+    *("by, update", "by, recompute", "key of Upsert", "key of Upsert with columns", "newest_by"),
+    *("key of ChangeFeed", "key of History", "valid_by", "on, recompute", "on, lookup"),
+)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_key_of_a_map_is_refused_in_every_place_and_other_types_in_none(place: str) -> None:
+    def told(column: str) -> list[str]:
+        pipeline = Pipeline(
+            "p", bronze=[Topic("changes")], silver=[TYPED], gold=[OTHERS, keyed_by(place, column)]
+        )
+        return [problem.message for problem in check(pipeline)]
+
+    for column in ("m", "am", "s"):
+        (message,) = told(column)
+        assert "which cannot be compared; " in message
+    assert [column for column in COMPARABLE if told(column)] == []
+
+
+def test_a_group_that_spark_alone_compares_may_be_a_map() -> None:
+    pipeline = Pipeline("p", bronze=[Topic("changes")], silver=[TYPED], gold=[grouped("complete", "m")])
+    assert check(pipeline) == ()
