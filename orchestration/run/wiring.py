@@ -19,7 +19,7 @@ import gold.query
 import silver.query
 from common.config.paths import Layout
 from common.config.settings import Settings
-from common.declare import Bronze, Files, KafkaSink, Pipeline, Publish, Silver, Table, Topic
+from common.declare import Bronze, Files, KafkaSink, Pipeline, Publish, Silver, Table, Topic, View
 from common.declare.declared import copy_with
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
@@ -132,8 +132,10 @@ class Wiring:
         declared = self.pipeline.query(stream.name)
         if isinstance(declared, Bronze) or Checkpoint(stream.checkpoint).exists():
             return True
-        found = LogReader(self.layout.table_path(declared.reads)).snapshot()
-        return found is not None and found.rows != 0
+        # A view may have rows where one of its tables is empty.
+        reads = declared.tables if isinstance(declared, View) else (declared.reads,)
+        found = (LogReader(self._context.path_of(table)).snapshot() for table in reads)
+        return any(one is not None and one.rows != 0 for one in found)
 
     def _sources(self, layers: Sequence[Layer]) -> list[str]:
         reads: list[str] = []

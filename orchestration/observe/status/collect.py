@@ -194,6 +194,7 @@ class Collector:
         holder = self._holders.find(name)
         query = query_now(name, jobs, holder, progress.planned, at, self._holders.lapsed(name))
         topic = declared if isinstance(declared, Bronze) else None
+        first = "" if isinstance(declared, Bronze) else declared.reads
         return TableStatus(
             table=name,
             kind=type(declared).__name__.lower(),
@@ -209,7 +210,7 @@ class Collector:
             other=self._count_other(declared, log, now) if now is not None else None,
             fields=self._fields.use(name),
             holder=holder,
-            query=self._stalls.judged(name, query, lag, progress.planned, at),
+            query=self._stalls.judged(name, query, lag, progress.planned, at, first),
             failures=self._failures(name, holder),
             freshness=None if isinstance(declared, Publish) else self._freshness(name, offsets, at),
             loss=loss,

@@ -153,12 +153,25 @@ class StallWatch:
         self._settings = settings
         self._unmoved: dict[str, tuple[_Place, datetime]] = {}
 
-    def judged(self, name: str, query: QueryNow, lag: Lag, planned: Planned, at: datetime) -> QueryNow:
+    def judged(  # noqa: PLR0913, PLR0917  # the sources of one answer
+        self, name: str, query: QueryNow, lag: Lag, planned: Planned, at: datetime, reads: str = ""
+    ) -> QueryNow:
         """What a query does; ``stalled`` if it should have begun a micro-batch long ago.
 
         The age of a Kafka record says nothing of when it came: unread records count from the first look that
         found them. Unread rows of a table count from the commit that brought them.
+
+        Args:
+            name: The query.
+            query: What it does, by its job.
+            lag: What it has not read.
+            planned: Its micro-batches.
+            at: The current time.
+            reads: The table whose first rows it waits for before it starts; empty where it waits for none.
         """
+        is_early = query.state == "starting" and planned.newest is None and not query.is_opening
+        if is_early and reads and lag.count == 0 and not query.has_end:
+            query = replace(query, state="waiting", phase=f"waits for the first rows of {reads}")
         if query.state not in _WAITS or query.is_opening or query.has_end or not lag.count:
             self._unmoved.pop(name, None)
             return query

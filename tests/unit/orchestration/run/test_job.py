@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
-from common.config.paths import all_tables
+from common.config.paths import Layout, all_tables
 from common.config.settings import load_settings
-from common.declare import ConsoleSink, Pipeline, Publish
+from common.declare import ConsoleSink, Pipeline, Publish, Topic, Upsert, View
 from common.errors import BrokerError
 from common.machine import processes
+from common.streaming.query import Stream
 from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.run import job
 from orchestration.run.job import open_broker, written_tables
 from orchestration.run.separate_processes import _failure
 from orchestration.run.supervisor import StopSignal
-from orchestration.run.wiring import LAYERS, Layer
+from orchestration.run.wiring import LAYERS, Layer, Wiring
+from tests.conftest import make_settings
 
 EXAMPLE = Path(__file__).parents[4] / "examples" / "earthquakes" / "pipeline.py"
 
@@ -133,3 +138,26 @@ def test_a_separate_job_that_ends_gives_the_run_its_exit_code(code: int, exit_co
     failure = _failure("silver", code)
     assert failure.exit_code == exit_code
     assert str(failure).startswith(f"the silver job failed: it {processes.describe_exit(code)}; ")
+
+
+def test_a_view_begins_with_the_first_rows_of_any_of_its_tables(tmp_path: Path) -> None:
+    """Other kinds have no row without one of the table that they read."""
+    view = View("both", sql="select id from silver.a union all select id from silver.b")
+    declared = Pipeline("p", bronze=[Topic("t")], gold=[view, _upsert("one"), _upsert("other")])
+    settings = make_settings(tmp_path, "none:1")
+    layout = Layout.of(declared, settings)
+    wiring = Wiring(cast("Any", None), declared, settings, layout, "")
+    for table, ids in (("silver.a", []), ("silver.b", [1])):
+        write_deltalake(layout.table_path(table), pa.table({"id": pa.array(ids, pa.int64())}))
+
+    def stream(table: str) -> Stream:
+        nothing = cast("Any", None)
+        return Stream("p", table, nothing, nothing, layout.checkpoint_path(table), "1 second")
+
+    begun = {gold.table: wiring.has_begun(stream(gold.table)) for gold in declared.gold}
+    assert begun == {"gold.both": True, "gold.one": False, "gold.other": True}
+
+
+def _upsert(name: str) -> Upsert:
+    reads = {"one": "silver.a", "other": "silver.b"}[name]
+    return Upsert(name, reads=reads, key=["id"], newest_by=["id"])

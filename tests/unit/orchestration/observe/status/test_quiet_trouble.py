@@ -253,6 +253,17 @@ def test_a_query_that_has_rows_to_read_and_reads_none_is_stalled(
         assert look(lived_in).tables[2].query.state == state
 
 
+def test_a_query_whose_source_has_no_rows_waits_for_the_first(lived_in: LivedIn) -> None:
+    """It was shown as starting, for as long as silver had none; with rows unread it has yet to start."""
+    with Leases(lived_in.layout.leases, TABLES, "up"):
+        lived_in.job("starting")
+        gold = look(lived_in, IDLE).tables[2].query
+        assert (gold.state, gold.phase) == ("waiting", "waits for the first rows of silver.orders")
+        lived_in.bronze(3, ago=1)
+        lived_in.silver(3, 0, 0)
+        assert look(lived_in, offsets(3)).tables[2].query.state == "starting"
+
+
 def test_a_query_may_leave_rows_unread_for_two_of_its_triggers(lived_in: LivedIn) -> None:
     slow = lived_in.settings.model_copy(
         update={"gold": lived_in.settings.gold.model_copy(update={"trigger": "1 minute"})}
