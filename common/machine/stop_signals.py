@@ -9,10 +9,41 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 _STANDARD_STREAMS = (0, 1, 2)
+_interrupted = threading.Event()
+
+
+def interrupt(number: int = signal.SIGINT, frame: FrameType | None = None) -> None:
+    """Raise KeyboardInterrupt, as a handler of a signal; ``was_interrupted`` is true from now on."""
+    _interrupted.set()
+    raise KeyboardInterrupt
+
+
+def was_interrupted() -> bool:
+    """Whether ``interrupt`` has ended what this process did; another error may be all that is seen of it."""
+    return _interrupted.is_set()
+
+
+def interrupt_with(cancel: Callable[[], object]) -> None:
+    """Have SIGINT interrupt this process, and cancel its work in a thread.
+
+    PySpark's own handler cancels Spark's jobs in the thread that the signal interrupts. Where that thread
+    waits for an answer of the JVM, both calls would read it from one connection: the handler fails, and the
+    command with it.
+    """
+
+    def quietly() -> None:
+        with suppress(Exception):  # the session may end meanwhile
+            cancel()
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        threading.Thread(target=quietly, name="cancel", daemon=True).start()
+        interrupt()
+
+    signal.signal(signal.SIGINT, handle)
 
 
 @contextmanager

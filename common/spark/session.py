@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from logging.handlers import RotatingFileHandler
@@ -20,7 +21,7 @@ from common.java.find_java import Java, find_java, trims_native_heap
 from common.java.jar_cache import require
 from common.machine import event_log, lease_owner, processes
 from common.machine.file_modes import umask
-from common.machine.stop_signals import hangup_ignored
+from common.machine.stop_signals import hangup_ignored, interrupt_with
 from common.schema import avro as avro_schema
 from common.spark import class_archive, jvm
 from common.spark import session_conf as spark_conf
@@ -277,14 +278,18 @@ def _launch(conf: dict[str, str], log: Path, output: Path) -> SparkSession:
                     processes.kill(pid, processes.start_mark(pid))
             raise
         jvm.connect(gateway)
+    before = signal.getsignal(signal.SIGINT)
     try:
-        return SparkSession.builder.config(conf=wanted).getOrCreate()
+        session = SparkSession.builder.config(conf=wanted).getOrCreate()
     except Py4JJavaError as error:
         cause = first_line(error.java_exception.getMessage())
         raise SetupError(
             f"Spark did not start on {conf[spark_conf.MASTER]}: {cause[:300]} The logs of the master and the "
             f"workers have the reason, where the master is a cluster's; the log of this process is {log}."
         ) from error
+    if signal.getsignal(signal.SIGINT) is not before:  # a new context has set a handler, in the main thread
+        interrupt_with(session.sparkContext.cancelAllJobs)
+    return session
 
 
 def _shorten(output: Path) -> None:

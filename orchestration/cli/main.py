@@ -18,9 +18,10 @@ import typer
 
 from common.errors import MedallionError, RegistryError, SetupError, StoreError
 from common.machine import event_log
-from common.machine.console import err, out
+from common.machine.console import err, out, say
 from common.machine.object_store import store_failure
 from common.machine.output_encoding import substitute_unknown_characters
+from common.machine.stop_signals import was_interrupted
 from common.machine.terminal import visible, wrapped
 from orchestration.cli.options import add_environment_options
 
@@ -89,6 +90,7 @@ _USAGE_ERROR: type[Exception] = next(
 )
 
 
+_INTERRUPTED = 130
 _DISK_REFUSES = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 """The disk is full, the user's share of it is, or it is read-only."""
 
@@ -99,15 +101,16 @@ def main() -> None:
     try:
         code = app(standalone_mode=False, prog_name="medallion")
     except MedallionError as error:
-        _print_error(error)
-        code = error.exit_code
+        code = _INTERRUPTED if was_interrupted() else error.exit_code
+        if not was_interrupted():
+            _print_error(error)
     except typer.Abort:
-        code = 130
+        code = _INTERRUPTED
     except _USAGE_ERROR as error:
         error.show()  # type: ignore[attr-defined]  # every ClickException can
         code = 2
     except KeyboardInterrupt:
-        code = 130
+        code = _INTERRUPTED
     except BrokenPipeError:
         # The reader of stdout has ended (`medallion … | head`): no error can be shown.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -116,6 +119,8 @@ def main() -> None:
         if (found := _exit_code_of(error)) is None:
             raise
         code = found
+    if code == _INTERRUPTED and was_interrupted():
+        say("interrupted")
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -132,8 +137,8 @@ def _is_of_an_interrupt(error: BaseException | None) -> bool:
 
 def _exit_code_of(error: Exception) -> int | None:
     """Print an error of the disk, the object store or the schema registry; the exit code, None for a bug."""
-    if _is_of_an_interrupt(error):
-        return 130
+    if was_interrupted() or _is_of_an_interrupt(error):
+        return _INTERRUPTED
     known: MedallionError
     if isinstance(error, OSError):
         if (why := store_failure(error)) is not None:

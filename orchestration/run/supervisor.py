@@ -34,7 +34,7 @@ from common.errors import (
 )
 from common.machine.console import say
 from common.machine.service_manager import ServiceManager
-from common.machine.stop_signals import handled
+from common.machine.stop_signals import handled, interrupt
 from common.streaming.query import Gate, RunningQuery, Stream, failure_of, start
 from common.streaming.turns import Turns
 from common.streaming.wake_up import CommitNotifier
@@ -83,10 +83,6 @@ class StopSignal:
 @contextmanager
 def term_interrupts() -> Iterator[None]:
     """Make SIGTERM and SIGHUP raise KeyboardInterrupt, so that a job stopped during its start cleans up."""
-
-    def interrupt(number: int) -> None:
-        raise KeyboardInterrupt
-
     with handled((signal.SIGTERM, signal.SIGHUP), interrupt):
         yield
 

@@ -34,7 +34,7 @@ from orchestration.run.field_notices import FieldNotices
 from orchestration.run.job import Job
 from orchestration.run.wiring import Layer
 
-_PLAIN_SECONDS = 5.0
+_PLAIN_SECONDS = 30.0
 _WIDE = 100
 _TIME, _SPEED, _SHORTEST_BAR = 9, 15, 10
 
@@ -92,7 +92,7 @@ def _run_layer(job: Job, layer: Layer, each: Callable[[Stream], Stream | None]) 
         for name, first in firsts.items()
     }
     began = time.monotonic()
-    with _Bars(layer, totals, counts) as bars:
+    with _Bars(layer, totals, counts, job.stop.is_requested) as bars:
         job.supervisor.start(streams, available_now=True)
         # The list is read at every poll: a query that was restarted is another object.
         job.supervisor.run(lambda: bars.update(job.supervisor.queries[first:]), keep_open=True)
@@ -168,14 +168,21 @@ def _bar_columns(width: int, totals: dict[str, int | None]) -> list[ProgressColu
 
 
 class _Bars:
-    """Progress of a layer's queries: a bar per table on a terminal, a line every few seconds elsewhere.
+    """Progress of a layer's queries: a bar per table on a terminal.
+
+    Elsewhere, such as in a file of a log: a line when a table is up to date, and one line for the whole layer
+    every half a minute, however many tables it has.
 
     A total is shown only while it is right: it is an estimate, because a table that was just loaded has no
     rows left to read, and a query whose declaration says where to begin reads a part of its source.
     """
 
     def __init__(
-        self, layer: Layer, totals: dict[str, int | None], counts: Mapping[str, Count] | None = None
+        self,
+        layer: Layer,
+        totals: dict[str, int | None],
+        counts: Mapping[str, Count] | None = None,
+        is_stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         """Create the bars.
 
@@ -184,7 +191,9 @@ class _Bars:
             totals: Rows that each query has yet to read; None if they are not known.
             counts: Rows that each query has read since the last call; without one, or where it is None,
                 Spark's number is shown.
+            is_stopping: Whether the run ends before the tables are up to date.
         """
+        self._is_stopping, self._whole = is_stopping, set[str]()
         self._layer, self._totals = layer, dict(totals)
         self._counts = dict(counts or {})
         self._counted: dict[str, int] = {}
@@ -229,21 +238,25 @@ class _Bars:
                 total = self._totals[name]
                 shown = _shown(done, total)
                 self._bars.update(task, completed=done, total=total, shown=shown, rate=done / seconds)
-        elif time.monotonic() - self._reported > _PLAIN_SECONDS:
-            self._print_lines(seconds)
+            return
+        for query in queries:
+            if not (query.is_active or query.failure() or self._is_stopping()):
+                self._say_whole(query.name, seconds)
+        if time.monotonic() - self._reported > _PLAIN_SECONDS:
+            self._reported = time.monotonic()
+            self._say_progress(seconds)
 
     def finish(self) -> None:
         """Show the end of the layer: every table is up to date."""
         seconds = max(time.monotonic() - self._began, 0.001)
         for name in self._totals:
+            if self._bars is None:
+                self._say_whole(name, seconds)
+                continue
             self._count(name)
             done = self._done(name)
-            if self._bars is not None:
-                shown = _shown(done, done) if done else "up to date"
-                self._bars.update(self._tasks[name], completed=done or 1, total=done or 1, shown=shown)
-                continue
-            read = f"{done:,} {self._unit} read, {done / seconds:,.0f} rows/s" if done else "nothing to read"
-            say(f"{name}: up to date, {read}")
+            shown = _shown(done, done) if done else "up to date"
+            self._bars.update(self._tasks[name], completed=done or 1, total=done or 1, shown=shown)
 
     @property
     def _unit(self) -> str:
@@ -264,13 +277,28 @@ class _Bars:
         if total is not None and self._done(name) > total:
             self._totals[name] = None
 
-    def _print_lines(self, seconds: float) -> None:
-        self._reported = time.monotonic()
-        for name, total in self._totals.items():
-            done = self._done(name)
-            left = f", {max(0, total - done) / (done / seconds):.0f} s left" if total and done else ""
-            of = f" of {total:,}" if total else ""
-            say(f"{name}: {done:,}{of} {self._unit}, {done / seconds:,.0f} rows/s{left}")
+    def _say_whole(self, name: str, seconds: float) -> None:
+        """Say once that a table is up to date."""
+        if name in self._whole:
+            return
+        self._whole.add(name)
+        self._count(name)
+        done = self._done(name)
+        read = f"{done:,} {self._unit} read, {done / seconds:,.0f} rows/s" if done else "nothing to read"
+        say(f"{name}: up to date, {read}")
+
+    def _say_progress(self, seconds: float) -> None:
+        """Say in one line how far the tables are that are not up to date."""
+        open_ = [name for name in self._totals if name not in self._whole]
+        if not open_:
+            return
+        done = sum(map(self._done, open_))
+        totals = [self._totals[name] for name in open_]
+        total = None if None in totals else sum(one or 0 for one in totals)
+        left = f", {max(0, total - done) / (done / seconds):.0f} s left" if total and done else ""
+        of = f" of {total:,}" if total else ""
+        what = open_[0] if len(open_) == 1 else f"{len(open_)} tables of {self._layer}"
+        say(f"{what}: {done:,}{of} {self._unit}, {done / seconds:,.0f} rows/s{left}")
 
 
 def _shown(done: int, total: int | None) -> str:

@@ -6,10 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from tests.support.processes import DEADLINE_SECONDS, ROOT, await_that, children, medallion
 
@@ -42,7 +46,7 @@ def test_ctrl_c_while_a_command_loads_ends_it_without_a_traceback(module: str) -
         cwd=ROOT,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
     )
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
 
 
 @pytest.fixture(name="interruptible")
@@ -63,5 +67,40 @@ def test_ctrl_c_while_spark_starts_ends_it_with_its_jvm(tmp_path: Path) -> None:
         (jvm, *_) = children(running.pid)
         running.signal(signal.SIGINT)
         assert running.code() == 130
-        assert running.stderr == ""
+        assert running.stderr == "interrupted\n"
         await_that(lambda: not Path(f"/proc/{jvm}").exists(), "the JVM has ended")
+
+
+@pytest.fixture(name="in_background")
+def _in_background() -> Iterator[None]:
+    """A shell starts a process in the background with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("in_background")
+def test_sigint_while_spark_answers_ends_an_audit_with_one_line(tmp_path: Path) -> None:
+    """The interrupted thread waits for an answer of the JVM; one connection has one answer at a time."""
+    with medallion(tmp_path) as commands:
+        rows, now = 200_000, datetime.now(UTC)
+        columns = {
+            "topic": pa.array(["quakes"] * rows),
+            "partition": pa.array([0] * rows, pa.int32()),
+            "offset": pa.array(range(rows), pa.int64()),
+            "kafka_timestamp": pa.array([now] * rows),
+            "kafka_timestamp_type": pa.array([0] * rows, pa.int32()),
+            "ingested_at": pa.array([now] * rows),
+            "key": pa.array([None] * rows, pa.binary()),
+            "value": pa.array([b"{}"] * rows, pa.binary()),
+        }
+        write_deltalake(commands.layout.table_path("bronze.quakes"), pa.table(columns))
+        running = commands.start("audit")
+        running.await_stderr("reading the logs")
+        time.sleep(1)
+        running.signal(signal.SIGINT)
+        assert running.code() == 130
+        *before, last = running.stderr.splitlines()
+        assert last == "interrupted"
+        assert before == ["silver.quakes: reading the logs"]

@@ -7,11 +7,14 @@ import os
 import socket
 import subprocess
 import sys
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from common.machine import processes
+from common.errors import AccountError
+from common.machine import processes, stop_signals
 from common.machine.object_store import store_failure
 from orchestration.cli import main
 from orchestration.run import job
@@ -171,6 +174,24 @@ def test_an_interrupt_whose_cleaning_up_fails_ends_without_a_traceback(
         main.main()
     assert ended.value.code == 130
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("error", [RuntimeError("reentrant call"), AccountError("does not balance")])
+def test_whatever_is_seen_of_an_interrupt_ends_with_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception
+) -> None:
+    """The thread that the signal interrupts may meet another error, such as of a cancelled job."""
+
+    def failed(**_: object) -> None:
+        with suppress(KeyboardInterrupt):
+            stop_signals.interrupt()
+        raise error
+
+    monkeypatch.setattr(stop_signals, "_interrupted", threading.Event())
+    monkeypatch.setattr(main, "app", failed)
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    assert (ended.value.code, capsys.readouterr().err) == (130, "interrupted\n")
 
 
 def test_an_error_without_an_interrupt_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:

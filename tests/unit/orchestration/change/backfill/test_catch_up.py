@@ -16,8 +16,13 @@ from orchestration.change.backfill.catch_up import _Bars
 class Query:
     """A query that reports micro-batches, as Spark does."""
 
-    def __init__(self, name: str, *batches: tuple[int, int]) -> None:
-        self.name, self.batches = name, batches
+    def __init__(self, name: str, *batches: tuple[int, int], is_active: bool = True) -> None:
+        self.name, self.batches, self.is_active = name, batches, is_active
+        self.failed = False
+
+    def failure(self) -> Exception | None:
+        """What ended the query, if it was an error."""
+        return ValueError("no") if self.failed else None
 
     def progress(self) -> Iterator[dict[str, Any]]:
         """Id and rows of each."""
@@ -89,16 +94,37 @@ def test_more_rows_than_the_total_are_shown_without_it(
     assert "left" not in line
 
 
-def test_a_line_comes_every_few_seconds_and_not_at_every_poll(
+def test_a_log_of_an_hour_and_thirty_tables_is_short(
     lines: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = [100.0]
+    """One line per half a minute for all of them together, and one for each that is up to date."""
+    now, names = [0.0], [f"gold.t{place}" for place in range(30)]
     monkeypatch.setattr(backfill.time, "monotonic", lambda: now[0])
-    with _Bars("bronze", {"bronze.a": 10}) as bars:
-        for second in range(12):
-            now[0] = 100.0 + second
-            shown(bars, Query("bronze.a", (0, second)))
-    assert [line.partition(":")[2].split()[0] for line in lines] == ["6"]
+    with _Bars("gold", dict.fromkeys(names, 3_600)) as bars:
+        for second in range(3_600):
+            now[0] = float(second)
+            ended = second // 120
+            shown(
+                bars,
+                *(Query(name, (0, second), is_active=place >= ended) for place, name in enumerate(names)),
+            )
+        bars.finish()
+    whole = [line for line in lines if ": up to date, " in line]
+    assert [line.partition(":")[0] for line in whole] == names
+    progress = [line for line in lines if line not in whole]
+    assert len(progress) <= 120
+    assert progress[0] == "30 tables of gold: 930 of 108,000 rows, 30 rows/s, 3569 s left"
+    assert progress[-1].startswith("gold.t29: ")
+
+
+def test_a_query_that_stops_or_fails_is_not_up_to_date(lines: list[str]) -> None:
+    stopped, failed = Query("gold.a", (0, 5), is_active=False), Query("gold.b", is_active=False)
+    failed.failed = True
+    with _Bars("gold", {"gold.b": 7}) as bars:
+        shown(bars, failed)
+    with _Bars("gold", {"gold.a": 7}, None, lambda: True) as bars:
+        shown(bars, stopped)
+    assert lines == []
 
 
 def test_a_terminal_gets_a_bar_per_table_and_no_lines(
