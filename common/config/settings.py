@@ -279,7 +279,8 @@ class QualitySettings(_Section):
     engine: Literal["auto", "duckdb", "spark"] = Field(
         default="auto",
         description="What evaluates suites: duckdb in the command's process, or spark; auto: duckdb for "
-        "local tables up to duckdb_mb.",
+        "local tables up to duckdb_mb. With duckdb, no command starts Spark for a suite: pandas "
+        "evaluates in memory what has no short form.",
     )
     duckdb_mb: int = Field(
         default=20_000, ge=0, description="Most MiB of a table's files that engine auto gives to DuckDB."

@@ -216,6 +216,27 @@ class ValueShare(Expectation):
 
 
 @declared
+class Meets(Expectation):
+    """Rows meet a condition, such as that no arrival is before its departure.
+
+    Rows for which the condition is null do not count.
+
+    Attributes:
+        condition: SQL over the columns of the table, as in a rule; it may ask for ``current_timestamp()``.
+        mostly: Share of the rows that must meet it.
+    """
+
+    EXAMPLES: ClassVar[Mapping[str, str]] = {"condition": '"shipped_at >= ordered_at"'}
+
+    condition: str
+    mostly: float = 1.0
+
+    def mistakes(self) -> Iterator[str]:
+        """Faults of the field values in combination."""
+        yield from _share_mistakes(mostly=self.mostly)
+
+
+@declared
 class SameDistribution(Expectation):
     """Values of a column are distributed as in the last run of this suite; the first run passes.
 

@@ -14,6 +14,7 @@ from common.declare import (
     InRange,
     InSet,
     Matches,
+    Meets,
     NullShare,
     RowCount,
     Unique,
@@ -76,6 +77,29 @@ def _matches(expectation: Matches) -> AggregateCheck:
     return _values(
         column, f"matches {pattern}", lambda d: d.matches(d.identifier(column), pattern), expectation.mostly
     )
+
+
+def _meets(expectation: Meets) -> AggregateCheck:
+    """Rows that do not meet a condition; those for which it is null do not count."""
+    from common.sql.expression import analyze  # loads a parser, which other expectations do not need
+
+    def failing(dialect: Dialect) -> str:
+        return f"NOT ({dialect.condition(expectation.condition)})"
+
+    def judge(facts: Sequence[Any], _: datetime) -> Judgement:
+        wrong, right, rows = facts
+        is_met = not wrong or right / (wrong + right) >= expectation.mostly
+        return Judgement(is_met, not_meeting(wrong, rows), wrong)
+
+    def right(dialect: Dialect) -> str:
+        return _filtered(dialect.condition(expectation.condition))
+
+    names = dict.fromkeys(path[0] for path in analyze(expectation.condition).columns)
+    shown = expectation.condition
+    if expectation.mostly < 1:
+        shown += f", at least {percent(expectation.mostly)}"
+    facts = (lambda d: _filtered(failing(d)), right, lambda _: COUNT)
+    return AggregateCheck(tuple(names), shown, facts, judge, failing)
 
 
 def _filtered(condition: str) -> str:
@@ -178,6 +202,7 @@ _CHECKS: dict[type[Expectation], Callable[[Any], AggregateCheck]] = {
     InRange: _in_range,
     InSet: _in_set,
     Matches: _matches,
+    Meets: _meets,
     ValueShare: _value_share,
 }
 

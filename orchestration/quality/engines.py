@@ -121,6 +121,19 @@ class DuckDbEngine:
         except duckdb.Error as error:
             raise TableError(first_line(error)) from error
 
+    def frame(self, pinned: Pinned) -> Any:
+        """The rows as a frame of pandas.
+
+        Raises:
+            TableError: A file cannot be read.
+        """
+        import duckdb
+
+        try:
+            return self._database.connection.sql(f"SELECT * FROM {self.relation(pinned)}").df()  # noqa: S608
+        except duckdb.Error as error:
+            raise TableError(first_line(error)) from error
+
     def columns(self, relation: str) -> dict[str, str]:
         """Names of the columns, with DuckDB's names of their types."""
         found = self.rows(f"DESCRIBE SELECT * FROM {relation}")  # noqa: S608  # our own relation

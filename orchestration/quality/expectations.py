@@ -20,7 +20,7 @@ from common.declare import Expect
 from common.errors import SettingsError, first_line
 from common.machine import extras
 from common.machine.deferred_imports import deferred
-from orchestration.quality.engines import Pinned, spark_frame
+from orchestration.quality.engines import DuckDbEngine, Pinned, spark_frame
 from orchestration.quality.judgement import ExpectationResult, SuiteResult
 
 if TYPE_CHECKING:
@@ -48,13 +48,21 @@ def _library() -> Any:
 
 
 class LibraryValidator:
-    """Evaluates expectations by Great Expectations with Spark."""
+    """Evaluates expectations by Great Expectations, with Spark or with pandas."""
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession | None) -> None:
+        """Load the library.
+
+        Args:
+            spark: Evaluates the expectations; None: pandas does, on rows that DuckDB reads.
+        """
         self._gx, self._spark = _library(), spark
-        context = self._gx.get_context(mode="ephemeral")
-        # By default Great Expectations persists each frame and never unpersists it.
-        source = context.data_sources.add_or_update_spark("medallion", persist=False)
+        sources = self._gx.get_context(mode="ephemeral").data_sources
+        if spark is None:
+            source = sources.add_or_update_pandas("medallion")
+        else:
+            # By default Great Expectations persists each frame and never unpersists it.
+            source = sources.add_or_update_spark("medallion", persist=False)
         asset = source.add_dataframe_asset("table")
         self._batch = asset.add_batch_definition_whole_dataframe("one version of the table")
 
@@ -64,20 +72,28 @@ class LibraryValidator:
         Raises:
             SettingsError: An expectation does not accept its arguments.
         """
+        if self._spark is None:
+            return self._checked(expects, pinned, DuckDbEngine().frame(pinned))
         frame = spark_frame(self._spark, pinned)
         frame.persist()
         try:
-            batch = self._batch.get_batch(batch_parameters={"dataframe": frame})
-            found = [
+            return self._checked(expects, pinned, frame)
+        finally:
+            frame.unpersist()
+
+    def _checked(
+        self, expects: Sequence[Expect], pinned: Pinned, frame: Any
+    ) -> tuple[ExpectationResult, ...]:
+        batch = self._batch.get_batch(batch_parameters={"dataframe": frame})
+        return tuple(
+            _checked(
                 batch.validate(
                     _expectation(self._gx, pinned.table, expect),
                     result_format={"result_format": "SUMMARY", "partial_unexpected_count": 0},
                 )
-                for expect in expects
-            ]
-        finally:
-            frame.unpersist()
-        return tuple(map(_checked, found))
+            )
+            for expect in expects
+        )
 
 
 class DataDocs:

@@ -59,7 +59,14 @@ class QualitySession:
 
     def needs_spark(self, suite: Quality, pinned: Pinned) -> bool:
         """Whether a suite has to be evaluated by Spark, in whole or in part."""
-        return self.engine_of(suite, pinned) == "spark" or any(one.is_for_library for one in plan(suite))
+        if self.engine_of(suite, pinned) == "spark":
+            return True
+        return not self._is_without_spark and any(one.is_for_library for one in plan(suite))
+
+    @property
+    def _is_without_spark(self) -> bool:
+        """Whether the setting ``quality.engine`` leaves nothing to Spark; a job has a session anyway."""
+        return self._settings.quality.engine == "duckdb" and not self._is_beside_queries
 
     def engine_for(self, pinned: Pinned, suite: Quality | None = None) -> Engine:
         """The engine for a table, and for the other tables of a suite."""
@@ -127,7 +134,7 @@ class QualitySession:
     def _by_library(self, expects: Sequence[Expect], pinned: Pinned) -> Sequence[ExpectationResult]:
         if self._library is None:
             extras.require("quality", "expectations that have no short form")  # before Spark is started
-            self._library = LibraryValidator(self._spark())
+            self._library = LibraryValidator(None if self._is_without_spark else self._spark())
         return self._library.validate(expects, pinned)
 
 

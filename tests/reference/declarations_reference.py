@@ -33,6 +33,7 @@ _SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "InRange",
             "InSet",
             "Matches",
+            "Meets",
             "ValueShare",
             "SameDistribution",
             "References",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from difflib import get_close_matches
 
 from common.errors import SqlError, nearest
@@ -35,19 +36,25 @@ _OF_GROUPING_SETS = frozenset({"grouping", "grouping_id"})
 _RANDOM = frozenset({"rand", "randn", "random", "randstr", "shuffle", "uniform", "uuid"})
 
 
-def row_faults(sql: str, scope: Scope, siblings: Collection[str] = ()) -> Iterator[str]:
+def row_faults(
+    sql: str, scope: Scope, siblings: Collection[str] = (), *, may_ask_clock: bool = False
+) -> Iterator[str]:
     """Faults of an expression that is evaluated row by row.
 
     Args:
         sql: The expression.
         scope: The columns that it may name.
         siblings: Columns declared in the same table, which it may not name.
+        may_ask_clock: Whether it may depend on the time at which it is evaluated.
     """
     facts = yield from _readable(sql, scope)
     if facts is None:
         return
     for name in facts.aggregates:
         yield f"{name}() is an aggregate, but this is evaluated row by row; put it in gold's measures"
+    if may_ask_clock:
+        random = tuple(name for name in facts.non_deterministic if name in _RANDOM)
+        facts = replace(facts, non_deterministic=random)
     yield from _common(facts, scope, siblings)
 
 

@@ -17,6 +17,7 @@ from common.declare import (
     Custom,
     Expect,
     Join,
+    Meets,
     Pipeline,
     Quality,
     References,
@@ -355,6 +356,9 @@ def _quality(suite: Quality, scopes: Mapping[str, Scope]) -> Iterator[Problem]:
         for argument, name in _columns_of(expectation):
             if (fault := _column_fault(name, scopes[suite.table])) is not None:
                 yield Problem(named_place, f"{argument} {fault}", source_of(expectation))
+        if isinstance(expectation, Meets):
+            faults = row_faults(expectation.condition, scopes[suite.table], may_ask_clock=True)
+            yield from each(named_place, (f"condition {fault}" for fault in faults), source_of(expectation))
         if isinstance(expectation, References | SumsEqual):
             yield from each(named_place, _other_table_faults(expectation, scopes), source_of(expectation))
 

@@ -276,7 +276,7 @@ def _failed_rows(ready: Context, state: SuiteState, limit: int) -> list[FailingR
     with _session(ready) as session:
         prepared = session.prepare(state.suite, pinned)
         try:
-            return list(failing_rows(prepared, run.checked, limit))
+            return list(failing_rows(prepared, [one for one in run.checked if not one.is_met], limit))
         finally:
             close(prepared.engine)
 
@@ -308,7 +308,8 @@ def profile_table(
     with _session(ready) as session:
         engine = session.engine_for(pinned)
         say(f"describing {table} at version {pinned.version}")
-        found = profile(engine, pinned)
+        declared = next((one for one in ready.pipeline.silver if one.table == table), None)
+        found = profile(engine, pinned, declared.event_time if declared is not None else "")
         key = key_columns(ready.pipeline, Quality(table, []), [one.name for one in found.columns])
         duplicates = duplicate_rows(engine, pinned, key) if key else 0
         close(engine)

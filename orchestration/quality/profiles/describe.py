@@ -1,15 +1,19 @@
 """Describes the columns of one version of a table: nulls, distinct values, bounds and frequent values.
 
-One query computes the figures of all columns. Distinct values and quantiles are approximate, as the engine
-has them. Columns of the engine, which begin with an underscore, and nested columns are left out.
+One query computes the figures of all columns. A second one computes shares and means of slices of the table
+in the order of time, which say how much they change from one slice to the next. Distinct values and quantiles
+are approximate, as the engine has them. Columns of the engine, which begin with an underscore, and nested
+columns are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
+from orchestration.quality.dialects import Dialect
 from orchestration.quality.engines import Engine, Pinned
 
 MOST_VALUES = 20
@@ -17,6 +21,10 @@ MOST_VALUES = 20
 BINS = 24
 _SAMPLE = 2_000
 _QUANTILES = (0.01, 0.25, 0.5, 0.75, 0.99)
+SLICES = 8
+_LEAST_SHARE = 40
+"""A slice with less than this part of the rows says nothing about the others."""
+_GAP_QUANTILES = (0.05, 0.95)
 _NUMBERS = ("int", "double", "float", "decimal", "hugeint", "ubigint")
 
 
@@ -30,7 +38,11 @@ class ColumnProfile:
         distinct: Number of distinct values; approximate unless ``is_exact``.
         least: The smallest value; None without values.
         most: The greatest value.
-        quantiles: Values at 1, 25, 50, 75 and 99 percent, of numbers only.
+        quantiles: Values at 1, 25, 50, 75 and 99 percent, of numbers and of the lengths of texts.
+        hours: Rows per hour of the day, of times only.
+        slices: Figures of slices of the table in the order of time: the share of ``null``; of texts the share
+            of ``blank`` ones among the values, of flags that of ``true`` ones, of numbers that of ``broken``
+            ones, which are not whole, and the ``mean``.
         frequent: Values with the number of their rows, the most frequent first.
         bins: Rows per range of equal width between least and greatest, of numbers only.
         sample: Distinct values of a text column, up to 2,000.
@@ -48,6 +60,8 @@ class ColumnProfile:
     frequent: tuple[tuple[Any, int], ...] = ()
     bins: tuple[int, ...] = ()
     sample: tuple[str, ...] = ()
+    hours: tuple[int, ...] = ()
+    slices: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     @property
     def is_exact(self) -> bool:
@@ -61,6 +75,25 @@ class ColumnProfile:
 
 
 @dataclass(frozen=True, slots=True)
+class Gap:
+    """The time between two columns of times, in rows that have both.
+
+    Attributes:
+        rows: Number of these rows.
+        backward: Rows in which the later one comes first.
+        low: The time that all but one row in twenty exceed, in seconds; negative where it goes back.
+        high: The time that one row in twenty exceeds.
+    """
+
+    earlier: str
+    later: str
+    rows: int
+    backward: int
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
 class TableProfile:
     """The figures of one version of a table."""
 
@@ -69,10 +102,16 @@ class TableProfile:
     rows: int
     columns: tuple[ColumnProfile, ...]
     left_out: tuple[str, ...]
+    gaps: tuple[Gap, ...] = ()
 
 
-def profile(engine: Engine, pinned: Pinned) -> TableProfile:
+def profile(engine: Engine, pinned: Pinned, event_time: str = "") -> TableProfile:
     """Describe a version of a table.
+
+    Args:
+        engine: Evaluates the queries.
+        pinned: The version.
+        event_time: The column by which slices are made; unset: the first column of times.
 
     Raises:
         TableError: The table cannot be read.
@@ -85,12 +124,16 @@ def profile(engine: Engine, pinned: Pinned) -> TableProfile:
     (row,) = engine.rows(f"SELECT count(*), {', '.join(facts) or '0'} FROM {relation}")  # noqa: S608  # quoted
     rows, found = int(row[0]), iter(row[1:])
     columns = []
+    slices = _slices(engine, relation, described, event_time)
     for name in described:
         figures = {fact: next(found) for fact in ("values", "distinct", "least", "most", "quantiles")}
         figures["rows"] = rows
-        columns.append(_column(engine, relation, name, types[name], figures))
+        column = _column(engine, relation, name, types[name], figures)
+        columns.append(replace(column, slices=slices.get(name, {})))
     left_out = tuple(name for name, kind in kinds.items() if not kind)
-    return TableProfile(pinned.table, pinned.version, rows, tuple(columns), left_out)
+    return TableProfile(
+        pinned.table, pinned.version, rows, tuple(columns), left_out, _gaps(engine, relation, columns)
+    )
 
 
 def kind_of(type_: str) -> str:
@@ -111,14 +154,96 @@ def _facts(engine: Engine, name: str, kind: str) -> Sequence[str]:
         ends = [f"{end}({quoted})" for end in ("min", "max")]
     quantiles = "NULL"
     if kind == "number":
-        listed = ", ".join(map(str, _QUANTILES))
-        value = f"CAST({quoted} AS DOUBLE)"
-        quantiles = (
-            f"approx_quantile({value}, [{listed}])"
-            if engine.dialect.name == "duckdb"
-            else f"percentile_approx({value}, array({listed}))"
-        )
+        quantiles = _quantiles(engine, f"CAST({quoted} AS DOUBLE)", _QUANTILES)
+    elif kind == "text":
+        quantiles = _quantiles(engine, f"CAST(length({quoted}) AS DOUBLE)", _QUANTILES)
     return (f"count({quoted})", f"approx_count_distinct({quoted})", *ends, quantiles)
+
+
+def _quantiles(engine: Engine, value: str, places: Sequence[float]) -> str:
+    listed = ", ".join(map(str, places))
+    if engine.dialect.name == "duckdb":
+        return f"approx_quantile({value}, [{listed}])"
+    return f"percentile_approx({value}, array({listed}))"
+
+
+def _slices(
+    engine: Engine, relation: str, kinds: Mapping[str, str], event_time: str
+) -> dict[str, dict[str, tuple[float, ...]]]:
+    """Figures of each column per slice of the table, as ``ColumnProfile.slices`` has them."""
+    dialect = engine.dialect
+    times = [name for name, kind in kinds.items() if kind == "time"]
+    by = event_time if event_time in times else next(iter(times), "")
+    place = "0"
+    if by:
+        micros = dialect.micros(dialect.identifier(by))
+        ((least, most),) = engine.rows(f"SELECT min({micros}), max({micros}) FROM {relation}")  # noqa: S608
+        if least is not None and most > least:
+            place = f"CAST(floor(({micros} - {least}) * {SLICES} / {most - least + 1}e0) AS INT)"
+    wanted = [
+        (name, what, sql) for name, kind in kinds.items() for what, sql in _slice_facts(dialect, name, kind)
+    ]
+    facts = ", ".join(sql for _, _, sql in wanted)
+    rows = engine.rows(f"SELECT count(*), {facts} FROM {relation} GROUP BY {place} ORDER BY {place}")  # noqa: S608
+    total = sum(int(row[0]) for row in rows)
+    found: dict[str, dict[str, tuple[float, ...]]] = {name: {} for name in kinds}
+    for at, (name, what, _) in enumerate(wanted, start=1):
+        values = [row[at] for row in rows if _LEAST_SHARE * int(row[0]) >= total and row[at] is not None]
+        found[name][what] = tuple(map(float, values))
+    return found
+
+
+def _slice_facts(dialect: Dialect, name: str, kind: str) -> Iterator[tuple[str, str]]:
+    quoted = dialect.identifier(name)
+
+    def share(condition: str) -> str:
+        return f"avg(CASE WHEN {condition} THEN 1e0 ELSE 0e0 END)"
+
+    def of_values(condition: str) -> str:
+        return f"avg(CASE WHEN {quoted} IS NULL THEN NULL WHEN {condition} THEN 1e0 ELSE 0e0 END)"
+
+    yield "null", share(f"{quoted} IS NULL")
+    if kind == "text":
+        yield "blank", of_values(f"trim({quoted}) = ''")
+    elif kind == "flag":
+        yield "true", share(quoted)
+    elif kind == "number":
+        yield "mean", f"avg(CAST({quoted} AS DOUBLE))"
+        yield "broken", of_values(f"{quoted} <> round({quoted})")
+
+
+def _gaps(engine: Engine, relation: str, columns: Sequence[ColumnProfile]) -> tuple[Gap, ...]:
+    """The times between neighbours of the columns of times, which are put in their order on average."""
+    dialect, names = engine.dialect, [one.name for one in columns if one.kind == "time" and one.values]
+    if len(names) < 2:  # noqa: PLR2004  # a gap has two ends
+        return ()
+    micros = {name: dialect.micros(dialect.identifier(name)) for name in names}
+    means = ", ".join(f"avg({micros[name]})" for name in names)
+    all_there = " AND ".join(f"{dialect.identifier(name)} IS NOT NULL" for name in names)
+    (found,) = engine.rows(f"SELECT {means} FROM {relation} WHERE {all_there}")  # noqa: S608  # quoted names
+    if None in found:
+        return ()
+    ordered = [name for _, name in sorted(zip(found, names, strict=True))]
+    pairs = list(pairwise(ordered))
+    facts = []
+    for earlier, later in pairs:
+        seconds = f"(({micros[later]} - {micros[earlier]}) / 1e6)"
+        facts += [f"count({seconds})", f"count(*) FILTER (WHERE {seconds} < 0)"]
+        facts.append(_quantiles(engine, f"CAST({seconds} AS DOUBLE)", _GAP_QUANTILES))
+    (row,) = engine.rows(f"SELECT {', '.join(facts)} FROM {relation}")  # noqa: S608  # quoted names
+    return tuple(
+        Gap(earlier, later, int(row[3 * at]), int(row[3 * at + 1]), *map(float, row[3 * at + 2]))
+        for at, (earlier, later) in enumerate(pairs)
+        if row[3 * at]
+    )
+
+
+def _hours(engine: Engine, relation: str, quoted: str) -> tuple[int, ...]:
+    """Rows per hour of the day, in UTC."""
+    hour = f"CAST(floor(({engine.dialect.micros(quoted)} % 86400000000) / 3600000000e0) AS INT)"
+    where = f"WHERE {quoted} IS NOT NULL GROUP BY 1"
+    found = dict(engine.rows(f"SELECT {hour} AS hour, count(*) FROM {relation} {where}"))  # noqa: S608
+    return tuple(int(found.get(place, 0)) for place in range(24))
 
 
 def _column(
@@ -145,8 +270,21 @@ def _column(
     bins = _bins(engine, relation, quoted, figures) if kind == "number" and values else ()
     quantiles = tuple(float(one) for one in figures["quantiles"] or ())
     least, most = figures["least"], figures["most"]
+    hours = _hours(engine, relation, quoted) if kind == "time" and values else ()
     return ColumnProfile(
-        name, kind, type_, rows, rows - values, distinct, least, most, quantiles, frequent, bins, sample
+        name,
+        kind,
+        type_,
+        rows,
+        rows - values,
+        distinct,
+        least,
+        most,
+        quantiles,
+        frequent,
+        bins,
+        sample,
+        hours,
     )
 
 

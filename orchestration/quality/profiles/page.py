@@ -54,7 +54,7 @@ def _section(column: ColumnProfile) -> str:
         ("least", _short(number(column.least))),
         ("greatest", _short(number(column.most))),
     ]
-    if column.quantiles:
+    if column.kind == "number" and column.quantiles:
         names = ("1 %", "25 %", "median", "75 %", "99 %")
         # They are approximate: more digits would say nothing.
         facts += [

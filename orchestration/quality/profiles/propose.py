@@ -1,4 +1,9 @@
-"""Proposes a suite from the figures of a table, as code to paste, with the reason of each bound."""
+"""Proposes a suite from the figures of a table, as code to paste, with the reason of each bound.
+
+The suite is to pass on the next rows of the same kind, and to fail where their meaning has changed. So shares
+and means get a margin from how much they differ between slices of the table, and a bound of single values
+lets a few rows pass.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +11,25 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
+from common.sql.quoting import backquoted
 from orchestration.quality.judgement import number, percent
-from orchestration.quality.profiles.describe import MOST_VALUES, ColumnProfile, TableProfile
+from orchestration.quality.profiles.describe import MOST_VALUES, ColumnProfile, Gap, TableProfile
 
 _FEW = 20
 """A text column whose values are at most a twentieth of its rows has a set of values."""
 _OLD_SECONDS = 7 * 86_400
+_FEW_ROWS = 0.05
+"""The greatest share of rows that may miss a bound of single values, where a table has few rows."""
+_NULLS = 0.005
+"""The share of nulls that a column without any may have."""
+_UPPER = 3
+"""The place of the 75th percentile among the quantiles of a profile."""
+_GAP_SECONDS = 60 * 86_400
+_NIGHT_HOURS, _NIGHT_SHARE, _NIGHT_ROWS = 4, 0.02, 200
+_YEAR = timedelta(days=365)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +55,15 @@ def propose(profile: TableProfile, key: Sequence[str], duplicates: int, now: dat
     elif key:
         found.append(Proposal("", f"Unique({_listed(key)}): {duplicates:,} rows share a key"))
     for column in profile.columns:
-        found += _of_column(column, now)
+        found += _of_column(column, now, is_key=column.name in key and not duplicates)
+    for gap in profile.gaps:
+        found += _of_gap(gap)
     return found
 
 
 def source(profile: TableProfile, proposals: Sequence[Proposal], at: datetime) -> str:
     """The proposals as Python code."""
-    used = sorted({match for one in proposals for match in re.findall(r"^(\w+)\(", one.code)} | {"Quality"})
+    used = sorted({match for one in proposals for match in re.findall(r"^(\w+)", one.code)} | {"Quality"})
     origin = f"version {profile.version} of {profile.table}, {profile.rows:,} rows, on {at:%Y-%m-%d}"
     lines = [
         f"from medallion import {', '.join(used)}",
@@ -84,37 +101,83 @@ def _quoted(value: object) -> str:
     return text if '"' in value or "\\" in text else f'"{text[1:-1]}"'
 
 
-def _of_column(column: ColumnProfile, now: datetime) -> Iterator[Proposal]:
+def _of_column(column: ColumnProfile, now: datetime, *, is_key: bool) -> Iterator[Proposal]:
     if not column.values:
         yield Proposal("", f"{column.name} has no value")
         return
-    yield _nulls(column)
-    name = _quoted(column.name)
+    yield _nulls(column, is_key=is_key)
+    name, mostly = _quoted(column.name), _mostly(column.values)
     if column.kind == "number":
         yield from _range(column)
+        yield from _distribution(column)
     elif column.kind == "flag":
         yield from _share(column)
-    elif column.kind == "time":
-        yield _freshness(column, now)
+    elif column.kind in {"time", "date"}:
+        yield from _times(column, now)
     elif column.kind == "text":
         if column.distinct <= MOST_VALUES and column.distinct * _FEW <= column.values:
             values = _listed(sorted(str(value) for value, _ in column.frequent))
-            yield Proposal(f"InSet({name}, {values})", f"{column.distinct} values in {column.values:,} rows")
+            text = f"{column.distinct} values in {column.values:,} rows; a few rows may have a new one"
+            yield Proposal(f"InSet({name}, {values}, mostly={min(mostly, 0.99):g})", text)
             if column.distinct > 1:
                 text = "frequencies as in the last run"
                 yield Proposal(f'SameDistribution({name}, max_change=0.1, severity="warn")', text)
         elif pattern := common_pattern(column.sample):
             text = f"all of {len(column.sample):,} different values"
-            yield Proposal(f"Matches({name}, r{_quoted_pattern(pattern)})", text)
+            limit = "" if is_key else f", mostly={min(mostly, 0.99):g}"
+            yield Proposal(f"Matches({name}, r{_quoted_pattern(pattern)}{limit})", text)
+        else:
+            yield from _texts(column)
 
 
-def _nulls(column: ColumnProfile) -> Proposal:
+def _mostly(rows: int) -> float:
+    """The share of rows that has to meet a bound which all rows meet now: three of them may miss it."""
+    return round(min(max(1 - 3 / max(rows, 1), 1 - _FEW_ROWS), 0.999), 3)
+
+
+def _nulls(column: ColumnProfile, *, is_key: bool) -> Proposal:
     name = _quoted(column.name)
-    if not column.nulls:
+    if not column.nulls and is_key:
         return Proposal(f"NullShare({name})", f"no null in {column.rows:,} rows")
+    if not column.nulls:
+        bound = max(_NULLS, round(3 / column.rows, 3))
+        return Proposal(
+            f"NullShare({name}, max={bound:g})", f"no null in {column.rows:,} rows; a few may come"
+        )
     share = column.nulls / column.rows
-    bound = min(1.0, _rounded_up(2 * share))
-    return Proposal(f"NullShare({name}, max={bound:g})", f"{percent(share)} now; twice as many")
+    most = max(2 * share, _end(column, "null", share, up=True))
+    bound = min(1.0, _rounded_up(most))
+    return Proposal(f"NullShare({name}, max={bound:g})", f"{percent(share)} now; {_REASON}")
+
+
+_REASON = "at least twice as many, and more where slices differ"
+
+
+def _end(column: ColumnProfile, figure: str, now: float, *, up: bool) -> float:
+    """The greatest, or smallest, of a figure's slices, and their difference beyond it."""
+    slices = column.slices.get(figure) or (now,)
+    span = max(slices) - min(slices)
+    return max(slices) + span if up else min(slices) - span
+
+
+def _texts(column: ColumnProfile) -> Iterator[Proposal]:
+    """Empty texts, and texts that are cut: how many are as long as the longest quarter is now."""
+    name = _sql(column.name)
+    blank = max((_end(column, "blank", 0.0, up=True), 2 * max(column.slices.get("blank", (0.0,)))))
+    if blank < 1 - _FEW_ROWS:
+        share = round(1 - max(_rounded_up(blank) if blank else 0.0, 0.01), 3)
+        condition = f"trim({name}) <> ''"
+        text = f"{percent(max(column.slices.get('blank', (0.0,))))} of a slice are empty at most"
+        yield Proposal(f"Meets({_quoted(condition)}, mostly={share:g})", text)
+    length = round(column.quantiles[_UPPER]) if column.quantiles else 0
+    if length > round(column.quantiles[0] if column.quantiles else 0):
+        condition = f"length({name}) >= {length}"
+        yield Proposal(f"Meets({_quoted(condition)}, mostly=0.1)", "a quarter of the texts now")
+
+
+def _sql(name: str) -> str:
+    """A column's name in SQL."""
+    return name if re.fullmatch(r"[a-z][a-z0-9_]*", name) else backquoted(name)
 
 
 def _rounded_up(share: float) -> float:
@@ -131,12 +194,48 @@ def _range(column: ColumnProfile) -> Iterator[Proposal]:
     if least == most:
         yield Proposal("", f"{column.name} is always {number(column.least)}")
         return
-    room = (most - least) / 10
+    room = (most - least) / 4
     low, high = _outward(least - room, room, up=False), _outward(most + room, room, up=True)
-    reason = f"observed {number(column.least)} to {number(column.most)}; a tenth of the span added"
+    reason = f"observed {number(column.least)} to {number(column.most)}; a quarter of the span added"
     if least >= 0 > low:
         low, reason = Decimal(0), f"{reason}, not below 0"
-    yield Proposal(f"InRange({_quoted(column.name)}, min={low:f}, max={high:f})", reason)
+    limits = f"min={low:f}, max={high:f}, mostly={min(_mostly(column.values), 0.99):g}"
+    yield Proposal(f"InRange({_quoted(column.name)}, {limits})", reason)
+
+
+def _distribution(column: ColumnProfile) -> Iterator[Proposal]:
+    """The mean, the upper quarter, and whether numbers are whole: what a changed unit or digit moves."""
+    means, name = column.slices.get("mean", ()), _sql(column.name)
+    if not means or not all(map(math.isfinite, means)) or min(column.quantiles) == max(column.quantiles):
+        return
+    span = column.quantiles[-1] - column.quantiles[0]
+    room = max(2 * (max(means) - min(means)), abs(sum(means) / len(means)) / 4, span / 10)
+    low, high = _rounded(min(means) - room, up=False), _rounded(max(means) + room, up=True)
+    yield Proposal(
+        f"gx.expectations.ExpectColumnMeanToBeBetween(column={_quoted(column.name)}, "
+        f"min_value={low:g}, max_value={high:g})",
+        f"{_rounded(min(means), up=False):g} to {_rounded(max(means), up=True):g} in {len(means)} slices",
+    )
+    upper = column.quantiles[_UPPER]
+    if column.quantiles[0] < upper and float(column.least) < upper:
+        condition = f"{name} >= {_rounded(upper, up=False):g}"
+        yield Proposal(f"Meets({_quoted(condition)}, mostly=0.1)", "a quarter of the values now")
+    broken = column.slices.get("broken", ())
+    if broken and min(broken) > 2 * _FEW_ROWS:
+        share = math.floor(50 * min(broken)) / 100
+        condition = f"{name} <> round({name})"
+        yield Proposal(
+            f"Meets({_quoted(condition)}, mostly={share:g})",
+            f"{percent(min(broken))} have digits after the point",
+        )
+
+
+def _rounded(value: float, *, up: bool) -> float:
+    """A number, rounded to three digits."""
+    if not value:
+        return 0.0
+    unit = 10.0 ** (math.floor(math.log10(abs(value))) - 2)
+    return round((math.ceil if up else math.floor)(value / unit) * unit, 12)
 
 
 def _outward(bound: Decimal, room: Decimal, *, up: bool) -> Decimal:
@@ -149,14 +248,81 @@ def _outward(bound: Decimal, room: Decimal, *, up: bool) -> Decimal:
 def _share(column: ColumnProfile) -> Iterator[Proposal]:
     true = next((count for value, count in column.frequent if value is True), 0)
     share = true / column.rows
-    low, high = max(0.0, math.floor(50 * share) / 100), min(1.0, math.ceil(200 * share) / 100)
-    reason = f"{percent(share)} of {column.rows:,} rows now; half to twice as many"
+    slices = (*column.slices.get("true", ()), share)
+    low, high = max(0.0, math.floor(50 * min(slices)) / 100), min(1.0, math.ceil(200 * max(slices)) / 100)
+    reason = f"{percent(share)} of {column.rows:,} rows now; half of the least slice to twice the greatest"
     yield Proposal(f"ValueShare({_quoted(column.name)}, True, min={low:g}, max={high:g})", reason)
 
 
-def _freshness(column: ColumnProfile, now: datetime) -> Proposal:
-    newest = datetime.fromisoformat(str(column.most))
-    newest = newest if newest.tzinfo is not None else newest.replace(tzinfo=UTC)
+def _moment(text: object) -> datetime:
+    found = datetime.fromisoformat(str(text))
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def _times(column: ColumnProfile, now: datetime) -> Iterator[Proposal]:
+    """How old the newest time is, which times are possible at all, and at which hours there are none."""
+    name, kind = _sql(column.name), "timestamp" if column.kind == "time" else "date"
+    oldest, newest = _moment(column.least), _moment(column.most)
+    if column.kind == "time":
+        yield _freshness(column, newest, now)
+    first = f"{kind}'{max(oldest - _YEAR, datetime.min.replace(tzinfo=UTC)):%Y-%m-%d}'"
+    clock = f"current_{kind}() + interval 1 day"
+    if newest <= now:
+        condition, reason = (
+            f"{name} between {first} and {clock}",
+            "a year before the oldest; not in the future",
+        )
+    else:
+        condition, reason = f"{name} >= {first}", "a year before the oldest; some are in the future now"
+    yield Proposal(f"Meets({_quoted(condition)}, mostly={_mostly(column.values):g})", reason)
+    if (night := _night(column.hours)) is not None:
+        first_hour, last_hour, share = night
+        inside = first_hour <= last_hour
+        hours = f"{first_hour} and {last_hour}" if inside else f"{last_hour + 1} and {first_hour - 1}"
+        condition = f"hour({name}) {'not ' if inside else ''}between {hours}"
+        reason = f"{percent(share)} from {first_hour} to {last_hour + 1} o'clock UTC now"
+        yield Proposal(f"Meets({_quoted(condition)}, mostly={1 - 2 * _NIGHT_SHARE:g})", reason)
+
+
+def _night(hours: Sequence[int]) -> tuple[int, int, float] | None:
+    """The longest run of hours that together have next to no rows: first, last and their share."""
+    total, best = sum(hours), (0, 0, 0.0)
+    if total < _NIGHT_ROWS:
+        return None
+    for first in range(len(hours)):
+        rows = 0
+        for length in range(1, len(hours)):
+            rows += hours[(first + length - 1) % len(hours)]
+            if rows > _NIGHT_SHARE * total:
+                break
+            if length > best[1]:
+                best = (first, length, rows / total)
+    first, length, share = best
+    return None if length < _NIGHT_HOURS else (first, (first + length - 1) % len(hours), share)
+
+
+def _of_gap(gap: Gap) -> Iterator[Proposal]:
+    """The order of two times, and how far they usually are apart."""
+    earlier, later = _sql(gap.earlier), _sql(gap.later)
+    if gap.backward <= (1 - _mostly(gap.rows)) * gap.rows / 2:
+        text = f"in all but {gap.backward:,} of {gap.rows:,} rows" if gap.backward else f"{gap.rows:,} rows"
+        yield Proposal(f'Meets("{later} >= {earlier}", mostly={_mostly(gap.rows):g})', text)
+    width = max(gap.high - gap.low, 60.0)
+    if width > _GAP_SECONDS:
+        return
+    low, high = (gap.low - width / 2) / 60, (gap.high + width / 2) / 60
+    bounds = f"{_after(earlier, math.floor(low))} and {_after(earlier, math.ceil(high))}"
+    yield Proposal(
+        f'Meets("{later} between {bounds}", mostly=0.8)', "nine in ten rows now, within half of the span"
+    )
+
+
+def _after(name: str, minutes: int) -> str:
+    sign = "-" if minutes < 0 else "+"
+    return f"{name} {sign} interval {abs(minutes)} minutes"
+
+
+def _freshness(column: ColumnProfile, newest: datetime, now: datetime) -> Proposal:
     age = (now - newest).total_seconds()
     if not 0 <= age <= _OLD_SECONDS:
         return Proposal("", f"Freshness of {column.name}: the newest is {newest:%Y-%m-%d}; no bound fits")
