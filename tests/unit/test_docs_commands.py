@@ -100,6 +100,8 @@ def refusal(words: list[str], *, is_whole: bool) -> str:
     while True:
         name = getattr(command, "name", "") or ""
         commands = getattr(command, "commands", None)
+        if commands and rest and rest[0].isupper():  # COMMAND: any of them
+            return ""
         if commands and rest and not rest[0].startswith("-"):
             names = rest[0].split("|")
             if unknown := [each for each in names if each not in commands]:
