@@ -19,6 +19,8 @@ from common.config.kafka_login import java_options
 from common.declare import ConsoleSink, ForeachSink, KafkaSink, Publish
 from common.declare.declared import source_of
 from common.delta import table as delta_table
+from common.delta.checkpoint import Checkpoint, delta_position
+from common.delta.log import LogReader
 from common.delta.micro_batch import MicroBatch
 from common.machine.terminal import visible
 from common.streaming.query import Stream
@@ -106,9 +108,24 @@ def _changes(context: Context, publish: Publish) -> DataFrame:
     keeps = keeps_feed(context, path)
     if wanted == "feed" and not keeps:
         raise delta_table.change_feed_missing(publish.table, publish.reads, path)
-    if keeps and wanted != "appends":
+    if wanted == "feed" or (keeps and wanted is None and is_feed_whole(path, context.checkpoint(publish))):
         return table_stream(context, path, publish.reading, feed=True)
     return table_stream(context, path, publish.reading).withColumn(CHANGE, F.lit("insert"))
+
+
+def is_feed_whole(path: str, checkpoint: str) -> bool:
+    """Whether a table's feed has all that a publication has yet to send: a start may just have turned it on.
+
+    Until its rows are sent, the publication goes on reading what is added, as it did before.
+    """
+    done = Checkpoint(checkpoint)
+    entry = done.planned_batch(done.last_committed())
+    position = None if entry is None else delta_position(entry)
+    if position is None:
+        return True
+    log = LogReader(path)
+    unread = (log.commit(version) for version in range(position.version, (log.latest_version() or 0) + 1))
+    return not any(one is not None and one.metadata.get(delta_table.BEGINS_FEED) for one in unread)
 
 
 def _to_kafka(sink: KafkaSink, kafka: Mapping[str, str]) -> Callable[[DataFrame, MicroBatch], None]:

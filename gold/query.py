@@ -12,16 +12,25 @@ from common.streaming.query import Stream
 from gold import custom, history
 from gold.aggregate import recompute, stateful
 from gold.join import query as join
-from gold.source.foreign_appends import refuse_foreign_appends
+from gold.source.foreign_appends import check_appends, refuse_foreign_appends
 from gold.source.missing_history import explain_missing_history
 from gold.source.stream import lacks_feed
 from gold.table.compact_every import compacting
 from gold.table.context import Context
-from gold.table.declaration_marks import changed, meaning
+from gold.table.declaration_marks import changed, keeps_deleted_keys, meaning
 from gold.upsert import query as upsert
 from gold.view import query as view
 
-__all__ = ["Context", "build_query", "changed_attributes", "marks_of", "missing_feed_warning", "side_steps"]
+__all__ = [
+    "Context",
+    "build_query",
+    "changed_attributes",
+    "check_appends",
+    "former_side_tables",
+    "marks_of",
+    "missing_feed_warning",
+    "side_steps",
+]
 
 
 def build_query(context: Context, gold: Gold) -> Stream:
@@ -44,6 +53,18 @@ def build_query(context: Context, gold: Gold) -> Stream:
 def side_steps(gold: Gold, path: Callable[[str], str]) -> tuple[SideStep, ...]:
     """The steps that not every micro-batch of a gold table has; ``path`` gives the path of a table."""
     return upsert.side_steps(gold, path) if isinstance(gold, Upsert | ChangeFeed) else ()
+
+
+def former_side_tables(gold: Gold, marks: Mapping[str, str] | None) -> tuple[str, ...]:
+    """The side tables that a query had under the declaration with these marks, of those that it has now.
+
+    Args:
+        gold: The declaration now.
+        marks: The marks in the newest commit of its table; None where there are none: then all of them.
+    """
+    if marks is None or not isinstance(gold, Upsert | ChangeFeed) or keeps_deleted_keys(marks):
+        return gold.side_tables
+    return ()
 
 
 def marks_of(gold: Gold) -> Mapping[str, str]:

@@ -48,6 +48,7 @@ __all__ = [
     "Builder",
     "build_query",
     "builder_of",
+    "check_bronze",
     "rows",
     "rule_change_notice",
     "rule_changes",
@@ -154,6 +155,34 @@ def build_query(  # noqa: PLR0913  # what it reads, where it writes, and under w
         trigger=settings.silver.trigger,
         refresh=lambda: builder.look_up_replayed(writer, loaded),
     )
+
+
+def check_bronze(silver: Silver, settings: Settings, layout: Layout) -> None:
+    """Check the commits of bronze that a query which has begun has yet to read.
+
+    Raises:
+        ForeignChangeError: Another writer changed rows of bronze.
+    """
+    loaded = first_load.mark(layout.table_path(silver.table))
+    _watch(silver, settings, layout, loaded.begins if loaded else 0)
+
+
+def _watch(
+    silver: Silver, settings: Settings, layout: Layout, begins: int, *, is_snapshot: bool = False
+) -> CommitWatch:
+    watch = CommitWatch(
+        reader=silver.table,
+        table=silver.reads,
+        path=layout.table_path(silver.reads),
+        writer=silver.reads,
+        checkpoint=layout.checkpoint_path(silver.table),
+        setting="silver.accept_changes",
+        accepted=settings.silver.accept_changes,
+        begins=begins,
+        follows_changes=is_snapshot,
+    )
+    watch.look()
+    return watch
 
 
 def builder_of(  # noqa: PLR0913  # what it reads, where it writes, and under which settings
@@ -309,19 +338,7 @@ class Builder:
             begins: The first commit that the query reads.
             is_snapshot: Bronze is read as it is now, so changes of its rows are in what is read.
         """
-        watch = CommitWatch(
-            reader=self.silver.table,
-            table=self.silver.reads,
-            path=self.bronze_path,
-            writer=self.silver.reads,
-            checkpoint=self.checkpoint,
-            setting="silver.accept_changes",
-            accepted=self.settings.silver.accept_changes,
-            begins=begins,
-            follows_changes=is_snapshot,
-        )
-        watch.look()
-        return watch
+        return _watch(self.silver, self.settings, self.layout, begins, is_snapshot=is_snapshot)
 
     def ensure_tables(self, judged: DataFrame) -> None:
         """Create the table and its side tables where there are none; check the columns of existing ones.

@@ -287,6 +287,32 @@ class LogReader:
             return found
         return _types(json.loads(_open(self.path, latest).schema().to_json()), _SIMPLE_NAMES)
 
+    def definition(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The protocol and the metadata of the newest version, as a log's actions ``protocol``, ``metaData``.
+
+        Raises:
+            HistoryGoneError: The log cannot be read, or there is no table.
+        """
+        try:
+            checksum = json.loads(self._log.read(f"{self.latest_version():020}.crc") or b"{}")
+            return checksum["protocol"], {"configuration": {}, **checksum["metadata"]}
+        except (ValueError, KeyError, TypeError):
+            table = _open(self.path, None)
+        told, found = table.metadata(), table.protocol()
+        protocol = {
+            "minReaderVersion": found.min_reader_version,
+            "minWriterVersion": found.min_writer_version,
+            "readerFeatures": found.reader_features,
+            "writerFeatures": found.writer_features,
+        }
+        return {name: value for name, value in protocol.items() if value is not None}, {
+            "id": str(told.id),
+            "format": {"provider": "parquet", "options": {}},
+            "schemaString": table.schema().to_json(),
+            "partitionColumns": list(told.partition_columns),
+            "configuration": dict(told.configuration),
+        }
+
     def schema(self) -> str:
         """The schema of the newest version as Delta's JSON text, which is Spark's; empty: no table.
 

@@ -53,6 +53,12 @@ BY = (
 )
 """Kinds of writes outside a query's micro-batches: such a commit's metadata names one of them."""
 
+FEED = "delta.enableChangeDataFeed"
+"""Property of a table that keeps a change data feed."""
+
+BEGINS_FEED = "begins_feed"
+"""The entry of the metadata of the engine's commit that turned a table's change data feed on."""
+
 APPEND_ONLY = "delta.appendOnly"
 """Property of a table that refuses to lose or change a row; an erasure and a retention lift it."""
 
@@ -114,7 +120,7 @@ def ensure(  # noqa: PLR0913
         builder.execute()
         return
     want = column_types(schema)
-    if not shape_difference(_logged_types(path), want, may_have_more=may_have_more):
+    if not shape_difference(logged_types(path), want, may_have_more=may_have_more):
         return  # to load the table in Spark takes half a CPU second
     found = DeltaTable.forPath(spark, path).toDF().schema
     have = column_types(found)
@@ -135,7 +141,7 @@ def ensure(  # noqa: PLR0913
         )
 
 
-def _logged_types(path: str) -> dict[str, str]:
+def logged_types(path: str) -> dict[str, str]:
     """The types of a table's columns by its log; none where only Spark can read them."""
     log = LogReader(path)
     try:
@@ -196,7 +202,7 @@ def columns(spark: SparkSession, path: str) -> tuple[str, ...]:
     """A table's columns; none where there is no table."""
     if not exists(path):
         return ()
-    return tuple(_logged_types(path)) or tuple(spark.read.format("delta").load(path).columns)
+    return tuple(logged_types(path)) or tuple(spark.read.format("delta").load(path).columns)
 
 
 def properties(spark: SparkSession, path: str) -> Mapping[str, str]:
@@ -293,7 +299,7 @@ def append(  # noqa: PLR0913  # a write has this many parts
 
 def _has_other_columns(path: str, rows: Rows) -> bool:
     """Whether a table has other columns or types than rows."""
-    have = _logged_types(path) or column_types(rows.session.read.format("delta").load(path).schema)
+    have = logged_types(path) or column_types(rows.session.read.format("delta").load(path).schema)
     return bool(shape_difference(have, column_types(rows.schema)))
 
 

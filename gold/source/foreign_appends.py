@@ -28,9 +28,7 @@ def refuse_foreign_appends(context: Context, gold: Gold, stream: Stream) -> Stre
     Raises:
         ForeignChangeError: Another program has appended rows to a source, and they are not accepted.
     """
-    watches = tuple(_watches(context, gold))
-    for watch in watches:
-        watch.look()
+    watches = check_appends(context, gold)
 
     def write(rows: DataFrame, batch: MicroBatch) -> None:
         for watch in watches:
@@ -38,6 +36,18 @@ def refuse_foreign_appends(context: Context, gold: Gold, stream: Stream) -> Stre
         stream.write(rows, batch)
 
     return replace(stream, write=write)
+
+
+def check_appends(context: Context, gold: Gold) -> tuple[CommitWatch, ...]:
+    """Check the commits of the tables that a query reads as streams; the watches that have done so.
+
+    Raises:
+        ForeignChangeError: Another program has appended rows to one, and they are not accepted.
+    """
+    watches = tuple(_watches(context, gold))
+    for watch in watches:
+        watch.look()
+    return watches
 
 
 def _watches(context: Context, gold: Gold) -> Iterator[CommitWatch]:

@@ -31,8 +31,6 @@ FEED_COLUMNS = (CHANGE, "_commit_version", "_commit_timestamp")
 REMOVED = ("delete", "update_preimage")
 """Kinds of changes that remove a row from the table."""
 
-_FEED = "delta.enableChangeDataFeed"
-
 
 def reads_feed(context: Context, gold: Gold) -> bool:
     """Whether a gold table reads its source's change data feed.
@@ -52,13 +50,13 @@ def reads_feed(context: Context, gold: Gold) -> bool:
 
 def keeps_feed(context: Context, path: str) -> bool:
     """Whether a table keeps a change data feed."""
-    return delta_table.properties(context.spark, path).get(_FEED) == "true"
+    return delta_table.properties(context.spark, path).get(delta_table.FEED) == "true"
 
 
 def lacks_feed(context: Context, gold: Gold) -> bool:
     """Whether a gold table would follow removed rows, and its source exists and keeps no change data feed."""
     path = context.path(gold.reads)
-    takes = gold.takes_rows_back and gold.reading.changes is None
+    takes = gold.takes_rows_back and gold.reading.changes is None and gold.reads not in context.with_feed
     return takes and delta_table.exists(path) and not keeps_feed(context, path)
 
 

@@ -45,10 +45,11 @@ class Context:
         return frozenset(each.table for each in self.pipeline.silver if each.keep == "newest")
 
     @cached_property
-    def viewed(self) -> frozenset[str]:
-        """Tables that a view reads: they keep a change data feed by themselves."""
+    def with_feed(self) -> frozenset[str]:
+        """Gold tables that keep a change data feed: as declared, or because a view reads them."""
         views = (gold for gold in self.pipeline.gold if isinstance(gold, View))
-        return frozenset(table for view in views for table in view.tables)
+        viewed = (table for view in views for table in view.tables if table.startswith("gold."))
+        return frozenset((*viewed, *(gold.table for gold in self.pipeline.gold if gold.storage.change_feed)))
 
     def checkpoint(self, gold: Gold | Publish) -> str:
         """The checkpoint of a gold table's query."""

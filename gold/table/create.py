@@ -33,7 +33,6 @@ PROPERTIES = {
     "delta.deletedFileRetentionDuration": "interval 7 days",
 }
 
-_FEED = "delta.enableChangeDataFeed"
 REPLACED_FILES_KEPT = "interval 1 hour"
 """How long a table of which every micro-batch replaces all rows keeps its old files.
 
@@ -52,7 +51,7 @@ def properties(storage: Storage, *, is_replaced: bool = False) -> Mapping[str, s
     if storage.partition_by:
         found[RANDOM_FOLDERS] = "true"
     if storage.change_feed:
-        found |= {"delta.minWriterVersion": "4", "delta.enableChangeDataFeed": "true"}
+        found |= {"delta.minWriterVersion": "4", delta_table.FEED: "true"}
     if storage.deletion_vectors or storage.newer_types:
         # Delta raises the protocol to what these features need.
         del found["delta.minReaderVersion"], found["delta.minWriterVersion"]
@@ -112,7 +111,7 @@ def ensure(  # noqa: PLR0913  # what a table is created with
             "Delta's reader version 3 know. Cast it, as in cast(at as timestamp) or to_json(document); or "
             "leave the other readers behind by name: storage=Storage(newer_types=True)."
         )
-    if table in context.viewed and not storage.change_feed:
+    if storage.change_feed or table in context.with_feed:
         storage = replace(storage, change_feed=True)
         _keep_feed(context, table)
     gold = _filling(context, table)
@@ -133,12 +132,15 @@ def ensure(  # noqa: PLR0913  # what a table is created with
 
 
 def _keep_feed(context: Context, table: str) -> None:
-    """Turn on the change data feed of a table that was created without one, as a view reads it now."""
+    """Turn on the change data feed of a table that was created without one."""
     path = context.path(table)
-    if delta_table.exists(path) and delta_table.properties(context.spark, path).get(_FEED) != "true":
-        metadata = delta_table.maintenance_metadata(context.pipeline.name, table, "change feed")
-        with delta_table.commit_metadata(context.spark, metadata):
-            context.spark.sql(delta_table.enable_feed_statement(path))
+    if not delta_table.exists(path):
+        return
+    if delta_table.properties(context.spark, path).get(delta_table.FEED) != "true":
+        metadata = delta_table.maintenance_metadata(
+            context.pipeline.name, table, "evolution", **{delta_table.BEGINS_FEED: True}
+        )
+        delta_table.set_property(context.spark, path, metadata, delta_table.FEED, "true")
 
 
 def begins_anew(context: Context, gold: Gold) -> bool:

@@ -47,6 +47,11 @@ def changed(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...
     return tuple(sorted(name for name in {*before, *new} if before.get(name) != now.get(name)))
 
 
+def keeps_deleted_keys(marks: Mapping[str, str]) -> bool:
+    """Whether a query of a declaration with these marks has a table of deleted keys."""
+    return "delete_when" in marks or any(name.startswith("deletes ") for name in marks)
+
+
 def _default(field: Field[Any]) -> Any:
     if field.default_factory is not MISSING:
         return field.default_factory()

@@ -84,6 +84,8 @@ class Job:
             self.layers, wait=not available_now, stopping=self.stop.is_requested
         ):
             say(f"waiting for {table}: the job of the layer before has not created the table yet")
+        if not self.stop.is_requested():
+            self.wiring.judge(self.layers, only=self.only, with_publications="gold" in self.layers)
         for layer in self.layers:
             # After a stop during the wait, the tables that the queries read may not exist.
             if self.stop.is_requested():

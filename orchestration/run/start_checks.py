@@ -1,13 +1,13 @@
 """What is checked before a query starts: its checkpoint, its tables and its declaration.
 
-``Wiring`` runs these checks for every table of a layer before it creates any table or query, and
-``make_checkpoint_startable`` for every publication.
+``Wiring`` runs these checks for every table of a job before it creates or changes any table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 from common.config.paths import Layout
@@ -27,7 +27,13 @@ from common.errors import CheckpointMismatchError, MedallionError, PipelineError
 from common.machine.console import say
 from common.spark.session_conf import SHUFFLE_PARTITIONS
 from common.streaming.file_list import FileList
-from gold.query import Context, changed_attributes, marks_of, missing_feed_warning
+from gold.query import (
+    Context,
+    changed_attributes,
+    former_side_tables,
+    marks_of,
+    missing_feed_warning,
+)
 from gold.query import side_steps as gold_side_steps
 from orchestration.access.declaration import last_declaration
 from orchestration.access.progress.rows_read import streamed_tables
@@ -40,8 +46,47 @@ LastCommit = Mapping[str, Any]
 """The metadata of a table's newest commit by its query."""
 
 
-def check_table(context: Context, declared: Table) -> LastCommit | None:
+@contextmanager
+def nothing_changed_if_refused() -> Iterator[TornCommits]:
+    """Put the torn commits back that checks in the block have taken away, if one of them refuses."""
+    torn = TornCommits()
+    try:
+        yield torn
+    except MedallionError:
+        torn.put_back()
+        raise
+
+
+@dataclass
+class TornCommits:
+    """The newest commits that a power cut left without their text or their files, and that are taken away."""
+
+    _put_back: list[Callable[[], object]] = field(default_factory=list)
+
+    def take_away(self, layout: Layout, declared: Table) -> None:
+        """Take away those of the tables of a query, and the hints of logs that lead nowhere."""
+        checkpoint = Checkpoint(layout.checkpoint_path(declared.table))
+        query_id, committed = checkpoint.query_id(), checkpoint.last_committed()
+        for source in streamed_tables(layout, declared):
+            delta_rs.delete_dangling_hint(source.path)
+        for table in (declared.table, *declared.side_tables):
+            path = layout.table_path(table)
+            delta_rs.delete_dangling_hint(path)
+            self._put_back.append(delta_rs.roll_back_torn_commit(path, query_id, committed))
+
+    def put_back(self) -> None:
+        """Have the commits there again as they were, newest first."""
+        while self._put_back:
+            self._put_back.pop()()
+
+
+def check_table(context: Context, declared: Table, torn: TornCommits) -> LastCommit | None:
     """Prepare a table for its query: repair what a kill left, refuse a wrong checkpoint, print warnings.
+
+    Args:
+        context: The pipeline and its settings.
+        declared: The table.
+        torn: Takes away what a power cut left; of ``nothing_changed_if_refused``.
 
     Returns:
         The metadata of the newest commit by the query; None if there is none or the query starts afresh.
@@ -50,8 +95,8 @@ def check_table(context: Context, declared: Table) -> LastCommit | None:
         CheckpointMismatchError: The checkpoint does not belong to the tables.
     """
     make_checkpoint_startable(context, declared)
-    with _torn_commits_rolled_back(context, declared):
-        last = check_checkpoint_and_tables(context.layout, declared)
+    torn.take_away(context.layout, declared)
+    last = check_checkpoint_and_tables(context.layout, declared)
     if isinstance(declared, Bronze):
         return last
     if not isinstance(declared, Silver):
@@ -102,9 +147,7 @@ def make_checkpoint_startable(context: Context, declared: Table | Publish) -> No
     delete_interrupted_first_writes(context.layout.checkpoint_path(declared.table))
 
 
-def check_declaration(
-    context: Context, declared: Table, last: LastCommit | None, marks: Mapping[str, str]
-) -> None:
+def check_declaration(context: Context, declared: Table, last: LastCommit | None) -> None:
     """Refuse a declaration under which the table's existing rows would have other values.
 
     A silver table keeps the verdicts of its rows: a rule that has changed is printed, unless a micro-batch
@@ -116,7 +159,6 @@ def check_declaration(
         context: The pipeline and its settings.
         declared: The table.
         last: The return value of ``check_table``.
-        marks: The marks of the declaration in force.
 
     Raises:
         PipelineError: Names the attributes that differ, and the ways to go on.
@@ -131,8 +173,7 @@ def check_declaration(
         if last is not None and (notice := rule_change_notice(declared, last)) is not None:
             say(notice)
         return
-    accepted = context.settings.gold.accept_changed
-    if (problem := judge_declaration(declared, last, marks, accepted)) is not None:
+    if (problem := declaration_problem(declared, last, context.settings.gold.accept_changed)) is not None:
         raise PipelineError([problem])
 
 
@@ -196,33 +237,10 @@ def unrecorded_changes(declared: Table, last: LastCommit | None) -> tuple[str, .
 def declaration_problem(
     declared: Table, last: LastCommit | None, accepted: Collection[str]
 ) -> Problem | None:
-    """``judge_declaration`` by the marks of the declaration itself, for a plan."""
+    """``judge_declaration`` by the marks of the declaration itself."""
     if isinstance(declared, Bronze | Silver):
         return None
     return judge_declaration(declared, last, marks_of(declared), accepted)
-
-
-@contextmanager
-def _torn_commits_rolled_back(context: Context, declared: Table) -> Iterator[None]:
-    """Remove the newest commit of a table if a power cut left it without its text or its files.
-
-    A start that the block refuses has changed nothing.
-    """
-    checkpoint = Checkpoint(context.layout.checkpoint_path(declared.table))
-    query_id, committed = checkpoint.query_id(), checkpoint.last_committed()
-    put_back: list[Callable[[], object]] = []
-    for source in streamed_tables(context.layout, declared):
-        delta_rs.delete_dangling_hint(source.path)
-    for table in (declared.table, *declared.side_tables):
-        path = context.layout.table_path(table)
-        delta_rs.delete_dangling_hint(path)
-        put_back.append(delta_rs.roll_back_torn_commit(path, query_id, committed))
-    try:
-        yield
-    except MedallionError:
-        for put in put_back:
-            put()
-        raise
 
 
 def check_checkpoint_and_tables(layout: Layout, declared: Table) -> LastCommit | None:
@@ -245,7 +263,7 @@ def check_checkpoint_and_tables(layout: Layout, declared: Table) -> LastCommit |
     )
     if last is None and isinstance(declared, Files):
         _refuse_list_without_checkpoint(layout, declared)
-    for side_table in declared.side_tables:
+    for side_table in _former_side_tables(declared, last):
         path = layout.table_path(side_table)
         check_side_table(side_table, path, checkpoint, declared.table)
         if isinstance(declared, Custom):
@@ -256,6 +274,13 @@ def check_checkpoint_and_tables(layout: Layout, declared: Table) -> LastCommit |
     check_steps(declared.table, path, checkpoint, _side_steps(layout, declared))
     check_sources(layout, declared, last)
     return last
+
+
+def _former_side_tables(declared: Table, last: LastCommit | None) -> tuple[str, ...]:
+    """The side tables that must exist: those that the query had when it last wrote its table."""
+    if isinstance(declared, Bronze | Silver) or last is None:
+        return declared.side_tables
+    return former_side_tables(declared, last.get("declared"))
 
 
 def _refuse_list_without_checkpoint(layout: Layout, files: Files) -> None:

@@ -1,5 +1,8 @@
 """Builds the streaming queries of a pipeline from its declaration and the settings; only this module does.
 
+All tables of a job are judged before the first of them is changed: a start that is refused has changed
+nothing, and the former pipeline starts.
+
 Tables are created in data order, because a query's columns come from the table that it reads. A job of one
 layer waits until the job of the layer before has created its tables.
 """
@@ -8,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -19,7 +22,7 @@ import gold.query
 import silver.query
 from common.config.paths import Layout
 from common.config.settings import Settings
-from common.declare import Bronze, Files, KafkaSink, Pipeline, Publish, Silver, Table, Topic, View
+from common.declare import Bronze, Files, Gold, KafkaSink, Pipeline, Publish, Silver, Table, Topic, View
 from common.declare.declared import copy_with
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
@@ -31,7 +34,7 @@ from orchestration.access.declaration import last_declaration
 from orchestration.access.declaration.lineage import in_data_order, sources, written_by
 from orchestration.access.kafka.client import client_options, sink_options
 from orchestration.access.progress.rows_read import streamed_tables
-from orchestration.run import start_checks
+from orchestration.run import start_checks, trial
 from orchestration.run.topic_checks import topic_identity
 
 if TYPE_CHECKING:
@@ -39,6 +42,9 @@ if TYPE_CHECKING:
 
 Layer = Literal["bronze", "silver", "gold"]
 LAYERS: tuple[Layer, ...] = ("bronze", "silver", "gold")
+
+_COLUMNS = {"columns", "value", "unknown_fields"}
+"""The attributes of a silver table that give it its columns."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,7 @@ class Wiring:
     Attributes:
         bootstrap_servers: The broker's address; only bronze and publications to Kafka need one.
         topics: The topics of each bronze table whose queries were built.
+        judged: The queries that were judged: a start refuses none of them any more.
         most_records: Most records of a micro-batch of bronze, where a run reads slower than it could; the
             declaration and the settings of a table stay what they are.
     """
@@ -58,6 +65,7 @@ class Wiring:
     layout: Layout
     bootstrap_servers: str
     topics: dict[str, TopicIdentity] = field(default_factory=dict)
+    judged: set[str] = field(default_factory=set)
     most_records: int | None = None
 
     def streams(self, layer: Layer, *, only: str | None = None) -> Iterator[Stream]:
@@ -70,22 +78,96 @@ class Wiring:
             TableShapeError: A table exists with other columns.
             TopicChangedError: A topic is gone, or is another one than bronze has read.
         """
-        # All checks come before the first table is created: a new empty table would stand in the way of a
-        # table that the user has to restore.
-        chosen = [declared for declared in self.tables(layer) if only in {None, declared.table}]
-        last_commits = {
-            declared.table: start_checks.check_table(self._context, declared) for declared in chosen
-        }
+        chosen = self._chosen([layer], only)
+        if not self.judged.issuperset(declared.table for declared in chosen):
+            self.judge([layer], only=only)
         for topic in self.pipeline.topics if layer == "bronze" else ():
             self.topics[topic.table] = topic_identity(
                 self.pipeline, self.settings, self.layout, topic, self.bootstrap_servers
             )
         for declared in chosen:
             stream = self.stream(declared)
-            last = last_commits[declared.table]
-            start_checks.check_declaration(self._context, declared, last, stream.declared)
             last_declaration.remember(stream.checkpoint, declared, self.settings)
             yield stream
+
+    def judge(
+        self, layers: Sequence[Layer], *, only: str | None = None, with_publications: bool = False
+    ) -> None:
+        """Refuse what a start of these layers, or of the query of one table, has to refuse; changes no table.
+
+        An edited pipeline is built over empty copies of its tables: whether a table has the declared columns
+        is known only with those of the tables before it.
+
+        Raises:
+            CheckpointMismatchError: A checkpoint and its table do not belong together.
+            ForeignChangeError: Another program has changed a table that a query reads.
+            PipelineError: A declaration does not fit the data, or differs from the one under which its table
+                was last written.
+            TableShapeError: A table exists with other columns.
+        """
+        chosen, context = self._chosen(layers, only), self._context
+        with start_checks.nothing_changed_if_refused() as torn:
+            last = {one.table: start_checks.check_table(context, one, torn) for one in chosen}
+            for declared in chosen:
+                self._check_sources(declared)
+            publish = self.pipeline.publish if with_publications else ()
+            for one in publish:
+                start_checks.check_publication(context, one)
+            if any(self._may_change(declared) for declared in chosen):
+                with trial.copies(self.spark, self.pipeline, self.layout) as copies:
+                    self._build_over(copies, chosen, last, publish)
+            else:
+                for declared in chosen:
+                    start_checks.check_declaration(context, declared, last[declared.table])
+        self.judged.update(declared.table for declared in chosen)
+
+    def _build_over(
+        self,
+        copies: Layout,
+        chosen: Sequence[Table],
+        last: Mapping[str, start_checks.LastCommit | None],
+        publish: Sequence[Publish],
+    ) -> None:
+        """Build queries over copies of the tables, each followed by the check of its declaration.
+
+        Args:
+            copies: Where the copies are.
+            chosen: The declarations, in the order of data flow.
+            last: The newest commit of each table by its query.
+            publish: The publications that are built too.
+        """
+        wiring = replace(self, layout=copies, topics={}, judged=set())
+        for declared in chosen:
+            if not isinstance(declared, Bronze):
+                wiring.stream(declared)
+            start_checks.check_declaration(self._context, declared, last[declared.table])
+        for one in publish:
+            if delta_table.exists(copies.table_path(one.reads)):
+                wiring.publication(one)
+
+    def _check_sources(self, declared: Table) -> None:
+        """Refuse changes by another program in the tables that a query goes on reading."""
+        if Checkpoint(self.layout.checkpoint_path(declared.table)).last_committed() is None:
+            return  # where it begins is known when it is built
+        if isinstance(declared, Silver):
+            silver.query.check_bronze(declared, self.settings, self.layout)
+        elif not isinstance(declared, Bronze):
+            gold.query.check_appends(self._context, declared)
+
+    def _may_change(self, declared: Table) -> bool:
+        """Whether a start may change an existing table: its declaration is another one than the last time."""
+        if isinstance(declared, Bronze) or not delta_table.exists(self.layout.table_path(declared.table)):
+            return False
+        before = last_declaration.recorded(self.layout.checkpoint_path(declared.table))
+        now = last_declaration.described(declared, self.settings)
+        if before is None or before.kind != now.kind:
+            return True
+        names = {name for name, text in {*before.attributes.items()} ^ {*now.attributes.items()}}
+        return any(isinstance(declared, Gold) or name.partition(".")[0] in _COLUMNS for name in names)
+
+    def _chosen(self, layers: Sequence[Layer], only: str | None) -> list[Table]:
+        """The tables of these layers, or the one of a name, in the order of data flow."""
+        return [one for layer in layers for one in self.tables(layer) if only in {None, one.table}]
 
     def publications(self) -> Iterator[Stream]:
         """The queries that publish rows; the tables that they read must exist.
@@ -97,7 +179,7 @@ class Wiring:
         """
         for declared in self.pipeline.publish:
             start_checks.check_publication(self._context, declared)
-            stream = self._publication(declared)
+            stream = self.publication(declared)
             last_declaration.remember(stream.checkpoint, declared, self.settings)
             yield stream
 
@@ -178,13 +260,13 @@ class Wiring:
         usual = files.max_rows_per_trigger or self.settings.bronze.max_offsets_per_trigger
         return copy_with(files, max_rows_per_trigger=min(usual, self.most_records))
 
-    def _publication(self, declared: Publish) -> Stream:
+    def publication(self, declared: Publish) -> Stream:
         client: dict[str, str] = {}
         if isinstance(declared.to, KafkaSink):
             client = sink_options(self.settings, self.pipeline, declared.to, self.bootstrap_servers)
         stream = gold.publish.build_query(self._context, declared, client)
         source = f"Kafka at {client['bootstrap.servers']}" if client else ""
-        again = functools.partial(self._publication, declared)
+        again = functools.partial(self.publication, declared)
         streamed = streamed_tables(self.layout, declared)
         return replace(stream, reads=(declared.reads,), streamed=streamed, source=source, again=again)
 

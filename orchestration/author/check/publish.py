@@ -86,7 +86,7 @@ def _feed_problems(pipeline: Pipeline, publish: Publish) -> Iterator[Problem]:
     elif gold is not None and not gold.storage.change_feed and _changes_rows(gold):
         text = (
             f"reads {publish.reads}, whose rows change, and which keeps no change data feed: give it "
-            "storage=Storage(change_feed=True), under a new name if the table exists already"
+            "storage=Storage(change_feed=True)"
         )
         yield Problem(publish.table, text, source_of(publish))
 

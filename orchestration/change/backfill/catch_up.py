@@ -67,6 +67,11 @@ def catch_up(
         MedallionError: A query failed.
     """
     results: list[LayerResult] = []
+    only = None if "bronze" in job.layers else job.only
+    for table in job.wiring.await_sources(job.layers, wait=False, stopping=job.stop.is_requested, only=only):
+        say(f"waiting for {table}")
+    publishes = job.only is None and "gold" in job.layers
+    job.wiring.judge(job.layers, only=job.only, with_publications=publishes)
     for layer in job.layers:
         if job.stop.is_requested():
             break
@@ -79,9 +84,6 @@ def catch_up(
 
 def _run_layer(job: Job, layer: Layer, each: Callable[[Stream], Stream | None]) -> LayerResult:
     first = len(job.supervisor.queries)
-    only = None if layer == "bronze" else job.only
-    for table in job.wiring.await_sources([layer], wait=False, stopping=job.stop.is_requested, only=only):
-        say(f"waiting for {table}")
     found = (each(stream) for stream in job.wiring.streams(layer, only=job.only))
     streams = [stream for stream in found if stream is not None]
     firsts = {stream.name: _first_offsets(job, stream.name) for stream in streams}

@@ -8,15 +8,24 @@ from typing import Literal
 from orchestration.access.history.effort import Effort
 
 Effect = Literal[
-    "unchanged", "no effect", "not declared", "next start", "new column", "new", "rebuild", "refused"
+    "unchanged",
+    "no effect",
+    "not declared",
+    "next start",
+    "not compared",
+    "new column",
+    "new",
+    "rebuild",
+    "refused",
 ]
 """What becomes of a difference, from the least to the most that is to do:
 
 ``unchanged``: there is no difference. ``no effect``: the difference is ignored, because the first start of
 the query has fixed the attribute. ``not declared``: no declaration names the table any more; it stays as it
-is. ``next start``: the next start works by the new declaration; existing rows stay. ``new column``: the next
-start adds the column; existing rows have null there. ``new``: the next start creates the table and reads its
-source from the first row. ``rebuild``: the next start is refused until the table is filled again.
+is. ``next start``: the next start works by the new declaration; existing rows stay. ``not compared``: the
+same, unless a column gets another type, which Spark alone knows and was not asked for. ``new column``: the
+next start adds the column; existing rows have null there. ``new``: the next start creates the table and reads
+its source from the first row. ``rebuild``: the next start is refused until the table is filled again.
 ``refused``: the next start is refused, and filling the table again does not help."""
 
 EFFECTS: tuple[Effect, ...] = Effect.__args__  # type: ignore[attr-defined]

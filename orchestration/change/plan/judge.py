@@ -7,6 +7,7 @@ starts use too; what it does about columns, by ``common.delta.table.shape_differ
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from common.declare import Aggregate, Bronze, ChangeFeed, Custom, Gold, Publish, Silver, Table, Upsert
 from common.delta.table import ShapeDifference, shape_difference
@@ -46,12 +47,22 @@ _NO_STATE = (
     "rebuild fills the state"
 )
 
+_OTHER_COLUMNS = "the table has other columns than the declaration"
+
+_TYPES: Mapping[type, tuple[str, ...]] = {
+    Silver: ("columns", "value", "unknown_fields"),
+    Custom: ("tables",),
+}
+"""Attributes that may give a table other columns or types, of kinds whose marks do not refuse that."""
+
 _GOLD: Mapping[str, tuple[Effect, str]] = {
     "reads": ("rebuild", ""),
     "storage": ("no effect", "the layout of a table is fixed when the table is created"),
     "reading": ("next start", "a start version or time counts for a query without a checkpoint only"),
     "watermark": ("next start", "windows that are closed stay closed"),
 }
+
+_FEED = "change_feed=True"
 
 _PUBLISH: Mapping[str, tuple[Effect, str]] = {
     "reads": (
@@ -118,9 +129,34 @@ def _gold_effect(  # the declaration, and what differs
         return "refused", _OTHER_TABLE
     if attribute == "reading" and "changes=" not in old + new:
         return "no effect", _FROM_CHECKPOINT
+    if attribute == "storage" and _FEED in new and _FEED not in old:
+        return "next start", "the table keeps a change data feed from then on; the rest of its layout stays"
     if attribute in _GOLD:
         return _GOLD[attribute]
     return "next start", "" if isinstance(declared, Custom) else "existing rows are right under both"
+
+
+def without_types(declared: Table | Publish, found: Sequence[Change]) -> tuple[Change, ...]:
+    """The differences where the types of columns are not compared: what a start finds by names alone.
+
+    Args:
+        declared: The declaration now.
+        found: Its differences.
+    """
+    return tuple(_without_types(declared, each) for each in found)
+
+
+def _without_types(declared: Table | Publish, change: Change) -> Change:
+    base, _, column = change.name.partition(".")
+    if change.effect != "next start" or base not in _TYPES.get(type(declared), ()):
+        return change
+    if not isinstance(declared, Silver) or not column or (change.old and change.new):
+        return replace(change, effect="not compared")
+    if change.new:
+        return replace(change, effect="new column")
+    if declared.unknown_fields == "evolve":
+        return change  # the table may have more columns than are declared
+    return replace(change, effect="rebuild", why=_OTHER_COLUMNS)
 
 
 def _changed_settings(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Change]:
@@ -160,7 +196,7 @@ def column_changes(declared: Table, table: str, difference: ShapeDifference) -> 
 
 def _way_out(declared: Table, difference: ShapeDifference) -> tuple[Effect, str]:
     if isinstance(declared, Silver):
-        return "rebuild", "the table has other columns than the declaration"
+        return "rebuild", _OTHER_COLUMNS
     if isinstance(declared, Gold) and not isinstance(declared, Custom):
         if declared.replaces_columns:
             return "rebuild", "a rebuild replaces rows and columns by one commit"

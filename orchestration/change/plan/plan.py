@@ -8,15 +8,16 @@ copies of the tables (``orchestration.change.plan.declared_columns``).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from common.config.paths import Layout
 from common.config.settings import Settings
-from common.declare import Bronze, Pipeline, Publish, Silver, Table
+from common.declare import Bronze, Gold, Pipeline, Publish, Silver, Table, View
 from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader, column_types
+from common.delta.table import FEED
 from common.errors import MedallionError
 from common.machine.storage_folder import StorageFolder
 from orchestration.access.declaration.last_declaration import Declaration, described, recorded
@@ -24,7 +25,13 @@ from orchestration.access.declaration.lineage import in_data_order, sources
 from orchestration.access.history.effort import effort_of
 from orchestration.change.plan.change import Change, QueryPlan
 from orchestration.change.plan.declared_columns import DeclaredColumns, declared_columns
-from orchestration.change.plan.judge import column_changes, differences, keeps_state, shape_of
+from orchestration.change.plan.judge import (
+    column_changes,
+    differences,
+    keeps_state,
+    shape_of,
+    without_types,
+)
 from orchestration.observe.status.lease_holder import Holders
 from orchestration.run.start_checks import (
     LastCommit,
@@ -83,11 +90,21 @@ def plan(
         exact: Compare the columns of all tables, also of those whose declarations did not change.
     """
     queries = (*pipeline.bronze, *pipeline.silver, *in_data_order(pipeline.gold), *pipeline.publish)
+    viewed = {name for one in pipeline.gold if isinstance(one, View) for name in one.tables}
     found = [_without_columns(each, settings, layout) for each in queries]
+    found = [
+        replace(each, changes=(*each.changes, *_feed_changes(each, declaration, layout, viewed)))
+        for each, declaration in zip(found, queries, strict=True)
+    ]
     if spark is not None and (exact or any(_may_change_columns(each) for each in found)):
         declared = declared_columns(spark(), pipeline, settings, layout)
         found = [
             _with_columns(each, declaration, declared, layout)
+            for each, declaration in zip(found, queries, strict=True)
+        ]
+    elif spark is None:
+        found = [
+            replace(each, changes=without_types(declaration, each.changes))
             for each, declaration in zip(found, queries, strict=True)
         ]
     found = list(with_replaced_sources(found, queries))
@@ -151,6 +168,18 @@ def _declaration_changes(
 
 def _unknown(before: Declaration | None) -> str:
     return "(not recorded)" if before is None else ""
+
+
+def _feed_changes(
+    found: QueryPlan, declared: Table | Publish, layout: Layout, viewed: Collection[str]
+) -> Iterator[Change]:
+    """The change data feed that the next start turns on, where no other difference says so."""
+    if not isinstance(declared, Gold) or any(one.name == "storage" for one in found.changes):
+        return
+    wanted = declared.storage.change_feed or declared.table in viewed
+    has = LogReader(layout.table_path(declared.table)).properties()
+    if wanted and has and has.get(FEED) != "true":
+        yield Change("change data feed", "", "on", "next start", "the table keeps one from then on")
 
 
 def _partition_changes(

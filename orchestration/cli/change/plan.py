@@ -30,6 +30,7 @@ _WORDS = {
     "no effect": "has no effect",
     "not declared": "no longer declared",
     "next start": "takes effect at the next start",
+    "not compared": "takes effect at the next start if no column gets another type (--exact compares types)",
     "new column": "new column; rows that are there have null",
     "new": "is created and filled",
     "rebuild": "needs a rebuild: the next start is refused until then",

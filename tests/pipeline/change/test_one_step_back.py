@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import shutil
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -164,7 +164,7 @@ def _read_by_bronze(engine: Engine) -> int:
 def _go_on(steps: Steps, engine: Engine) -> None:
     """A start of all layers, with all records that bronze lacks."""
     context = Context(engine.spark, engine.pipeline, engine.settings, engine.layout)
-    start_checks.check_table(context, engine.pipeline.bronze[0])
+    start_checks.check_table(context, engine.pipeline.bronze[0], start_checks.TornCommits())
     steps.newer.read(engine, _read_by_bronze(engine), len(CUTS))
     engine.run("silver", "gold")
 
@@ -262,12 +262,11 @@ def _refused(engine: Engine, declared: Sequence[Any]) -> set[str]:
 
 
 def _is_refused(context: Context, declared: Any) -> bool:
-    is_publication = isinstance(declared, Publish)
-    check: Callable[..., object] = (
-        start_checks.check_publication if is_publication else start_checks.check_table
-    )
     try:
-        check(context, declared)
+        if isinstance(declared, Publish):
+            start_checks.check_publication(context, declared)
+        else:
+            start_checks.check_table(context, declared, start_checks.TornCommits())
     except CheckpointMismatchError as refusal:
         return f"medallion recover {declared.table}" in str(refusal)
     return False

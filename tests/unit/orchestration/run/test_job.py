@@ -60,6 +60,10 @@ class _Told:
     def has_begun(self, stream: object) -> bool:
         return True
 
+    def judge(self, layers: tuple[Layer, ...], *, only: str | None, with_publications: bool) -> None:
+        assert self.started == []
+        assert (only, with_publications) == (None, "gold" in layers)
+
     def streams(self, layer: str) -> str:
         return layer
 

@@ -5,10 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
 from common.config.paths import Layout
 from common.declare import Silver
+from common.errors import CheckpointMismatchError
 from orchestration.access.declaration.last_declaration import remember
-from orchestration.run.start_checks import dedupe_refusal
+from orchestration.run.start_checks import dedupe_refusal, nothing_changed_if_refused
 from tests.conftest import make_settings
 from tests.support.oracles.plan_shop import BASE, orders
 
@@ -40,3 +45,29 @@ def test_dedupe_within_the_watermark_to_exact_names_the_rebuild(tmp_path: Path) 
 def test_the_same_state_and_a_query_that_has_not_begun_go_on(tmp_path: Path) -> None:
     assert not refusal(tmp_path / "a", orders(), orders(dedupe="event_time"))
     assert not refusal(tmp_path / "b", orders(dedupe="exact"), orders(), has_begun=False)
+
+
+def test_a_refused_start_leaves_the_torn_commits_of_all_tables_as_they_were(tmp_path: Path) -> None:
+    layout = Layout.of(BASE, make_settings(tmp_path, "none:1"))
+    first, second = BASE.silver
+    torn = []
+    for table in (first.table, second.table, second.quarantine):
+        for number in range(2):
+            write_deltalake(layout.table_path(table), pa.table({"n": [number]}), mode="append")
+        torn.append(Path(layout.table_path(table), "_delta_log", f"{1:020}.json"))
+        torn[-1].write_bytes(torn[-1].read_bytes()[:40])
+    before = [file.read_bytes() for file in torn]
+
+    def refused() -> None:
+        with nothing_changed_if_refused() as commits:
+            for declared in (first, second):
+                commits.take_away(layout, declared)
+            assert not any(file.exists() for file in torn)
+            raise CheckpointMismatchError
+
+    with pytest.raises(CheckpointMismatchError):
+        refused()
+    assert [file.read_bytes() for file in torn] == before
+    with nothing_changed_if_refused() as commits:
+        commits.take_away(layout, first)
+    assert [file.exists() for file in torn] == [False, True, True]

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from common.config.settings import Settings
-from common.declare import Publish, Reading, Rule, Topic
+from common.declare import Json, Publish, Reading, Rule, Storage, Topic
 from common.delta.table import shape_difference
 from gold.table.declaration_marks import meaning
 from orchestration.access.declaration.last_declaration import FILE, described, recorded, remember
 from orchestration.change.plan.change import EFFECTS, Change, QueryPlan
-from orchestration.change.plan.judge import column_changes, differences, shape_of
+from orchestration.change.plan.judge import column_changes, differences, shape_of, without_types
 from orchestration.change.plan.plan import with_replaced_sources
 from orchestration.run.start_checks import judge_declaration
-from tests.support.oracles.plan_shop import GOLD, PUBLISH, noted_negative, orders
+from tests.support.oracles.plan_shop import COLUMNS, GOLD, PUBLISH, noted_negative, orders
 
 TOPIC = Topic("orders")
 
@@ -57,6 +57,38 @@ def test_a_difference_of_bronze(changes: dict[str, Any], expected: dict[str, str
 )
 def test_a_difference_of_silver(changes: dict[str, Any], expected: dict[str, str]) -> None:
     assert effects(orders(), orders(**changes)) == expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"columns": {n: c for n, c in COLUMNS.items() if n != "country"}}, {"columns.country": "rebuild"}),
+        (
+            {"columns": {n: c for n, c in COLUMNS.items() if n != "country"} | {"land": "country"}},
+            {"columns.country": "rebuild", "columns.land": "new column"},
+        ),
+        ({"columns": COLUMNS | {"amount": "cast(amount as string)"}}, {"columns.amount": "not compared"}),
+        ({"columns": COLUMNS | {"kind": "kind"}}, {"columns.kind": "new column"}),
+        ({"value": Json("id string")}, {"value": "not compared"}),
+        (
+            {"columns": {"id": "id"}, "unknown_fields": "evolve"},
+            {f"columns.{n}": "next start" for n in COLUMNS if n != "id"} | {"unknown_fields": "not compared"},
+        ),
+        ({"rules": []}, {"rule amount_positive": "next start"}),
+    ],
+)
+def test_without_types_the_names_of_columns_decide(changes: dict[str, Any], expected: dict[str, str]) -> None:
+    before, now, settings = orders(), orders(**changes), Settings()
+    found = differences(now, described(before, settings), described(now, settings))
+    assert {each.name: each.effect for each in without_types(now, found)} == expected
+
+
+def test_a_change_feed_is_turned_on_and_the_rest_of_a_layout_is_fixed() -> None:
+    gold = GOLD["latest"]
+    feed, clustered = Storage(change_feed=True), Storage(change_feed=True, cluster_by=["id"])
+    assert effects(gold, replace(gold, storage=feed)) == {"storage": "next start"}
+    assert effects(replace(gold, storage=feed), replace(gold, storage=clustered)) == {"storage": "no effect"}
+    assert effects(replace(gold, storage=feed), gold) == {"storage": "no effect"}
 
 
 def test_both_texts_of_a_rule_are_shown() -> None:
