@@ -22,6 +22,8 @@ RECOVERED = "recovered"
 """The entry of a commit that begins with another topic of a name: ``new topic`` or ``same topic``, per "
 "topic."""
 
+NEW_TOPIC, SAME_TOPIC = "new topic", "same topic"
+
 
 @dataclass(frozen=True, slots=True)
 class TopicState:
@@ -45,6 +47,19 @@ class TopicState:
 
 
 @dataclass(frozen=True, slots=True)
+class SetBack:
+    """A partition of a topic that holds other records than bronze has read of it.
+
+    Attributes:
+        common: The offset up to which both have the same records.
+        lacking: How many records bronze has from there on.
+    """
+
+    common: int
+    lacking: int
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerTopic:
     """A topic as the broker has it.
 
@@ -52,11 +67,27 @@ class BrokerTopic:
         id: The topic's id; empty where the broker is too old to have ids.
         first: Per partition, the offset of the oldest record; the end where there is none.
         end: Per partition, the next offset to be written.
+        set_back: The partitions that were put back to an older state after bronze had read them.
+        not_compared: Partitions whose last record that bronze has read is not there any more, so that it was
+            not compared: retention or compaction has deleted it.
     """
 
     id: str
     first: Mapping[int, int]
     end: Mapping[int, int]
+    set_back: Mapping[int, SetBack] = field(default_factory=dict)
+    not_compared: tuple[int, ...] = ()
+
+
+def last_record_note(table: str, name: str, topic: BrokerTopic) -> str:
+    """What was not compared of a topic, in words; empty if all was."""
+    if not topic.not_compared:
+        return ""
+    partitions = ", ".join(map(str, topic.not_compared))
+    return (
+        f"{table}: the last record read of topic {name}, partition {partitions}, is not on the broker any "
+        "more, or did not come in time, so it was not compared"
+    )
 
 
 def recorded_topics(metadata: Mapping[str, Any] | None) -> dict[str, TopicState]:

@@ -18,16 +18,19 @@ from common.config.settings import Settings
 from common.declare import Pipeline, Topic
 from common.delta.match.checkpoint_match import last_commit_metadata
 from common.errors import BrokerError, MedallionError, TopicChangedError
+from common.machine.console import say
 from common.streaming.topic_identity import (
     BrokerTopic,
     TopicIdentity,
     TopicState,
+    last_record_note,
     read_ends,
     recorded_topics,
 )
 from orchestration.access.embedded_broker import lifecycle
 from orchestration.access.kafka import client as kafka
 from orchestration.access.kafka.topic_state import broker_topics, topic_ids
+from orchestration.access.progress.set_back import with_set_back
 
 _LOOK_SECONDS = 30.0
 _NEW_TOPIC_SECONDS = 5.0
@@ -61,6 +64,7 @@ def topic_identity(
     names = topic.topic_names or tuple(read_ends(last))
     for attempt in range(_ATTEMPTS):
         found = broker_topics(address, names, options)
+        found = with_set_back(layout.table_path(topic.table), last, found, address, options)
         problem = next(_problems(topic, last, found, address), None)
         # After a change of leader, a broker may for a moment have fewer records than it has shown before.
         if problem is None or attempt == _ATTEMPTS - 1:
@@ -68,6 +72,9 @@ def topic_identity(
         time.sleep(1.0)
     if problem is not None:
         raise TopicChangedError(problem)
+    for note in (last_record_note(topic.table, name, one) for name, one in found.items()):
+        if note:
+            say(note)
     known = {
         name: TopicState(one.id, recorded.get(name, TopicState()).generation) for name, one in found.items()
     }
@@ -76,7 +83,7 @@ def topic_identity(
 
 
 def broker_asker(
-    pipeline: Pipeline, settings: Settings
+    pipeline: Pipeline, settings: Settings, layout: Layout
 ) -> Callable[[Topic, Collection[str]], Mapping[str, BrokerTopic]]:
     """A function that asks the pipeline's broker for topics; it raises ``BrokerError`` without an answer.
 
@@ -87,7 +94,11 @@ def broker_asker(
         address = kafka.named_broker(pipeline, settings) or lifecycle.running_address(settings)
         if address is None:
             raise BrokerError("the embedded broker is not running")
-        return broker_topics(address, names, kafka.client_options(settings, pipeline, topic), _ASK_SECONDS)
+        options = kafka.client_options(settings, pipeline, topic)
+        found = broker_topics(address, names, options, _ASK_SECONDS)
+        path = layout.table_path(topic.table)
+        last = last_commit_metadata(path, topic.table)
+        return found if last is None else with_set_back(path, last, found, address, options)
 
     return ask
 
@@ -132,6 +143,8 @@ def _problems(
                 f"{_held_text(now)}. Going on would leave out its records before these offsets. Nothing was "
                 f"written. {_ways(topic, name)}"
             )
+        elif now.set_back:
+            yield _set_back(topic.table, name, ends, now, address, is_same=bool(known.id))
         elif short := [part for part, end in ends.items() if now.end.get(part, 0) < end]:
             yield (
                 f"{topic.table}: topic {name} at {address} holds fewer records than bronze has read: "
@@ -147,6 +160,22 @@ def _deleted(table: str, name: str, offsets: str, address: str) -> str:
         f"{offsets}. A topic that is created again under this name is another one. Nothing was written, and "
         f"no topic was created. To begin with a new topic of this name: medallion recover {table} "
         f"--new-topic {name}"
+    )
+
+
+def _set_back(  # noqa: PLR0913  # both sides
+    table: str, name: str, ends: Mapping[int, int], now: BrokerTopic, address: str, *, is_same: bool
+) -> str:
+    common = {number: one.common for number, one in now.set_back.items()}
+    lacking = sum(one.lacking for one in now.set_back.values())
+    what = f"it is the same topic, id {now.id}" if is_same else "or created again"
+    read = _offsets_text({part: ends[part] for part in common})
+    return (
+        f"{table}: topic {name} at {address} was put back to an older state ({what}): bronze has read it up "
+        f"to {read}, and the topic, which holds {_held_text(now)}, lacks {lacking:,} of the records that "
+        f"bronze has read: all from {_offsets_text(common)} on. Bronze keeps them. Going on would leave out "
+        "the records that came in their place. Nothing was written. To read the topic from there, beside the "
+        f"rows of the former one: medallion recover {table} --new-topic {name}"
     )
 
 

@@ -1,25 +1,16 @@
-"""Reads the timestamp of single records, by partition and offset; values are not looked at.
-
-A consumer without a group that commits nothing: it is assigned one offset per partition, and takes the first
-record from there on. Offsets without a record (transaction markers) are passed over.
-"""
+"""Reads the timestamp of single records, by partition and offset; values are not looked at."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException
 
 from common.errors import BrokerError
-from orchestration.access.kafka.client_options import create_client, librdkafka_options
+from orchestration.access.kafka.single_records import Place, first_messages, open_consumer
 
 _SECONDS = 1.5
 _MOST_PARTITIONS = 64
-_FETCH_BYTES = 65_536
-
-Place = tuple[str, int, int]
-"""Topic, partition, offset."""
 
 
 class RecordTimes:
@@ -42,7 +33,8 @@ class RecordTimes:
         missing = sorted(places - self._known.keys())[:_MOST_PARTITIONS]
         if missing:
             try:
-                self._known |= self._poll(self._open(bootstrap, options), missing)
+                found = first_messages(self._open(bootstrap, options), missing, _SECONDS)
+                self._known |= {place: message.timestamp()[1] for place, message in found.items()}
             except KafkaException as error:
                 self.close()
                 raise BrokerError(
@@ -62,37 +54,5 @@ class RecordTimes:
         if self._consumer is not None and self._connected != wanted:
             self.close()
         if self._consumer is None:
-            config = {
-                **librdkafka_options(options),
-                "bootstrap.servers": bootstrap,
-                "group.id": "medallion-status",  # required by the client; nothing is committed
-                "enable.auto.commit": False,
-                "enable.auto.offset.store": False,
-                "auto.offset.reset": "earliest",
-                "isolation.level": "read_committed",
-                "fetch.message.max.bytes": _FETCH_BYTES,
-                "queued.max.messages.kbytes": 1024,
-                "log_level": 0,
-            }
-            self._consumer, self._connected = create_client(Consumer, config), wanted
+            self._consumer, self._connected = open_consumer(bootstrap, options), wanted
         return self._consumer
-
-    @staticmethod
-    def _poll(consumer: Consumer, places: list[Place]) -> dict[Place, int]:
-        waiting = {(topic, partition): offset for topic, partition, offset in places}
-        consumer.assign([TopicPartition(*place) for place in places])
-        found: dict[Place, int] = {}
-        deadline = time.monotonic() + _SECONDS
-        try:
-            while waiting and (left := deadline - time.monotonic()) > 0:
-                message = consumer.poll(left)
-                if message is None or message.error() is not None:
-                    continue
-                topic, partition = message.topic(), message.partition()
-                at = (topic or "", -1 if partition is None else partition)
-                if at in waiting:
-                    found[(*at, waiting.pop(at))] = message.timestamp()[1]
-                    consumer.incremental_unassign([TopicPartition(*at)])
-        finally:
-            consumer.unassign()
-        return found

@@ -38,7 +38,8 @@ from common.streaming.topic_identity import (
     recorded_topics,
 )
 from orchestration.access.kafka import client as kafka
-from orchestration.access.kafka.record_times import Place, RecordTimes
+from orchestration.access.kafka.record_times import RecordTimes
+from orchestration.access.kafka.single_records import Place
 from orchestration.access.kafka.topic_state import broker_topics
 from orchestration.change.recover.damage import SparkSource
 from orchestration.change.recover.startable import append_without_rows

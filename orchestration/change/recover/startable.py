@@ -24,7 +24,9 @@ from common.delta.match.checkpoint_repair import Change, plan_repair, repair
 from common.delta.micro_batch import MicroBatch
 from common.errors import TopicChangedError, UsageError, nearest
 from common.streaming.topic_identity import (
+    NEW_TOPIC,
     RECOVERED,
+    SAME_TOPIC,
     TOPICS,
     BrokerTopic,
     TopicState,
@@ -33,6 +35,7 @@ from common.streaming.topic_identity import (
 )
 from orchestration.access.kafka import client as kafka
 from orchestration.access.kafka.topic_state import broker_topics
+from orchestration.access.progress.set_back import with_set_back
 from orchestration.run.job import open_broker, spark_for_writing
 
 
@@ -132,19 +135,25 @@ class _Beginning:
     steps: list[str] = field(default_factory=list)
 
     def begin(self, name: str, found: BrokerTopic, *, is_new: bool) -> None:
-        """Go on with a topic, unless its id is the one that is known."""
+        """Go on with a topic, unless it is the one that is known, with the records that were read."""
         before = self.states.get(name, TopicState())
-        if before.id and before.id == found.id:
+        is_known = bool(before.id) and before.id == found.id
+        if is_known and not (is_new and found.set_back):
             return
         if not is_new:
             self.states[name] = TopicState(found.id, before.generation)
-            self.ways[name] = "same topic"
+            self.ways[name] = SAME_TOPIC
             self.steps.append(f"topic {name}: its id is {found.id or 'not known'} from now on")
             return
         state = self.states[name] = TopicState(found.id, before.generation + 1)
-        self.ends[name] = dict(found.first)
-        self.ways[name] = "new topic"
-        firsts = ", ".join(f"offset {first} of partition {n}" for n, first in sorted(found.first.items()))
+        # Of a topic that was set back, bronze has all that came before its end and is there still.
+        kept = self.ends[name] if is_known else {}
+        self.ends[name] = {
+            number: found.set_back[number].common if number in found.set_back else kept.get(number, first)
+            for number, first in found.first.items()
+        }
+        self.ways[name] = NEW_TOPIC
+        firsts = ", ".join(f"offset {first} of partition {n}" for n, first in sorted(self.ends[name].items()))
         self.steps.append(
             f"topic {name}: generation {state.generation} (id {found.id or 'not known'}) is read from "
             f"{firsts}; its rows have topic = '{state.coordinate(name)}'"
@@ -181,6 +190,7 @@ def _begin_topics(  # noqa: PLR0913
     with open_broker(pipeline, settings, new_topics=may_create) as address:
         options = kafka.client_options(settings, pipeline, declared)
         found = broker_topics(address, topics.names, options)
+        found = with_set_back(path, last, found, address, options)
     begin = _Beginning(ends, dict(recorded_topics(last)))
     for name in topics.names:
         if name not in found:

@@ -35,8 +35,8 @@ def recover(
         typer.Option(
             "--new-topic",
             metavar="TOPIC",
-            help="The topic was deleted and created again: read the new one from its first record. "
-            "Repeatable.",
+            help="The topic was deleted and created again, or put back to an older state: read it from its "
+            "first record that bronze does not have. Repeatable.",
         ),
     ] = None,
     same_topic: Annotated[
@@ -68,8 +68,8 @@ def recover(
     has passed without them, are written into the table ops.gaps: topic, partition, offsets, times. Bronze
     goes on after them, and the audit counts them as gaps.
 
-    With --new-topic bronze keeps the rows of the former topic and goes on with the new one: rows of the new
-    topic have the topic's name with its generation, such as orders#2.
+    With --new-topic bronze keeps the rows of the former topic and goes on with the new one, or with one that
+    was put back to an older state: its rows have the topic's name with its generation, such as orders#2.
 
     --json: {"table", "plan", "steps": [{"query", "kind", "reasons", "changes", "reads", "rows", "bytes",
     "seconds", "moves"}], "kept": [folder]}; with --new-topic and --same-topic "steps" is a list of texts;

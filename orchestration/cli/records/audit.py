@@ -107,7 +107,10 @@ def _accounts(ready: Context, silvers: Sequence[Silver], begin: Since) -> list[A
     from orchestration.records.audit import audit as audits
     from orchestration.run.topic_checks import broker_asker
 
-    ask, known = broker_asker(ready.pipeline, ready.settings), ready.settings.gold.accept_commits
+    ask, known = (
+        broker_asker(ready.pipeline, ready.settings, ready.layout),
+        ready.settings.gold.accept_commits,
+    )
     run = partial(audits.audit, since=begin, say=say, ask=ask, accepted=known)
     spark = build_session(ready.settings, "audit", ready.layout.log, compiled="rows")
     try:

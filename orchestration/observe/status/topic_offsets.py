@@ -22,7 +22,8 @@ from orchestration.observe.status.model import Uncommitted
 
 if TYPE_CHECKING:
     from orchestration.access.kafka import client as kafka_client
-    from orchestration.access.kafka.record_times import Place, RecordTimes
+    from orchestration.access.kafka.record_times import RecordTimes
+    from orchestration.access.kafka.single_records import Place
 
 Offsets = Mapping[str, Mapping[int, int]]
 Options = tuple[tuple[str, str], ...]

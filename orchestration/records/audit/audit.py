@@ -37,7 +37,7 @@ from orchestration.records.audit.other_records import Decision
 from orchestration.records.audit.result import Account, Fault, PartitionAccount
 from orchestration.records.audit.starting_point import PartitionCounts, StartingPoint
 from orchestration.records.audit.table_log import Pins, pin
-from orchestration.records.audit.topic_faults import Ask, compare_with_broker
+from orchestration.records.audit.topic_faults import Ask, ComparedTopics, compare_with_broker
 from silver.write.past_conditions import past_conditions
 
 if TYPE_CHECKING:
@@ -108,11 +108,10 @@ def audit(  # noqa: PLR0913  # the options of the command
         AccountError: A data file that a table's log names is missing.
     """
     topic = next(each for each in pipeline.bronze if each.table == silver.reads)
-    faults: tuple[Fault, ...] = ()
-    not_compared = ""
+    topics = ComparedTopics()
     if isinstance(topic, Topic):
         last = last_commit_metadata(layout.table_path(topic.table), topic.table)
-        faults, not_compared = compare_with_broker(topic, last, ask)
+        topics = compare_with_broker(topic, last, ask)
 
     def once() -> Account:
         return _audit_once(spark, pipeline, topic, silver, layout, since, say, accepted)
@@ -130,7 +129,8 @@ def audit(  # noqa: PLR0913  # the options of the command
         say(f"{silver.table} did not balance, but its tables were written meanwhile: auditing again")
         time.sleep(again_seconds)
         found = once()
-    return replace(found, faults=(*found.faults, *faults), not_compared=not_compared)
+    faults, notes = (*found.faults, *topics.faults), (*found.notes, *topics.notes)
+    return replace(found, faults=faults, notes=notes, not_compared=topics.why)
 
 
 def _decision(pipeline: Pipeline, silver: Silver, layout: Layout) -> Decision:

@@ -7,11 +7,17 @@ before they were read.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from common.declare import Topic
 from common.errors import BrokerError
-from common.streaming.topic_identity import BrokerTopic, TopicState, read_ends, recorded_topics
+from common.streaming.topic_identity import (
+    BrokerTopic,
+    TopicState,
+    last_record_note,
+    read_ends,
+    recorded_topics,
+)
 from orchestration.records.audit.result import Fault
 
 Ask = Callable[[Topic, Collection[str]], Mapping[str, BrokerTopic]]
@@ -20,10 +26,22 @@ Ask = Callable[[Topic, Collection[str]], Mapping[str, BrokerTopic]]
 NOT_ASKED = "no broker was asked"
 
 
-def compare_with_broker(
-    topic: Topic, last: Mapping[str, Any] | None, ask: Ask | None
-) -> tuple[tuple[Fault, ...], str]:
-    """The faults of the topics, and why something could not be compared; empty if all was compared.
+class ComparedTopics(NamedTuple):
+    """What comparing topics with the broker has found.
+
+    Attributes:
+        faults: What is wrong with them.
+        why: Why something could not be compared; empty if all was.
+        notes: Partitions whose last record was not compared.
+    """
+
+    faults: tuple[Fault, ...] = ()
+    why: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def compare_with_broker(topic: Topic, last: Mapping[str, Any] | None, ask: Ask | None) -> ComparedTopics:
+    """Compare what bronze has read with the topics that the broker has.
 
     Args:
         topic: The declaration of bronze.
@@ -37,13 +55,13 @@ def compare_with_broker(
         if any(parts.values()) and (not topic.topic_names or name in topic.topic_names)
     }
     if not ends:
-        return (), ""
+        return ComparedTopics()
     if ask is None:
-        return (), NOT_ASKED
+        return ComparedTopics(why=NOT_ASKED)
     try:
         found = ask(topic, tuple(ends))
     except BrokerError as error:
-        return (), str(error).partition(". ")[0]
+        return ComparedTopics(why=str(error).partition(". ")[0])
     recorded = recorded_topics(last)
     faults: list[Fault] = []
     unnamed: list[str] = []
@@ -61,7 +79,8 @@ def compare_with_broker(
         if not (known.id and now.id):
             unnamed.append(name)
     why = f"no commit of {topic.table} names the id of topic {', '.join(unnamed)} yet" if unnamed else ""
-    return tuple(faults), why
+    notes = (last_record_note(topic.table, name, now) for name, now in found.items())
+    return ComparedTopics(tuple(faults), why, tuple(note for note in notes if note))
 
 
 def _recreated(table: str, name: str, known: TopicState, now: BrokerTopic) -> Fault:
@@ -75,7 +94,16 @@ def _recreated(table: str, name: str, known: TopicState, now: BrokerTopic) -> Fa
 
 
 def _offset_faults(topic: Topic, name: str, ends: Mapping[int, int], now: BrokerTopic) -> Iterator[Fault]:
+    for number, back in sorted(now.set_back.items()):
+        yield Fault(
+            "topic",
+            f"topic {name}, partition {number}, was put back to an older state: from offset {back.common} on "
+            f"it lacks the {back.lacking:,} records that {topic.table} has read there",
+            max(back.lacking, 1),
+        )
     for number, end in sorted(ends.items()):
+        if number in now.set_back:
+            continue
         if now.end.get(number, 0) < end:
             yield Fault(
                 "topic",

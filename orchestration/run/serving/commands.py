@@ -79,7 +79,7 @@ class Commands:
                 self._layout,
                 since=begin,
                 say=say,
-                ask=broker_asker(self._pipeline, settings),
+                ask=broker_asker(self._pipeline, settings, self._layout),
                 accepted=settings.gold.accept_commits,
             )
             for silver in silvers

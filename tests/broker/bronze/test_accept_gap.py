@@ -98,7 +98,7 @@ def test_what_retention_has_deleted_is_written_down_and_gone_on_after(
 
 
 def _audit(engine: Engine) -> Any:
-    ask = broker_asker(engine.pipeline, engine.settings)
+    ask = broker_asker(engine.pipeline, engine.settings, engine.layout)
     silver = engine.pipeline.silver[0]
     return audit(engine.spark, engine.pipeline, silver, engine.layout, again_seconds=0, ask=ask)
 

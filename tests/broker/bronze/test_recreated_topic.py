@@ -78,7 +78,7 @@ class Recreated:
     def audit(self) -> Account:
         """The account of silver, compared with the broker."""
         engine = self.engine
-        ask = broker_asker(engine.pipeline, engine.settings)
+        ask = broker_asker(engine.pipeline, engine.settings, engine.layout)
         silver = engine.pipeline.silver[0]
         return audit(engine.spark, engine.pipeline, silver, engine.layout, again_seconds=0, ask=ask)
 

@@ -1,0 +1,134 @@
+"""Reads single records by partition and offset, of many partitions at once.
+
+A consumer without a group that commits nothing: it is assigned one offset per partition, and takes the first
+committed record from there on. It passes over offsets without a record (transaction markers, compacted ones).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+from common.errors import BrokerError
+from orchestration.access.kafka.client_options import create_client, librdkafka_options
+
+_FETCH_BYTES = 65_536
+
+Place = tuple[str, int, int]
+"""Topic, partition, offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record without its bytes.
+
+    Attributes:
+        offset: Its offset.
+        timestamp_ms: Its Kafka timestamp.
+        digest: Of key, value and headers.
+    """
+
+    offset: int
+    timestamp_ms: int
+    digest: str
+
+
+def digest(key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]] | None) -> str:
+    """A digest of what was sent with a record; no headers and an empty list of them are the same."""
+    found = hashlib.sha256()
+    texts = ((name.encode(), content) for name, content in headers or ())
+    for part in (key, value, *(part for header in texts for part in header)):
+        found.update(b"-" if part is None else b"%d:" % len(part) + part)
+    return found.hexdigest()[:32]
+
+
+class SingleRecords:
+    """Reads single records by a consumer of its own; a context manager."""
+
+    def __init__(self, bootstrap: str, options: Mapping[str, str]) -> None:
+        """Connect.
+
+        Raises:
+            BrokerError: An option does not fit.
+        """
+        self._bootstrap, self._consumer = bootstrap, open_consumer(bootstrap, options)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._consumer.close()
+
+    def first(self, places: Collection[Place], seconds: float) -> dict[Place, Record]:
+        """The first committed record from each of these places on, as ``first_messages``.
+
+        Raises:
+            BrokerError: The topics cannot be read by this user.
+        """
+        try:
+            found = first_messages(self._consumer, places, seconds)
+        except KafkaException as error:
+            raise BrokerError(
+                f"Records at {self._bootstrap} cannot be read: {error.args[0].str()}. Check that this user "
+                "may read the topics."
+            ) from error
+        return {place: _record(message) for place, message in found.items()}
+
+
+def open_consumer(bootstrap: str, options: Mapping[str, str]) -> Consumer:
+    """A consumer without a group, to be closed by the caller.
+
+    Raises:
+        BrokerError: An option does not fit.
+    """
+    config = {
+        **librdkafka_options(options),
+        "bootstrap.servers": bootstrap,
+        "group.id": "medallion-status",  # required by the client; nothing is committed
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "auto.offset.reset": "earliest",
+        "isolation.level": "read_committed",
+        "fetch.message.max.bytes": _FETCH_BYTES,
+        "queued.max.messages.kbytes": 1024,
+        "log_level": 0,
+    }
+    return create_client(Consumer, config)
+
+
+def first_messages(consumer: Consumer, places: Collection[Place], seconds: float) -> dict[Place, Message]:
+    """The first committed record from each of these places on, one place per partition.
+
+    A place that is missing has no record behind it, or was not read within ``seconds``.
+
+    Raises:
+        KafkaException: The topics cannot be read by this user.
+    """
+    waiting = {(topic, partition): offset for topic, partition, offset in places}
+    consumer.assign([TopicPartition(*place) for place in places])
+    found: dict[Place, Message] = {}
+    deadline = time.monotonic() + seconds
+    try:
+        while waiting and (left := deadline - time.monotonic()) > 0:
+            message = consumer.poll(left)
+            if message is None or message.error() is not None:
+                continue
+            topic, partition = message.topic(), message.partition()
+            at = (topic or "", -1 if partition is None else partition)
+            if at in waiting:
+                found[(*at, waiting.pop(at))] = message
+                consumer.incremental_unassign([TopicPartition(*at)])
+    finally:
+        consumer.unassign()
+    return found
+
+
+def _record(message: Message) -> Record:
+    headers: Iterable[tuple[str, bytes | None]] = message.headers() or ()  # type: ignore[assignment]
+    sent = digest(message.key(), message.value(), tuple(headers))
+    return Record(message.offset() or 0, message.timestamp()[1], sent)

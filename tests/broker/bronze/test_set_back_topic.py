@@ -1,0 +1,121 @@
+"""A broker that was put back to an older copy is refused, and read from there by one command."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from common.config.paths import broker_dir
+from common.config.settings import Settings, load_settings
+from common.errors import TopicChangedError
+from orchestration.change.recover.startable import NewTopics, recover
+from orchestration.records.audit.audit import audit
+from orchestration.run.job import open_broker
+from orchestration.run.topic_checks import broker_asker
+from tests.support.engine import Engine
+from tests.support.oracles.orders import orders_pipeline
+
+TOPIC = "orders"
+
+
+class Shop:
+    """A pipeline with a broker of its own, whose folder can be copied and put back."""
+
+    def __init__(self, spark: Any, settings: Settings, folder: Path) -> None:
+        self.engine = Engine(spark, orders_pipeline(TOPIC, watermark="1 hour"), settings)
+        self.copy = folder / "older broker"
+        self.sent = 0
+
+    @contextmanager
+    def broker(self) -> Iterator[None]:
+        """The broker, running in the block."""
+        engine = self.engine
+        with open_broker(engine.pipeline, engine.settings) as engine.broker:
+            yield
+
+    def put_back(self) -> None:
+        """Have the older copy of the broker's folder in place of the newer one."""
+        folder = broker_dir(self.engine.settings)
+        shutil.rmtree(folder)
+        shutil.copytree(self.copy, folder)
+
+    def send(self, count: int) -> None:
+        """Send events to both partitions."""
+        producer = Producer({"bootstrap.servers": self.engine.broker})
+        for n in range(self.sent, self.sent + count):
+            value = json.dumps({"id": n, "ms": 1_700_000_000_000 + n}).encode()
+            producer.produce(TOPIC, value=value, partition=n % 2, headers=[("n", str(n).encode())])
+        assert producer.flush(30) == 0
+        self.sent += count
+
+    def faults(self) -> list[str]:
+        """Names of the faults that the audit finds."""
+        engine = self.engine
+        ask = broker_asker(engine.pipeline, engine.settings, engine.layout)
+        (silver,) = engine.pipeline.silver
+        found = audit(engine.spark, engine.pipeline, silver, engine.layout, again_seconds=0, ask=ask)
+        assert found.not_compared == ""
+        return [fault.name for fault in found.faults]
+
+    def refused(self, lacking: int) -> None:
+        """A start is refused and the audit finds it; one command has bronze go on, with all records once."""
+        before = self.engine.version("bronze.orders")
+        with pytest.raises(TopicChangedError, match=f"lacks {lacking} of the records") as refusal:
+            self.engine.run("bronze")
+        command = f"medallion recover bronze.orders --new-topic {TOPIC}"
+        assert str(refusal.value).endswith(command), refusal.value
+        assert "offset 15 in partition 0, 15 in partition 1 on" in str(refusal.value)
+        assert self.engine.version("bronze.orders") == before
+        assert self.faults() == ["topic", "topic"]
+        engine = self.engine
+        done = recover(
+            engine.pipeline, engine.settings, engine.layout, "bronze.orders", NewTopics(new=[TOPIC])
+        )
+        assert "is read from offset 15 of partition 0, offset 15 of partition 1" in done.steps[0]
+        engine.run()
+        self.check()
+
+    def check(self) -> None:
+        """Every event that was sent is in bronze once and in silver once, and the audit balances."""
+        values = (json.loads(row["value"])["id"] for row in self.engine.rows("bronze.orders"))
+        assert Counter(values) == Counter(range(self.sent))
+        assert Counter(row["id"] for row in self.engine.rows("silver.orders")) == Counter(range(self.sent))
+        assert self.faults() == []
+
+
+@pytest.mark.long
+def test_a_broker_that_was_put_back_is_refused_and_read_from_there(spark: Any, tmp_path: Path) -> None:
+    """With fewer new records than were lost, then with more."""
+    settings = load_settings(
+        file=Path(os.devnull),
+        overrides=[f"data_dir={tmp_path / 'data'}", "kafka.heap_mb=256", "kafka.partitions=2"],
+    )
+    shop = Shop(spark, settings, tmp_path)
+    with shop.broker():
+        shop.send(30)
+        shop.engine.run()
+    shutil.copytree(broker_dir(settings), shop.copy)
+    with shop.broker():
+        shop.send(30)
+        shop.engine.run()
+        shop.check()
+    shop.put_back()
+    with shop.broker():
+        shop.send(10)
+        shop.refused(lacking=30)
+    shop.put_back()
+    with shop.broker():
+        shop.send(80)
+        shop.refused(lacking=10)
+        shop.send(4)
+        shop.engine.run()
+        shop.check()

@@ -1,0 +1,166 @@
+"""Which records a broker lacks that bronze has read: found in a real bronze table; the broker is a list."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from common.streaming.topic_identity import RECOVERED, TOPICS, BrokerTopic, SetBack
+from orchestration.access.kafka.single_records import Place, Record, digest
+from orchestration.access.progress import set_back
+from orchestration.access.progress.set_back import with_set_back
+
+Log = Mapping[int, bytes]
+"""A partition: the value at each offset."""
+
+HEADER = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+SCHEMA = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("kafka_timestamp", pa.timestamp("us", "UTC")),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", HEADER),
+    ]
+)
+
+
+def log(first: int, values: str) -> dict[int, bytes]:
+    """A value per letter; a dot is an offset without a record."""
+    return {first + at: letter.encode() for at, letter in enumerate(values) if letter != "."}
+
+
+class Broker:
+    """What the broker has, and how often it was asked."""
+
+    asked = 0
+
+    def __init__(self, partitions: Mapping[int, Log], ms: int = 0) -> None:
+        self.partitions, self.ms = partitions, ms
+
+    def __call__(self, *_: object) -> Self:
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def first(self, places: Collection[Place], seconds: float) -> dict[Place, Record]:
+        """As the broker's client."""
+        self.asked += 1
+        found = {}
+        for place in places:
+            later = [offset for offset in self.partitions[place[1]] if offset >= place[2]]
+            if later:
+                value = self.partitions[place[1]][min(later)]
+                found[place] = Record(min(later), min(later) + self.ms, digest(None, value, ()))
+        return found
+
+
+def write(path: str, topic: str, partitions: Mapping[int, Log]) -> None:
+    rows = [
+        {
+            "topic": topic,
+            "partition": number,
+            "offset": offset,
+            "kafka_timestamp": datetime.fromtimestamp(offset / 1000, UTC),
+            "key": None,
+            "value": value,
+            "headers": None,
+        }
+        for number, values in partitions.items()
+        for offset, value in values.items()
+    ]
+    write_deltalake(path, pa.Table.from_pylist(rows, SCHEMA), mode="append")
+
+
+def looked(
+    path: str, monkeypatch: pytest.MonkeyPatch, broker: Broker, ends: Sequence[int], **facts: Any
+) -> BrokerTopic:
+    """The topic ``t`` after comparing."""
+    monkeypatch.setattr(set_back, "SingleRecords", broker)
+    last = {"positions": [{"t": {str(n): end for n, end in enumerate(ends)}}], TOPICS: {"t": {"id": "A"}}}
+    first = {n: min(values, default=0) for n, values in broker.partitions.items()}
+    end = {n: max(values, default=-1) + 1 for n, values in broker.partitions.items()}
+    return with_set_back(path, {**last, **facts}, {"t": BrokerTopic("A", first, end)}, "b:1", {})["t"]
+
+
+READ = "abcdefghijklmnopqrst"
+
+
+@pytest.mark.parametrize(
+    ("now", "expected"),
+    [
+        (log(0, READ), {}),
+        (log(0, READ + "uvw"), {}),
+        (log(0, READ[:7] + "XYZ"), {0: SetBack(7, 13)}),
+        (log(0, READ[:7] + "X" * 40), {0: SetBack(7, 13)}),
+        (log(0, "X" * 40), {0: SetBack(0, 20)}),
+        (log(5, READ[5:19] + "X"), {0: SetBack(19, 1)}),
+        (log(0, READ[:3] + "..." + READ[6:9] + "X" * 40), {0: SetBack(9, 11)}),
+        ({}, {0: SetBack(0, 20)}),
+    ],
+)
+def test_the_first_record_that_differs_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, now: Log, expected: Mapping[int, SetBack]
+) -> None:
+    path = str(tmp_path / "bronze")
+    write(path, "t", {0: log(0, READ), 1: log(0, "aa")})
+    found = looked(path, monkeypatch, Broker({0: now, 1: log(0, "aa")}), [20, 2])
+    assert (found.set_back, found.not_compared) == (expected, ())
+
+
+def test_one_request_where_nothing_differs_and_none_where_nothing_was_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "bronze")
+    write(path, "t", {0: log(0, READ), 1: log(0, "ab..")})
+    broker = Broker({0: log(0, READ), 1: log(0, "ab..c")})
+    assert looked(path, monkeypatch, broker, [20, 4]) == BrokerTopic("A", {0: 0, 1: 0}, {0: 20, 1: 5})
+    assert broker.asked == 1
+    assert looked(path, monkeypatch, broker, [0, 0]).set_back == {}
+    assert broker.asked == 1
+
+
+def test_a_record_with_another_time_differs_unless_the_topic_was_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "bronze")
+    write(path, "t", {0: log(0, READ)})
+    broker = Broker({0: log(0, READ)}, ms=1)
+    assert looked(path, monkeypatch, broker, [20]).set_back == {0: SetBack(0, 20)}
+    moved = {RECOVERED: {"t": "same topic"}}
+    assert looked(path, monkeypatch, broker, [20], **moved).set_back == {}
+
+
+def test_what_is_not_there_any_more_is_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retention has deleted it, compaction has, or bronze has no row of it."""
+    path = str(tmp_path / "bronze")
+    write(path, "t", {0: log(0, READ), 1: log(0, READ)})
+    found = looked(path, monkeypatch, Broker({0: log(25, "X"), 1: log(0, "abc" + "." * 17 + "X")}), [20, 20])
+    assert (found.set_back, found.not_compared) == ({}, (0, 1))
+    found = looked(path, monkeypatch, Broker({0: log(0, "X" * 90)}), [80])
+    assert (found.set_back, found.not_compared) == ({}, ())
+
+
+def test_a_generation_that_began_later_has_the_records_before_of_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "bronze")
+    write(path, "t", {0: log(0, READ)})
+    write(path, "t#2", {0: log(7, "XYZ")})
+    second = {TOPICS: {"t": {"id": "A", "generation": 2}}}
+    same = Broker({0: log(0, READ[:7] + "XYZ")})
+    assert looked(path, monkeypatch, same, [10], **second).set_back == {}
+    assert looked(path, monkeypatch, same, [7], **second).set_back == {}
+    again = Broker({0: log(0, READ[:7] + "U" * 40)})
+    assert looked(path, monkeypatch, again, [10], **second).set_back == {0: SetBack(7, 3)}
