@@ -24,7 +24,8 @@ def lineage_problems(pipeline: Pipeline) -> Iterator[Problem]:
         layer = cycle[0].partition(".")[0]
         text = f"reads in a cycle: {shown}" if len(cycle) > 1 else "reads itself"
         reader = next(table for table in readers(pipeline) if table.table == cycle[0])
-        yield Problem(cycle[0], f"{text}; a {layer} table reads a {_READS[layer]} table", source_of(reader))
+        instead = f"let one of its tables read a {_READS[layer]} table"
+        yield Problem(cycle[0], f"{text}; {instead}", source_of(reader))
     for reader in readers(pipeline):
         if reader.table in in_cycle:
             continue
@@ -96,11 +97,19 @@ def _read_fault(reader: Reader, pipeline: Pipeline) -> str | None:  # noqa: PLR0
         return None if found.storage.change_feed else _feedless("reads", reader.reads)
     advice = nearest(reader.reads, right) if right else f"the pipeline declares no {wanted} table yet"
     if reader.reads in known:
-        also = ""
+        wrong = f"reads {reader.reads!r}, but {_kind(reader)} reads a {wanted} table"
         if isinstance(reader, Join | Aggregate):
-            also = ', and with mode="recompute" also a gold Upsert or ChangeFeed'
-        return f"reads {reader.reads!r}, but a {reader.LAYER} table reads a {wanted} table{also}; {advice}"
+            wrong += ', with mode="recompute" also a gold Upsert or ChangeFeed, a View any gold table'
+        elif isinstance(found, Gold):
+            wrong += " (a View reads any gold table)"
+        return f"{wrong}; {advice}"
     return f"reads {reader.reads!r}, which the pipeline does not declare; {advice}"
+
+
+def _kind(reader: Silver | Gold) -> str:
+    """The kind of a table, as the subject of a sentence."""
+    name = type(reader).__name__
+    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
 
 
 def _publish_fault(publish: Publish, pipeline: Pipeline) -> str | None:

@@ -44,7 +44,7 @@ def _of(gold: Gold) -> Iterator[str]:
     if not gold.reads_removals:
         yield f"{table} takes no row back: rows that {source} deletes or replaces stay in it. {_remedy(gold)}"
     if (watermark := _watermark(gold)) is not None:
-        counted, instead = "", 'mode="recompute" has no bounds in time: it joins all rows of a key.'
+        counted, instead = "", "A View that has the bounds in its ON includes them."
         if isinstance(gold, Aggregate):
             counted, instead = "counted as late in its commits and ", 'mode="recompute" includes them.'
         yield (
@@ -90,7 +90,7 @@ def _remedy(gold: Gold) -> str:
     if gold.takes_rows_back:
         return 'The declaration says so: reading=Reading(changes="appends").'
     if isinstance(gold, Join) and gold.within is not None:
-        return 'It has mode="stream"; mode="recompute" takes rows back, and joins without bounds in time.'
+        return 'It has mode="stream"; a View that has the bounds in its ON takes rows back.'
     if isinstance(gold, Aggregate | Join):
         return f'It has mode="{gold.mode}"; mode="recompute" takes rows back.'
     return 'Its function can, if it reads the feed: reading=Reading(changes="feed").'

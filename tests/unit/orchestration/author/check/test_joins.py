@@ -135,7 +135,11 @@ def test_only_a_join_that_is_done_anew_reads_a_gold_table_and_only_one_of_rows()
     ((_, looked_up),) = problems(latest, join(reads="gold.latest", mode="lookup"))
     assert 'whose rows change; take mode="recompute"' in looked_up
     ((_, counted),) = problems(counts, join(reads="gold.counts", columns=["person"], on={"name": "person"}))
-    assert "a gold table reads a silver table" in counted
+    also = 'with mode="recompute" also a gold Upsert or ChangeFeed, a View any gold table'
+    assert f"but a Join reads a silver table, {also}; " in counted
+    newest = Upsert("newest", reads="gold.latest", key=["order_id"], newest_by=["ordered_at"])
+    ((_, upserted),) = problems(latest, newest)
+    assert "but an Upsert reads a silver table (a View reads any gold table); " in upserted
     ((_, streamed),) = problems(LATEST, join(joins="gold.people", mode="stream", within=within()))
     assert 'mode="stream" joins a silver table' in streamed
 

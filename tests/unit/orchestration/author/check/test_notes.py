@@ -121,11 +121,11 @@ NOTES: dict[str, tuple[Callable[[], Gold], list[str]]] = {
         [
             (
                 "gold.g takes no row back: rows that silver.s deletes or replaces stay in it. "
-                'It has mode="stream"; mode="recompute" takes rows back, and joins without bounds in time.'
+                'It has mode="stream"; a View that has the bounds in its ON takes rows back.'
             ),
             (
                 "gold.g leaves out rows that come later than its watermark of 1 day or 2 days: they are "
-                'missing from it. mode="recompute" has no bounds in time: it joins all rows of a key.'
+                "missing from it. A View that has the bounds in its ON includes them."
             ),
         ],
     ),

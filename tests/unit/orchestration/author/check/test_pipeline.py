@@ -385,8 +385,8 @@ def test_tables_read_the_layer_before_theirs() -> None:
     ]
     assert told(pipeline(silver(), upsert(reads="bronze.quakes"))) == [
         (
-            "gold.latest: reads 'bronze.quakes', but a gold table reads "
-            "a silver table; did you mean 'silver.quakes'?"
+            "gold.latest: reads 'bronze.quakes', but an Upsert reads a silver table; "
+            "did you mean 'silver.quakes'?"
         )
     ]
 
@@ -396,11 +396,11 @@ def test_a_ring_is_named_once() -> None:
     assert told(pipeline(one, two)) == [
         (
             "gold.counts: reads in a cycle: gold.counts -> gold.latest -> gold.counts; "
-            "a gold table reads a silver table"
+            "let one of its tables read a silver table"
         )
     ]
     assert told(pipeline(silver(reads="silver.quakes"))) == [
-        "silver.quakes: reads itself; a silver table reads a bronze table"
+        "silver.quakes: reads itself; let one of its tables read a bronze table"
     ]
 
 
