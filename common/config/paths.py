@@ -30,7 +30,7 @@ from urllib.parse import unquote, urlsplit
 from common.config import object_store
 from common.config.settings import Settings
 from common.declare import Pipeline
-from common.errors import UsageError
+from common.errors import SetupError, UsageError
 
 HISTORY = "ops.micro_batches"
 """The table with the history of micro-batches (``orchestration.access.history.micro_batches``)."""
@@ -44,10 +44,38 @@ def broker_dir(settings: Settings) -> Path:
     return settings.data_dir.resolve() / "kafka"
 
 
+def user_home() -> Path | None:
+    """The home folder of this process's user; None where no ``HOME`` is set and ``/etc/passwd`` has no entry.
+
+    A container may run with any user id.
+    """
+    try:
+        return Path.home()
+    except RuntimeError:
+        return None
+
+
+def expanded(path: Path) -> Path:
+    """The path with the home folder in the place of its ``~``; as it is where the user has none."""
+    return path if user_home() is None else path.expanduser()
+
+
 def user_cache() -> Path:
-    """Cache folder that all pipelines of a user share: jars, class archives, the bundled Java's wrapper."""
+    """Cache folder that all pipelines of a user share: jars, class archives, the bundled Java's wrapper.
+
+    Raises:
+        SetupError: The user has no home folder, and no variable names another one.
+    """
     xdg = Path(os.environ.get("XDG_CACHE_HOME", ""))  # a relative path is invalid by XDG's specification
-    return (xdg if xdg.is_absolute() else Path.home() / ".cache") / "medallion"
+    if xdg.is_absolute():
+        return xdg / "medallion"
+    if (home := user_home()) is None:
+        raise SetupError(
+            "There is no folder for jars and for what set-up builds: HOME and XDG_CACHE_HOME are not set, "
+            f"and the user id {os.getuid()} has no entry in /etc/passwd. Set XDG_CACHE_HOME to a folder that "
+            "this user may write."
+        )
+    return home / ".cache" / "medallion"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from common.config.paths import user_cache
+from common.config.paths import expanded, user_cache
 from common.config.settings import Settings
 from common.errors import JavaError
 
@@ -76,7 +76,7 @@ def find_java(settings: Settings) -> Java:
         JavaError: The setting ``java_home`` names no Java 17 or 21, or there is none on this machine.
     """
     if settings.java_home is not None:
-        return _from_setting(settings.java_home.expanduser().resolve())
+        return _from_setting(expanded(settings.java_home).resolve())
     rejected: dict[Path, str] = {}
     for home, origin in _candidates():
         if home in rejected:
@@ -129,12 +129,12 @@ def _from_setting(home: Path) -> Java:
 
 def _candidates() -> Iterator[tuple[Path, str]]:
     if os.environ.get("JAVA_HOME"):
-        yield Path(os.environ["JAVA_HOME"]).expanduser().resolve(), "JAVA_HOME"
+        yield expanded(Path(os.environ["JAVA_HOME"])).resolve(), "JAVA_HOME"
     on_path = shutil.which("java")
     if on_path:
         yield _home_of(Path(on_path)), "PATH"
     for pattern in USUAL_FOLDERS:
-        root, _, rest = str(Path(pattern).expanduser()).partition("*")
+        root, _, rest = str(expanded(Path(pattern))).partition("*")
         folder, prefix = os.path.split(root)
         for home in sorted(Path(folder).glob(f"{prefix}*{rest}")):
             if os.access(home / "bin" / "java", os.X_OK):

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from common.config.paths import user_cache
+from common.config.paths import expanded, user_cache, user_home
 from common.config.settings import Settings
 from common.errors import JarError, SettingsError
 from common.java.find_java import find_java
@@ -47,7 +47,7 @@ _FILE_MODE, _FOLDER_MODE = 0o644, 0o755
 def cache_dir(settings: Settings) -> Path:
     """Folder of the jars: the setting ``jars.cache_dir``, else ``medallion/jars`` in the user's cache."""
     own = settings.jars.cache_dir
-    return own.expanduser().resolve() if own else user_cache() / "jars"
+    return expanded(own).resolve() if own else user_cache() / "jars"
 
 
 def jar_path(settings: Settings, jar: Jar) -> Path:
@@ -194,11 +194,11 @@ def _fault(jar: Jar, state: State, path: Path) -> str:
 
 def _from_repository(settings: Settings, wanted: Sequence[Jar], scratch: Path, arrived: Arrival) -> None:
     own = settings.jars.ivy_settings
-    if own is not None and not own.expanduser().is_file():
+    if own is not None and not expanded(own).is_file():
         raise SettingsError(f"jars.ivy_settings: {own}: no such file. Name an ivysettings.xml, or unset it.")
     log = cache_dir(settings) / "fetch.log"
     log.write_text("")
-    downloader = Ivy(find_java(settings), own.expanduser().resolve() if own else None, log)
+    downloader = Ivy(find_java(settings), expanded(own).resolve() if own else None, log)
     left = list(wanted)
     for attempt in range(3):  # another attempt only if the previous one fetched a jar
         before = len(left)
@@ -269,5 +269,5 @@ def _jar_count(things: Sequence[object]) -> str:
 
 
 def _home_as_tilde(path: Path) -> str:
-    home = Path.home()
-    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
+    home = user_home()
+    return str(path) if home is None or not path.is_relative_to(home) else f"~/{path.relative_to(home)}"

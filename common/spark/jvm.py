@@ -74,6 +74,12 @@ def _ignore_stop_signals() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
+def name_user(name: str) -> None:
+    """Give Hadoop the name of the JVM's user, for which it would ask the operating system."""
+    login = packages().org.apache.hadoop.security.UserGroupInformation
+    login.setLoginUser(login.createRemoteUser(name))
+
+
 def throwables(error: BaseException) -> Iterator[tuple[tuple[str, ...], str]]:
     """The errors of the JVM behind an exception of PySpark or py4j, outermost first.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import pwd
 import re
 import signal
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from common.config import object_store
+from common.config.paths import user_home
 from common.config.references import HIDDEN_NAMES, is_reference, resolve
 from common.config.settings import Settings
 from common.errors import SettingsError, SetupError, first_line
@@ -86,7 +88,8 @@ def build_session(
     is_small = spark_conf.profile_of(submitted.get(spark_conf.MASTER, settings.spark.master)) == "small"
     options = [
         *_java_options(log_dir / f"{app}.log"),
-        f'"-Djava.io.tmpdir={temporary}"' if " " in str(temporary) else f"-Djava.io.tmpdir={temporary}",
+        _property("java.io.tmpdir", temporary),
+        *_user(temporary),
         *_log_options(settings, app, log_dir),
         *_native_memory(java),
         *_COMPILER[compiled],
@@ -278,6 +281,8 @@ def _launch(conf: dict[str, str], log: Path, output: Path) -> SparkSession:
                     processes.kill(pid, processes.start_mark(pid))
             raise
         jvm.connect(gateway)
+        if not _user_has_name():
+            jvm.name_user(str(os.getuid()))  # without one Hadoop opens no file system
     before = signal.getsignal(signal.SIGINT)
     try:
         session = SparkSession.builder.config(conf=wanted).getOrCreate()
@@ -331,6 +336,30 @@ def _native_memory(java: Java) -> list[str]:
         return ["-XX:TrimNativeHeapInterval=60000"]
     os.environ.setdefault("MALLOC_ARENA_MAX", "2")
     return []
+
+
+def _property(name: str, value: object) -> str:
+    """A property as an option of a JVM."""
+    return f'"-D{name}={value}"' if " " in str(value) else f"-D{name}={value}"
+
+
+def _user(temporary: Path) -> list[str]:
+    """Name and home folder of a user that ``/etc/passwd`` does not know: a JVM's would be "?".
+
+    Spark refuses to start where the home folder is no absolute path.
+    """
+    if _user_has_name():
+        return []
+    return [_property("user.name", os.getuid()), _property("user.home", user_home() or temporary)]
+
+
+def _user_has_name() -> bool:
+    """Whether ``/etc/passwd`` has an entry for this user: a container may run with any user id."""
+    try:
+        pwd.getpwuid(os.getuid())
+    except KeyError:
+        return False
+    return True
 
 
 def _java_options(log_file: Path) -> list[str]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,8 @@ from common.config.paths import Layout
 from common.config.settings import load_settings
 from common.declare import Pipeline
 from orchestration.access.declaration.load_file import load_pipeline
+from tests.support.processes import ROOT
+from tests.support.unknown_user import USER, unknown_user
 
 EXAMPLE = Path(__file__).parents[4] / "examples" / "earthquakes" / "pipeline.py"
 
@@ -39,3 +44,23 @@ def test_an_object_store_has_its_leases_on_the_local_disk(tmp_path: Path, pipeli
     found = layout(pipeline, tmp_path, "s3a://bucket/lake/")
     assert found.warehouse == "s3a://bucket/lake/earthquakes"
     assert found.leases == tmp_path / "earthquakes/leases"
+
+
+def test_a_user_without_a_home_is_told_which_variable_names_the_folder() -> None:
+    """``check``, ``status`` and ``query`` do not need it; a stack trace ended whatever did."""
+    program = """
+from pathlib import Path
+from common.config.paths import expanded, user_cache
+from common.errors import SetupError
+print(expanded(Path("~/java")), expanded(Path("/opt/java")))
+try:
+    user_cache()
+except SetupError as error:
+    print(error)
+"""
+    command = [*unknown_user(), sys.executable, "-c", program]
+    env = {name: value for name, value in os.environ.items() if name != "XDG_CACHE_HOME"}
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True)
+    paths, told = done.stdout.splitlines()
+    assert paths == "~/java /opt/java"
+    assert f"the user id {USER} has no entry in /etc/passwd. Set XDG_CACHE_HOME to a folder" in told

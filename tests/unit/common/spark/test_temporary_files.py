@@ -38,8 +38,9 @@ def test_a_library_can_be_loaded_from_a_usual_disk(tmp_path: Path) -> None:
 
 def test_a_disk_that_lets_nothing_be_executed_is_told_before_a_run(noexec: Path) -> None:
     """zstd-jni could not load, no row was written, and doctor saw nothing."""
-    with pytest.raises(SetupError, match=r"no native library can be loaded from .*mounted with noexec"):
+    with pytest.raises(SetupError, match=r"no native library can be .* noexec") as refused:
         temporary_folder(noexec / "tmp", "up")
+    assert refused.value.exit_code == 1
     (found,) = PROBES["libraries"](load_settings(overrides=[f"data_dir={noexec}/data"]))
     assert (found.state, found.name) == ("fail", "libraries")
 
