@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -36,6 +37,7 @@ from common.declare.expectations import Expectation
 from orchestration.quality.engines import DuckDbEngine, Pinned, spark_engine
 from orchestration.quality.evaluate import SuiteRun, failing_rows, run_suite
 from orchestration.quality.judgement import SuiteResult
+from orchestration.quality.profiles.describe import profile
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TEXTS = ["a", "b\n", "É", "a'b\\", "", None, "10", "é", "a", "zz", "😀", "\x0b"]
@@ -114,6 +116,29 @@ def declared() -> Pipeline:
     )
     suite = Quality("silver.rows", FORMS)
     return Pipeline(name="p", bronze=[Topic("rows")], silver=[silver], quality=[suite])
+
+
+@pytest.mark.long
+def test_both_engines_describe_the_same(spark: Any, tmp_path: Path) -> None:
+    """Exact figures; those of slices of the table, and of hours."""
+    path = str(tmp_path / "rows")
+    write_deltalake(path, ROWS.append_column("end", ROWS["at"]))
+    with spark_engine(spark) as by_spark:
+        found = [
+            [
+                (one.name, one.kind, one.nulls, one.hours, _exact(one.slices))
+                for one in profile(engine, Pinned("silver.rows", path, 0), "at").columns
+            ]
+            for engine in (DuckDbEngine(), by_spark)
+        ]
+        gaps = [profile(engine, Pinned("silver.rows", path, 0)).gaps for engine in (DuckDbEngine(), by_spark)]
+    assert found[0] == found[1]
+    assert gaps[0] == gaps[1]
+    assert len(gaps[0]) == 1
+
+
+def _exact(slices: Mapping[str, tuple[float, ...]]) -> dict[str, list[str]]:
+    return {name: [f"{value:.9g}" for value in values] for name, values in slices.items()}
 
 
 @pytest.mark.long

@@ -174,17 +174,18 @@ def _slices(
     dialect = engine.dialect
     times = [name for name, kind in kinds.items() if kind == "time"]
     by = event_time if event_time in times else next(iter(times), "")
-    place = "0"
+    groups = ""
     if by:
         micros = dialect.micros(dialect.identifier(by))
         ((least, most),) = engine.rows(f"SELECT min({micros}), max({micros}) FROM {relation}")  # noqa: S608
         if least is not None and most > least:
             place = f"CAST(floor(({micros} - {least}) * {SLICES} / {most - least + 1}e0) AS INT)"
+            groups = f" GROUP BY {place} ORDER BY {place}"
     wanted = [
         (name, what, sql) for name, kind in kinds.items() for what, sql in _slice_facts(dialect, name, kind)
     ]
-    facts = ", ".join(sql for _, _, sql in wanted)
-    rows = engine.rows(f"SELECT count(*), {facts} FROM {relation} GROUP BY {place} ORDER BY {place}")  # noqa: S608
+    facts = "".join(f", {sql}" for _, _, sql in wanted)
+    rows = engine.rows(f"SELECT count(*){facts} FROM {relation}{groups}")  # noqa: S608  # quoted names
     total = sum(int(row[0]) for row in rows)
     found: dict[str, dict[str, tuple[float, ...]]] = {name: {} for name in kinds}
     for at, (name, what, _) in enumerate(wanted, start=1):

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import cache
 
 from common.sql.quoting import backquoted
 from orchestration.quality.judgement import number, percent
@@ -107,7 +108,9 @@ def _of_column(column: ColumnProfile, now: datetime, *, is_key: bool) -> Iterato
         return
     yield _nulls(column, is_key=is_key)
     name, mostly = _quoted(column.name), _mostly(column.values)
-    if column.kind == "number":
+    if column.kind == "number" and _grows(column):
+        yield Proposal("", f"{column.name} grows with time; no bound fits")
+    elif column.kind == "number":
         yield from _range(column)
         yield from _distribution(column)
     elif column.kind == "flag":
@@ -176,8 +179,18 @@ def _texts(column: ColumnProfile) -> Iterator[Proposal]:
 
 
 def _sql(name: str) -> str:
-    """A column's name in SQL."""
-    return name if re.fullmatch(r"[a-z][a-z0-9_]*", name) else backquoted(name)
+    """A column's name in SQL, in backquotes where it may be read as a word of SQL."""
+    is_plain = re.fullmatch(r"[a-z][a-z0-9_]*", name) and name not in _words()
+    return name if is_plain else backquoted(name)
+
+
+@cache
+def _words() -> frozenset[str]:
+    import duckdb
+
+    sql = "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category <> 'unreserved'"
+    with duckdb.connect() as connection:
+        return frozenset(word for (word,) in connection.execute(sql).fetchall())
 
 
 def _rounded_up(share: float) -> float:
@@ -201,6 +214,13 @@ def _range(column: ColumnProfile) -> Iterator[Proposal]:
         low, reason = Decimal(0), f"{reason}, not below 0"
     limits = f"min={low:f}, max={high:f}, mostly={min(_mostly(column.values), 0.99):g}"
     yield Proposal(f"InRange({_quoted(column.name)}, {limits})", reason)
+
+
+def _grows(column: ColumnProfile) -> bool:
+    """Whether a number grows from slice to slice, as that of a sequence does."""
+    means = column.slices.get("mean", ())
+    is_rising = len(means) > 2 and list(means) == sorted(means)  # noqa: PLR2004  # two may be so by chance
+    return is_rising and 2 * (means[-1] - means[0]) > column.quantiles[-1] - column.quantiles[0] > 0
 
 
 def _distribution(column: ColumnProfile) -> Iterator[Proposal]:

@@ -22,7 +22,7 @@ from common.config.paths import Layout
 from common.config.settings import load_settings
 from common.declare import Pipeline, Quality, Topic
 from orchestration.author.check.pipeline import check
-from orchestration.quality.engines import DuckDbEngine
+from orchestration.quality.engines import DuckDbEngine, Pinned
 from orchestration.quality.evaluate import duplicate_rows
 from orchestration.quality.judgement import SuiteResult
 from orchestration.quality.profiles.describe import profile
@@ -48,6 +48,8 @@ COLUMNS = {
     "fuel": ("double", pa.float64()),
     "is_cancelled": ("boolean", pa.bool_()),
     "remark": ("string", pa.string()),
+    "order": ("bigint", pa.int64()),
+    "sequence": ("bigint", pa.int64()),
 }
 CARRIERS = ("UA", "B6", "EV", "DL", "AA", "MQ", "US", "9E")
 WORDS = (
@@ -100,6 +102,8 @@ def month(number: int) -> list[Row]:
                 "distance": float(distance),
                 "fuel": round(distance * drawn.uniform(4.5, 6.5), 2),
                 "is_cancelled": is_cancelled,
+                "order": at,  # a word of SQL
+                "sequence": round(scheduled.timestamp()),  # goes on for ever
                 "remark": "" if drawn.random() < 0.005 else text,
             }
         )
@@ -203,6 +207,15 @@ class Judge:
 @pytest.fixture(scope="module")
 def judge(tmp_path_factory: pytest.TempPathFactory) -> Judge:
     return Judge(tmp_path_factory.mktemp("months"))
+
+
+def test_a_table_without_times_or_plain_columns_is_described(tmp_path: Path) -> None:
+    for name, column in (("plain", pa.array([1, 2, 3])), ("nested", pa.array([[1], [2]]))):
+        path = str(tmp_path / name)
+        write_deltalake(path, pa.table({"value": column}))
+        found = profile(DuckDbEngine(), Pinned(f"gold.{name}", path, 0))
+        assert source(found, propose(found, [], 0, NOW), NOW).count("RowCount(min=1)") == 1
+        assert [one.slices.get("mean") for one in found.columns] == ([(2.0,)] if name == "plain" else [])
 
 
 def failures(result: SuiteResult) -> list[str]:
