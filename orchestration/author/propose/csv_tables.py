@@ -122,6 +122,11 @@ class CsvTables(DocumentTables):
             )
             self.proposal.remarks.append("quarantine as wrong_field_count")
 
+    def _key_of_whole_messages(self, about: str) -> None:
+        equal = self.documents - self.different
+        repeated = f"; {equal:,} lines equal another one" if equal else ""
+        by_coordinates(self.proposal, f"{about}{repeated}; each message is an event of its own")
+
     def _key(self) -> str:
         """The proposed key. Equal CSV lines are separate events; equal messages are one event sent twice."""
         thing = super()._key()

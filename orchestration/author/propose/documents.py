@@ -22,6 +22,12 @@ _MOST_SOURCE_TABLES = 20
 """Source tables of one topic of change events that get a silver table each."""
 _RANKS = (r"(?i)event|occur|happen", r"(?i)^(time|timestamp|ts|at|date|when)$|_(ts|at)$", r"(?i)creat|start")
 _LATER = re.compile(r"(?i)updat|modif|expire|end|until|valid|due")
+_GROUP = re.compile(
+    r"(?i)(^|_)(thread|parent|root|group|conversation|session|room|channel|repo|repository|user|author|account|"
+    r"actor|owner|post|link|topic|batch)_?(id|key|uuid|no|number)$"
+)
+_ZONE = re.compile(r"(?i)(^|_)(tz|tzone|time_?zone)$")
+_ZONE_NAME = re.compile(r"UTC|[A-Z][A-Za-z]+/[A-Za-z_]+(/[A-Za-z_]+)?")
 _CHANGED = re.compile(r"(?i)updat|modif|chang|version")
 _MOMENTS = {"millis": ("timestamp_millis", "1e14"), "seconds": ("timestamp_seconds", "1e11")}
 
@@ -151,6 +157,19 @@ class DocumentTables:
             self.proposal.columns[name] = moment(leaf.sql, unit) if unit else leaf.sql
             if note := note_of(leaf):
                 self.proposal.notes[name] = note
+        for name, leaf in self.by_name.items():
+            if leaf.shape.is_local_time and (zone := self._zone_of(leaf)) is not None:
+                self.proposal.columns[name] = f"to_utc_timestamp(try_to_timestamp({leaf.sql}), {zone.sql})"
+                self.proposal.notes[name] = f"a local time of {'.'.join(zone.path)}"
+
+    def _zone_of(self, leaf: Leaf) -> Leaf | None:
+        """The field beside a local time that has the name of its zone in each message."""
+        for other in self.by_name.values():
+            if other.path[:-1] == leaf.path[:-1] and _ZONE.search(snake(other.path[-1])):
+                names = (value_at(document, other.path) for document in self.found)
+                if all(isinstance(name, str) and _ZONE_NAME.fullmatch(name) for name in names):
+                    return other
+        return None
 
     def _millis(self, name: str) -> list[int]:
         """The values of a time column, in milliseconds since 1970."""
@@ -174,13 +193,26 @@ class DocumentTables:
     def _event_time(self) -> None:
         times = self._times()
         moments = {name: self._millis(name) for name in times}
-        possible = [name for name in times if not event_times.is_future(moments[name], self.messages)]
+        plans = event_times.plans(moments)
+        for name, why in plans.items():
+            self.proposal.notes[name] = "; ".join(
+                filter(None, [self.proposal.notes.get(name), f"a plan, {why}: no event time"])
+            )
+        possible = [
+            name
+            for name in times
+            if name not in plans and not event_times.is_future(moments[name], self.messages)
+        ]
         if not possible:
             by_arrival(self.proposal, self._local_times())
+            if plans:
+                self.proposal.notes["event_time"] = "Kafka's timestamp: the other times are plans"
             return
         best = min(possible, key=_rank)
-        others = [name for name in times if name != best]
+        others = [name for name in possible if name != best]
         note = "always there, and not in the future"
+        if not any(message.timestamp for message in self.messages):
+            note = "always there; a file does not say when a message arrived, so the future is not excluded"
         self.proposal.notes["event_time"] = note + (f"; or {', '.join(others)}" if others else "")
         self.proposal.event_time = best
         watermark = event_times.watermark(moments[best], self.messages)
@@ -201,12 +233,13 @@ class DocumentTables:
         times = [event_time] if event_time in self.by_name else []
         times += [name for name in self._times() if name not in times]
         paths = {name: leaf.path for name, leaf in self.by_name.items()}
-        found = keys.find_key(named, times, paths, self.found, self._all_documents)
+        found = keys.find_key(named, times, self._parts_of_keys(), paths, self.found, self._all_documents)
         self.different = found.checked
         about = ""
         if found.thing:
             share = f"{found.repeats} %" if found.repeats else "less than 1 %"
-            about = f"{found.thing} repeats {share}: an id of a thing, not of an event"
+            what = "a thing" if self._has_versions(found.thing) else "a group"
+            about = f"{found.thing} repeats {share}: an id of {what}, not of an event"
         if found.key:
             self.proposal.key = list(found.key)
             self.proposal.notes["key"] = (
@@ -215,8 +248,48 @@ class DocumentTables:
             )
         else:
             about = about or "no field distinguishes all messages"
+            self._key_of_whole_messages(about)
+        return found.thing if found.thing and self._has_versions(found.thing) else ""
+
+    def _key_of_whole_messages(self, about: str) -> None:
+        """Each message is an event of its own; of messages that are equal, all together are one."""
+        if equal := self.documents - self.different:
+            self.proposal.columns["message_digest"] = "sha2(_kafka.value, 256)"
+            self.proposal.key = ["message_digest"]
+            self.proposal.notes["key"] = (
+                f"{about}; {equal:,} messages repeat another one exactly: they are the same event, sent again"
+            )
+        else:
             by_coordinates(self.proposal, f"{about}; each message is an event of its own")
-        return found.thing
+
+    def _parts_of_keys(self) -> list[str]:
+        """Columns that may identify an event together: texts, whole numbers, dates and times; no measures."""
+        return [
+            name
+            for name, leaf in self.by_name.items()
+            if leaf.is_always
+            and leaf.shape.type in {"string", "bigint", "date", "timestamp"}
+            and not set(leaf.shape.kinds) & {"object", "array"}
+        ]
+
+    def _has_versions(self, thing: str) -> bool:
+        """Whether messages that share an identifier are versions of one thing, and not members of a group.
+
+        Versions agree in most of their other fields; one that is named after a group has to show it.
+        """
+        if not _GROUP.search(thing):
+            return True
+        path, agreeing, compared = self.by_name[thing].path, 0, 0
+        before: dict[str, list[Any]] = {}
+        others = [leaf.path for name, leaf in self.by_name.items() if name != thing and not _is_time(leaf)]
+        for document in self.found:
+            values = [value_at(document, other) for other in others]
+            known = before.get(key := str(value_at(document, path)))
+            before[key] = values
+            if known is not None:
+                agreeing += sum(one == other for one, other in zip(known, values, strict=True))
+                compared += len(others)
+        return 2 * agreeing > compared
 
     def _all_documents(self) -> Iterator[Mapping[str, Any]]:
         """All documents at hand; a field that one of them lacks is not always there."""
@@ -271,6 +344,43 @@ class DocumentTables:
                     rules=self.first_rules + gold_tables.rules(leaf_rules, whole.event_time)[:1],
                 )
             )
+        whole.parts.append(self._other_types(leaf, shape))
+
+    def _other_types(self, leaf: Leaf, shape: Shape) -> Proposal:
+        """The table of messages whose type the sample lacks, with the fields that all types have."""
+        whole = self.proposal
+        types = message_types.by_value(self.found, leaf.path)
+        fields = shape
+        for documents in types.values():
+            fields = message_types.pruned(fields, value_shapes.shape_of(documents))
+        paths = {each.path for each in value_shapes.leaves(fields)}
+        kept = [
+            each for each in whole.columns if each not in self.by_name or self.by_name[each].path in paths
+        ]
+        name = f"{whole.table}_other"
+        while name in {part.table for part in whole.parts}:
+            name += "_2"
+        listed = ", ".join(spark_text(value) for value in types)
+        part = Proposal(
+            whole.topic,
+            name,
+            bronze=whole.table,
+            format=whole.format,
+            value=self._part_value(fields),
+            columns={each: whole.columns[each] for each in kept},
+            key=whole.key,
+            event_time=whole.event_time,
+            watermark=whole.watermark,
+            notes=dict(whole.notes),
+            where=f"{leaf.sql} is null or {leaf.sql} not in ({listed})",
+            remarks=[
+                "types that the sample lacks: without this table their messages would be no rows at all"
+            ],
+            rules=list(self.first_rules),
+        )
+        if not set(whole.key) <= set(kept):
+            by_coordinates(part, "each message is an event of its own")
+        return part
 
     def _part_value(self, shape: Shape) -> str:
         """The declaration of a value of one type of message."""
@@ -310,7 +420,10 @@ def note_of(leaf: Leaf) -> str:
     if not shape.seen:
         return "only null in the sample"
     if shape.is_local_time:
-        return 'a time without an offset: declare timestamp, and timestamps="utc" if it is UTC'
+        return (
+            'a time without an offset: declare timestamp, and timestamps="utc" if it is UTC; '
+            f"else to_utc_timestamp(try_to_timestamp({leaf.sql}), 'Europe/Berlin') with its zone"
+        )
     if len(shape.kinds) > 1:
         return f"of several kinds ({', '.join(sorted(shape.kinds))}): kept as the exact text"
     return ""

@@ -1,8 +1,9 @@
-"""Finds how far messages lag behind each other, whatever one wrong clock says. Pure."""
+"""Finds which times of a message are plans, and how far messages lag behind each other. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestration.access.kafka.topic_sample import Sampled
@@ -14,12 +15,37 @@ _FEW = 100
 _MARGINS = (("1 hour", _HOUR_MS), ("1 day", _DAY_MS), ("7 days", 7 * _DAY_MS), ("30 days", 30 * _DAY_MS))
 
 
+_PLANNED = re.compile(
+    r"(?i)(^|_)(sched[a-z]*|plan[a-z]*|due|expect[a-z]*|estimat[a-z]*|eta|etd|expir[a-z]*|until|deadline)(_|$)"
+)
+_WRITTEN = re.compile(r"(?i)updat|modif|chang|receiv|ingest|publish|logged|(^|_)sent(_|$)")
+_MINUTE_MS = 60_000
+
+
 @dataclass(frozen=True)
 class Watermark:
     """A proposed watermark: its length, and the number of sampled messages that are later."""
 
     length: str
     later: int
+
+
+def plans(moments: Mapping[str, Sequence[int]]) -> dict[str, str]:
+    """The times that are plans, with the reason: an event is not over before its record is written.
+
+    Args:
+        moments: The columns of times with their values in the same messages, in milliseconds since 1970.
+    """
+    found = {name: "by its name" for name in moments if _PLANNED.search(name)}
+    clocks = [name for name in moments if name not in found and _WRITTEN.search(name)]
+    for name, values in moments.items():
+        for clock in clocks:
+            if name in found or name in clocks:
+                continue
+            ahead = sum(at > now + _MINUTE_MS for at, now in zip(values, moments[clock], strict=True))
+            if _FEW * ahead > len(values):
+                found[name] = f"after {clock} in {-(-100 * ahead // len(values))} % of the messages"
+    return found
 
 
 def is_future(moments: Sequence[int], messages: Sequence[Sampled]) -> bool:

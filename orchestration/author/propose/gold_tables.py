@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from orchestration.author.propose.number_types import is_money
+from orchestration.author.propose.number_types import is_money, is_never_negative
 from orchestration.author.propose.source_text import literal, names
 from orchestration.author.propose.value_shapes import Leaf, quoted
 
@@ -20,6 +20,7 @@ def rules(columns: Mapping[str, Leaf], event_time: str) -> list[str]:
         and leaf.shape.low >= 0
         and leaf.shape.type.startswith(("bigint", "double", "decimal"))
         and not leaf.shape.epoch(leaf.path[-1])
+        and is_never_negative(name)
         and not leaf.is_identifier
     ]
     numeric.sort(key=lambda pair: (not is_money(pair[0]), not pair[1].is_always))

@@ -15,7 +15,8 @@ _NAME = re.compile(
     r"(?i)^[_@]?((event|record|log|message|msg|entity|object|doc)?[_-]?(type|kind|class|category|path|name))$"
     r"|^(event|action|schema|table|topic|channel|stream|source)$"
 )
-_VALUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/ -]{0,39}", re.ASCII)
+_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.:/ -]{0,39}|[A-Za-z0-9_.:/-]{0,119})", re.ASCII)
+"""A name of a type; a longer one has no blanks, such as that of a class."""
 _MOST_TYPES = 20
 _EVIDENCE = 10
 """Documents per type, on average, without which a table per type is not proposed."""

@@ -34,6 +34,28 @@ def is_money(name: str) -> bool:
     return bool(singular & _MONEY) and not words & _NO_MONEY
 
 
+_COUNTED = frozenset(
+    re.findall(
+        r"\w+",
+        "count quantity qty size bytes length width height weight distance duration population capacity "
+        "seats items pages stars views votes retries attempts",
+    )
+)
+_SIGNED = frozenset(
+    re.findall(
+        r"\w+", "balance profit net delta diff difference change adjustment correction margin gain loss"
+    )
+)
+
+
+def is_never_negative(name: str) -> bool:
+    """Whether a field's name says that it counts or measures what cannot be less than nothing."""
+    words = set(re.findall(r"[a-z]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()))
+    return not words & _SIGNED and (
+        is_money(name) or bool((words | {w.removesuffix("s") for w in words}) & _COUNTED)
+    )
+
+
 def is_double(text: str) -> bool:
     """Whether a double gives the number back: its shortest text, or its exact value in the text's digits."""
     number, nearest = Decimal(text), float(text)

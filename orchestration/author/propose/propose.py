@@ -18,6 +18,7 @@ from orchestration.author.propose import csv_lines, gold_tables, value_shapes
 from orchestration.author.propose.csv_tables import CsvTables, column_names
 from orchestration.author.propose.documents import DocumentTables, column, snake, use_coordinates
 from orchestration.author.propose.pipeline_source import Proposal
+from orchestration.author.propose.value_shapes import is_error_body
 
 ODD = "of_another_kind"
 """Kind of documents in which a field has another type than in almost all other documents."""
@@ -70,11 +71,15 @@ def propose(
             for message, each in zip(messages, seen, strict=True)
             if each.kind == proposal.format and each.document is not None
         ]
-        usual = _without_odd_documents(proposal, pairs)
+        records = _without_error_bodies(proposal, pairs)
+        usual = _without_odd_documents(proposal, records)
         found = [document for _, document in usual]
 
         def documents() -> Iterable[Mapping[str, Any]]:
-            return found if everything is None else _documents(everything(), proposal.format)
+            if everything is None:
+                return found
+            every, are_errors = _documents(everything(), proposal.format), all(map(is_error_body, found))
+            return (each for each in every if are_errors or not is_error_body(each))
 
         DocumentTables(proposal, [message for message, _ in usual], found, documents).propose()
     elif proposal.format == value_shapes.REGISTRY:
@@ -102,6 +107,24 @@ def _documents(values: Iterable[bytes | None], kind: str) -> Iterator[Mapping[st
         seen = value_shapes.recognize(value)
         if seen.kind == kind and seen.document is not None:
             yield seen.document
+
+
+def _without_error_bodies(
+    proposal: Proposal, pairs: list[tuple[Sampled, dict[str, Any]]]
+) -> list[tuple[Sampled, dict[str, Any]]]:
+    """Messages and documents without what a service answers with an error, unless there is nothing else."""
+    records = [pair for pair in pairs if not is_error_body(pair[1])]
+    if not records:
+        proposal.remarks.append("all values look like a service's error messages, and not like records")
+        return pairs
+    if errors := len(pairs) - len(records):
+        proposal.kinds[proposal.format] -= errors
+        proposal.kinds[value_shapes.ERROR_BODY] = errors
+        proposal.remarks.append(
+            f"{errors:,} of {len(pairs):,} sampled values are a service's error messages, and"
+        )
+        proposal.remarks.append("no records: rows of them lack the key, and go to quarantine")
+    return records
 
 
 def _without_odd_documents(

@@ -20,6 +20,20 @@ from orchestration.author.propose.number_types import MOST_DIGITS, decimal_type,
 
 JSON, DEBEZIUM, REGISTRY, TEXT, BYTES = "json", "debezium", "avro", "text", "bytes"
 TOMBSTONE, EMPTY = "tombstone", "empty_value"
+HTML_PAGE, ERROR_BODY = "html_page", "error_message"
+"""What a service answers instead of records."""
+_ERROR_NAMES = frozenset(
+    re.findall(
+        r"\w+",
+        "error errors message msg code status statuscode status_code detail details documentation_url reason "
+        "description error_description title type timestamp path trace request_id requestid instance "
+        "success ok",
+    )
+)
+_ERROR_TEXTS, _ERROR_CODES = (
+    {"message", "msg", "detail", "title"},
+    {"code", "status", "statuscode", "status_code"},
+)
 
 _BIG = 2**63
 _MOST_DEPTH = 20
@@ -89,7 +103,19 @@ def recognize(value: bytes | None) -> Seen:
     return _object_in(text) if text.lstrip(" \t\r\n").startswith("{") else Seen(_kind_of_plain(text))
 
 
+def is_error_body(document: Mapping[str, Any]) -> bool:
+    """Whether a document is what a service answers with an error: its names are those of errors alone."""
+    names = {name.lower() for name in document}
+    if not names or not names <= _ERROR_NAMES:
+        return False
+    return bool(names & {"error", "errors"}) or bool(
+        names & _ERROR_TEXTS and names & {*_ERROR_CODES, "documentation_url"}
+    )
+
+
 def _kind_of_plain(text: str) -> str:
+    if text.lstrip("\ufeff \t\r\n").lower().startswith(("<!doctype html", "<html")):
+        return HTML_PAGE
     return TEXT if text.removeprefix("\ufeff").translate(_LAYOUT).isprintable() else BYTES
 
 

@@ -123,6 +123,16 @@ def traps() -> dict[str, list[str]]:
             ),
         ],
         "clicks": ["at,user_id,page", *(f"2023-11-01T{at}Z,u{at[-1]},/p" for at in second for _ in (1, 2))],
+        "weather": [
+            json.dumps(
+                {"origin": f"A{n % 3}", "hour_at": f"2023-11-01T{second[n // 3]}Z", "temp": n / 8 - 40}
+            )
+            for n in range(600)
+        ],
+        "local": [
+            json.dumps({"id": f"e{n}", "at": f"2023-11-01T{second[n]}", "tz": "America/New_York"})
+            for n in range(600)
+        ],
         "texts": [f"2026-01-01 {at} a, b started" for at in second],
     }
 
@@ -135,5 +145,15 @@ def test_what_is_proposed_for_a_file_keeps_each_of_its_lines(spark: Any, tmp_pat
     first = len(values) - len(rows)
     assert sorted(row["_kafka_offset"] for row in rows) == list(range(first, len(values)))
     assert all(row[engine.pipeline.silver[0].event_time] is not None for row in rows)
+    if name == "local":
+        (first_row,) = (row for row in rows if row["id"] == "e0")
+        assert first_row["at"].replace(tzinfo=dt.UTC) == dt.datetime(2023, 11, 1, 14, tzinfo=dt.UTC)
     for gold in engine.pipeline.gold:
         assert engine.rows(gold.table)
+
+
+def test_messages_that_repeat_exactly_are_one_row_each(spark: Any, tmp_path: Path) -> None:
+    values = [json.dumps({"level": "info", "n": n % 5, "more": [n % 150]}).encode() for n in range(300)]
+    engine = run_proposed(spark, tmp_path, values)
+    rows = engine.rows("silver.t")
+    assert sorted((row["n"], row["more"][0]) for row in rows) == sorted((n % 5, n) for n in range(150))

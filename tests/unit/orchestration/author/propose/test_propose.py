@@ -8,6 +8,8 @@ import json
 import os
 import re
 from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -330,8 +332,11 @@ def test_a_topic_of_many_types_gets_a_table_per_type(tmp_path: Path) -> None:
     assert [(silver.name, silver.reads) for silver in pipeline.silver] == [
         ("logs_dns", "bronze.logs"),
         ("logs_http", "bronze.logs"),
+        ("logs_other", "bronze.logs"),
     ]
-    first, second = pipeline.silver
+    first, second, other = pipeline.silver
+    assert other.where == "_path is null or _path not in ('dns', 'http')"
+    assert set(other.columns) == {"path", "ts", "message_partition", "message_offset"}
     assert {"query", "rcode"} <= set(first.columns)
     assert "host" not in first.columns
     assert {"host", "uri"} <= set(second.columns)
@@ -343,7 +348,7 @@ def test_a_topic_of_many_types_gets_a_table_per_type(tmp_path: Path) -> None:
         {**each, "_path": each["_path"].upper() if n % 2 else each["_path"]} for n, each in enumerate(dns)
     ]
     names = {table.table for table in propose("logs", sampled(*cases, *http)).parts}
-    assert names == {"logs_dns", "logs_dns_2", "logs_http"}
+    assert names == {"logs_dns", "logs_dns_2", "logs_http", "logs_other"}
     same = [{"type": f"t{n % 3}", "ts": NOW, "n": n} for n in range(90)]
     assert propose("logs", sampled(*same)).parts == []
 
@@ -465,7 +470,7 @@ def test_a_csv_of_many_types_gets_a_table_per_type(tmp_path: Path) -> None:
     lines = [b"dns,%d,q%d,a,,,," % (n, n) for n in range(60)]
     lines += [b"http,%d,,,u%d,h,m,200" % (n, n) for n in range(60)]
     made = propose("t", sampled(b"type,n,query,answer,uri,host,method,status", *lines))
-    first, second = loaded(made, tmp_path).silver
+    first, second, _ = loaded(made, tmp_path).silver
     assert (first.where, second.where) == ("type = 'dns'", "type = 'http'")
     assert first.value == second.value
     assert "query" in first.columns
@@ -482,6 +487,164 @@ def test_a_rule_a_gold_table_and_a_word_on_unknown_fields_are_proposed(tmp_path:
     copy = loaded(propose("c", sampled(*changes)), tmp_path).gold[-1]
     assert isinstance(copy, ChangeFeed)
     assert tuple(copy.key) == ("id",)
+
+
+def flights(count: int) -> list[dict[str, Any]]:
+    """Flights in the manner of public data: planned times, and planes that fly again."""
+    begin = datetime(2013, 1, 1, 5, tzinfo=UTC)
+    found = []
+    for number in range(count):
+        hour = begin + timedelta(hours=number // 12)
+        planned = hour + timedelta(minutes=number % 12)
+        found.append(
+            {
+                "year": 2013,
+                "carrier": ("UA", "B6", "AA")[number % 3],
+                "flight": 100 + number % 36,
+                "tailnum": f"N{number % 40}AA",
+                "origin": ("EWR", "JFK", "LGA", "HPN")[number % 4],
+                "sched_dep_time": planned.isoformat(),
+                "dep_time": None if number % 50 == 0 else planned.isoformat(),
+                "dep_delay": number % 60 - 10,
+                "time_hour": hour.isoformat(),
+                "updated_at": (planned - timedelta(hours=2)).isoformat(),
+            }
+        )
+    return found
+
+
+def weather(count: int) -> list[dict[str, Any]]:
+    """Reports in the manner of public data: one per airport and hour."""
+    begin = datetime(2013, 1, 1, tzinfo=UTC)
+    return [
+        {
+            "origin": ("EWR", "JFK", "LGA")[number % 3],
+            "time_hour": (begin + timedelta(hours=number // 3)).isoformat(),
+            "temp": 40.5 + number % 17,
+            "visib": 10,
+        }
+        for number in range(count)
+    ]
+
+
+def of_a_file(*documents: Any) -> list[Sampled]:
+    """Messages of a file, which have no time of arrival."""
+    return [replace(message, timestamp=0) for message in sampled(*documents)]
+
+
+def test_a_planned_time_is_no_event_time(tmp_path: Path) -> None:
+    made = propose("flights", of_a_file(*flights(400)))
+    assert made.event_time == "updated_at"
+    assert made.notes["sched_dep_time"] == "a plan, by its name: no event time"
+    assert made.notes["time_hour"] == "a plan, after updated_at in 100 % of the messages: no event time"
+    assert "a file does not say when a message arrived" in made.notes["event_time"]
+    assert "sched_dep_time" not in made.notes["event_time"]
+    assert made.key == ["flight", "time_hour"]
+    loaded(made, tmp_path)
+    without = [{**each, "updated_at": None} for each in flights(400)]
+    alone = propose(
+        "flights", of_a_file(*({k: v for k, v in each.items() if "hour" not in k} for each in without))
+    )
+    assert (alone.event_time, alone.notes["event_time"]) == (
+        "arrived_at", "Kafka's timestamp: the other times are plans",
+    )  # fmt: skip
+
+
+def test_columns_that_are_unique_together_are_a_key(tmp_path: Path) -> None:
+    made = propose("weather", of_a_file(*weather(600)))
+    assert (made.key, made.event_time) == (["origin", "time_hour"], "time_hour")
+    pipeline = loaded(made, tmp_path)
+    assert pipeline.silver[0].rules[0].name == "of_our_days"
+    assert [gold.name for gold in pipeline.gold] == ["weather_per_day"]
+    few = propose("weather", of_a_file(*weather(60)))
+    assert few.key == ["message_partition", "message_offset"]
+
+
+def test_a_text_that_no_message_repeats_is_a_key_whatever_its_name() -> None:
+    planes = [{"tailnum": f"N{number}", "seats": number % 9, "speed": number} for number in range(300)]
+    assert propose("planes", of_a_file(*planes)).key == ["tailnum"]
+    twice = [*planes, {**planes[7], "seats": 88}]
+    assert propose("planes", of_a_file(*twice)).key == ["message_partition", "message_offset"]
+
+
+@pytest.mark.parametrize(
+    ("name", "has_rule"),
+    [("temp", False), ("delta", False), ("balance", False), ("lat", False), ("score", False),
+     ("price", True), ("item_count", True), ("distance", True), ("priceChange", False)],
+)  # fmt: skip
+def test_only_what_cannot_be_negative_gets_a_rule_about_it(name: str, has_rule: bool) -> None:  # noqa: FBT001
+    made = propose("t", sampled(*({"id": f"e{n}", name: n} for n in range(50))))
+    assert any("not_negative" in rule for rule in made.rules) == has_rule
+
+
+def test_messages_that_repeat_exactly_are_one_event(tmp_path: Path) -> None:
+    lines = [{"level": "info", "text": f"line {n % 150}", "n": n % 75} for n in range(300)]
+    made = propose("logs", sampled(*lines))
+    assert made.key == ["text"]
+    longer = [{**each, "more": [number % 150]} for number, each in enumerate(lines)]
+    same = [{"level": "info", "n": each["n"] % 5, "more": [n % 150]} for n, each in enumerate(longer)]
+    made = propose("logs", sampled(*same))
+    assert (made.key, made.columns["message_digest"]) == (["message_digest"], "sha2(_kafka.value, 256)")
+    assert "150 messages repeat another one exactly" in made.notes["key"]
+    loaded(made, tmp_path)
+
+
+def test_members_of_a_group_are_no_versions_of_it(tmp_path: Path) -> None:
+    """Comments in the manner of a forum: the thread is no thing that changes."""
+    comments = [
+        {
+            "thread_id": f"t{n // 5}",
+            "author": f"u{n % 13}",
+            "body": f"text {n % 29}",
+            "updated_at": NOW + n * 1000,
+        }
+        for n in range(300)
+    ]
+    made = propose("comments", sampled(*comments))
+    assert [gold.name for gold in loaded(made, tmp_path).gold] == ["comments_per_day"]
+    assert "thread_id repeats 80 %: an id of a group, not of an event" in made.notes["key"]
+
+
+def test_a_type_with_a_long_name_gets_a_table_and_prose_does_not(tmp_path: Path) -> None:
+    long = "com.example.shop.billing.events.InvoiceWasPaidInFullByTheCustomer"
+    first = [{"type": "opened", "ts": NOW, "a": n, "b": n, "c": n} for n in range(60)]
+    second = [{"type": long, "ts": NOW, "x": n, "y": n, "z": n} for n in range(60)]
+    made = propose("t", sampled(*first, *second))
+    assert [silver.where for silver in loaded(made, tmp_path).silver][:2] == [
+        "type = 'opened'",
+        f"type = '{long}'",
+    ]
+    prose = [{**each, "type": "a text of many words that says what has happened to it"} for each in second]
+    assert propose("t", sampled(*first, *prose)).parts == []
+
+
+def test_a_local_time_gets_the_zone_that_stands_beside_it(tmp_path: Path) -> None:
+    rows = [{"id": f"e{n}", "at": f"2026-01-01T10:00:{n:02}", "tz": "America/New_York"} for n in range(60)]
+    made = propose("t", sampled(*rows))
+    assert made.columns["at"] == "to_utc_timestamp(try_to_timestamp(at), tz)"
+    assert made.notes["at"] == "a local time of tz"
+    without = propose("t", sampled(*({"id": each["id"], "at": each["at"]} for each in rows)))
+    assert "to_utc_timestamp(try_to_timestamp(at), 'Europe/Berlin') with its zone" in without.notes["at"]
+
+
+def test_an_error_body_is_told_from_records(tmp_path: Path) -> None:
+    limit = {
+        "message": "API rate limit exceeded",
+        "documentation_url": "https://example.org",
+        "status": "403",
+    }
+    records = [{"id": f"e{n}", "at": NOW + n, "n": n} for n in range(100)]
+    made = propose("t", sampled(*records, limit, b"<!DOCTYPE html><html></html>"), None, None)
+    assert dict(made.kinds) == {"json": 100, "error_message": 1, "html_page": 1}
+    assert (made.key, made.event_time) == (["id"], "at")
+    assert "message" not in made.columns
+    assert any("a service's error messages" in remark for remark in made.remarks)
+    every = [message.value for message in sampled(*records, limit)]
+    assert propose("t", sampled(*records), None, lambda: every).key == ["id"]
+    only = propose("t", sampled(limit, limit))
+    assert only.remarks[0].startswith("all values look like a service's error messages")
+    with pytest.raises(UsageError, match="html_page"):
+        propose("t", sampled(b"<html></html>"))
 
 
 def test_init_reads_a_file_and_names_the_command_that_sends_it(tmp_path: Path) -> None:
