@@ -310,9 +310,21 @@ def _watched_topics(wiring: Wiring, supervisor: Supervisor) -> Iterator[None]:
 
 @contextmanager
 def spark_for_writing(
-    pipeline: Pipeline, settings: Settings, tables: Sequence[str], *, name: str
+    pipeline: Pipeline,
+    settings: Settings,
+    tables: Sequence[str],
+    *,
+    name: str,
+    require: Callable[[], object] = lambda: None,
 ) -> Iterator[SparkSession]:
     """Spark for a command that writes these tables itself; the jobs that write them must be stopped.
+
+    Args:
+        pipeline: The pipeline.
+        settings: Its settings.
+        tables: The tables whose leases the command holds.
+        name: The command's name in leases and log files.
+        require: Raises what refuses the command, once it holds the leases and before Spark starts.
 
     Raises:
         LeaseHeldError: Another process writes one of the tables.
@@ -327,6 +339,7 @@ def spark_for_writing(
         stack.enter_context(term_interrupts())
         stack.enter_context(umask(settings.umask))
         leases = stack.enter_context(TableLeases(layout, tables, name, settings.lease_seconds))
+        require()
         yield stack.enter_context(_spark(settings, layout, leases, name, "rows"))
 
 

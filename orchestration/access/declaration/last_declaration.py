@@ -147,8 +147,8 @@ def _default(each: dataclasses.Field[Any]) -> object:
 
 def _settings_of(layer: str, settings: Settings) -> Mapping[str, str]:
     """The settings that the queries of a layer depend on."""
-    section = getattr(settings, "gold" if layer == "publish" else layer)
-    found = {f"{layer}.{name}": value for name, value in _flat(section)}
+    section = "gold" if layer == "publish" else layer
+    found = {f"{section}.{name}": value for name, value in _flat(getattr(settings, section))}
     found["spark.shuffle_partitions"] = str(settings.spark.shuffle_partitions)
     return found
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Place = tuple[str, int]
 """A topic and one of its partitions."""
 
-_OFFSET = re.compile(r"(?P<topic>[A-Za-z0-9._#-]+)/(?P<partition>\d+)=(?P<offset>\d+)")
+_OFFSET = re.compile(r"(?P<topic>[A-Za-z0-9._#:-]+)/(?P<partition>\d+)=(?P<offset>\d+)")
 
 BRONZE = {name: name for name in ("topic", "partition", "offset", "ingested_at")}
 """The columns of bronze and of a quarantine table with a record's place and the time of its arrival."""

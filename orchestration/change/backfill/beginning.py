@@ -89,6 +89,19 @@ def require_not_begun(layout: Layout, topic: Topic, option: str, silver: str) ->
     )
 
 
+def require_choosable(topic: Topic) -> None:
+    """Refuse to choose the beginning of a table whose partitions are not known by name.
+
+    Raises:
+        UsageError: It reads the topics of a pattern, or some partitions.
+    """
+    if not topic.topic_names or topic.assign is not None:
+        raise UsageError(
+            f"{topic.table} reads the topics of a pattern, or some partitions: declare where it begins with "
+            "starting_timestamp or starting_offsets"
+        )
+
+
 def beginning(
     pipeline: Pipeline, settings: Settings, topic: Topic, records: RecordRange, address: str
 ) -> Beginning:
@@ -102,12 +115,8 @@ def beginning(
         UsageError: ``--from`` names a topic or a partition that the table does not read, or an offset
             beyond its end; or the table reads the topics of a pattern.
     """
+    require_choosable(topic)
     names = topic.topic_names
-    if not names or topic.assign is not None:
-        raise UsageError(
-            f"{topic.table} reads the topics of a pattern, or some partitions: declare where it begins with "
-            "starting_timestamp or starting_offsets"
-        )
     options = kafka.client_options(settings, pipeline, topic)
     firsts = kafka.first_offsets(address, names, options)
     ends = kafka.end_offsets(address, names, options)

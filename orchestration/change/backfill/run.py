@@ -9,13 +9,19 @@ from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Pipeline, Topic
 from common.delta.checkpoint import Checkpoint, kafka_position
-from common.errors import UsageError
+from common.errors import UsageError, nearest
 from common.streaming.query import Stream
 from orchestration.access.declaration.lineage import in_data_order
 from orchestration.access.kafka import client as kafka
 from orchestration.access.progress.record_range import RecordRange
 from orchestration.access.progress.rows_read import RowsRead
-from orchestration.change.backfill.beginning import Beginning, begin, beginning, require_not_begun
+from orchestration.change.backfill.beginning import (
+    Beginning,
+    begin,
+    beginning,
+    require_choosable,
+    require_not_begun,
+)
 from orchestration.change.backfill.catch_up import LayerResult, catch_up
 from orchestration.change.backfill.estimate import Offsets, Reads, estimate
 from orchestration.change.backfill.pace import Limits, Pace
@@ -121,6 +127,20 @@ def plan(pipeline: Pipeline, settings: Settings, layout: Layout, request: Reques
         return _plan(pipeline, settings, layout, request, address)
 
 
+def require_possible(pipeline: Pipeline, layout: Layout, request: Request) -> None:
+    """Refuse a request that cannot be met, by what is known without Spark and without the broker.
+
+    Raises:
+        UsageError: It names a topic that no table of the run reads, or a place where a table cannot begin.
+    """
+    tables, records = request.tables(pipeline), request.records
+    topics = [one for one in pipeline.topics if one.table in tables]
+    _require_topics(topics, records)
+    for topic in topics:
+        if records is not None and _is_to_begin(pipeline, layout, topic, records):
+            require_choosable(topic)
+
+
 def run(job: Job, request: Request, record: RunRecord, show: Callable[[Plan], None]) -> Sequence[LayerResult]:
     """Run a backfill.
 
@@ -183,6 +203,7 @@ def _plan(pipeline: Pipeline, settings: Settings, layout: Layout, request: Reque
         ends[topic.table] = _ends(pipeline, settings, topic, address, firsts)
         stop = _stops(pipeline, settings, topic, request.records, address)
         if stop:
+            _require_partitions(topic, stop, ends[topic.table][1])
             stops[topic.table] = stop
             ends[topic.table] = (ends[topic.table][0], _up_to(ends[topic.table][1], stop))
     skipped = frozenset(name for name, stop in stops.items() if _has_read(layout, name, stop))
@@ -195,7 +216,18 @@ def _require_topics(topics: Sequence[Topic], records: RecordRange | None) -> Non
     known = {name for topic in topics for name in topic.topic_names}
     for name, _ in records.places if records is not None else ():
         if name not in known:
-            raise UsageError(f"--from, --to: no bronze table of this run reads the topic {name}")
+            near = nearest(name, known)
+            raise UsageError(f"--from, --to: no bronze table of this run reads the topic {name}; {near}")
+
+
+def _require_partitions(topic: Topic, stop: Offsets, ends: Offsets) -> None:
+    """Refuse to stop at an offset of a partition that the broker does not have."""
+    for name, partitions in stop.items():
+        for number in partitions.keys() - ends.get(name, {}).keys():
+            there = ", ".join(map(str, sorted(ends.get(name, {}))))
+            raise UsageError(
+                f"--to {name}/{number}: {topic.table} finds no such partition; there are {there}"
+            )
 
 
 def _begins(  # noqa: PLR0913, PLR0917
@@ -206,11 +238,20 @@ def _begins(  # noqa: PLR0913, PLR0917
     records: RecordRange | None,
     address: str,
 ) -> Iterator[Beginning]:
-    if records is None or (records.begin is None and not _of(topic, records.first)):
-        return
-    reader = next((one.table for one in pipeline.silver if one.reads == topic.table), "silver.x")
-    if require_not_begun(layout, topic, records.from_text, reader):
+    if records is not None and _is_to_begin(pipeline, layout, topic, records):
         yield beginning(pipeline, settings, topic, records, address)
+
+
+def _is_to_begin(pipeline: Pipeline, layout: Layout, topic: Topic, records: RecordRange) -> bool:
+    """Whether a bronze table is to begin where ``--from`` says, and has yet to.
+
+    Raises:
+        UsageError: It has begun elsewhere.
+    """
+    if records.begin is None and not _of(topic, records.first):
+        return False
+    reader = next((one.table for one in pipeline.silver if one.reads == topic.table), "silver.x")
+    return require_not_begun(layout, topic, records.from_text, reader)
 
 
 def _stops(

@@ -69,11 +69,12 @@ def backfill(
     """
     if ctx.invoked_subcommand is not None:
         return
-    from orchestration.change.backfill.run import Request
+    from orchestration.change.backfill.run import Request, require_possible
 
     ready = checked(context(pipeline, settings, set_))
     records = None if begin is None and end is None else parse_range(begin, end)
     request = Request.of(ready.pipeline, ready.settings, layer, table, records, rate, flush=flush)
+    require_possible(ready.pipeline, ready.layout, request)
     if plan:
         from orchestration.change.backfill.run import plan as plan_run
 

@@ -50,23 +50,33 @@ def erase(
     them itself, between its micro-batches; jobs of one layer must be stopped (else exit code 4), and silver
     must have read all of bronze. After a crash the same command finishes the erasure.
     """
-    from orchestration.records.erasure.erase import planned, readers_of_bronze, select_table, written_tables
+    from orchestration.records.erasure import erase as erasing
+    from orchestration.records.rejudge.select import require_condition
     from orchestration.run.job import spark_for_writing
 
     ready = context(pipeline, settings, set_)
-    silver = select_table(ready.pipeline, table)
-    readers_of_bronze(ready.pipeline, ready.layout, silver)
+    silver = erasing.select_table(ready.pipeline, table)
+    erasing.readers_of_bronze(ready.pipeline, ready.layout, silver)
+    require_condition(where, silver.table, ready.layout.table_path(silver.table))
     if not (plan or yes or sys.stdin.isatty()):
         raise UsageError("erase asks before it erases, and nobody can answer here: add --yes, or --plan")
-    leases = written_tables(ready.pipeline, silver)
+    leases = erasing.written_tables(ready.pipeline, silver)
     if _is_done_by_job(
         ready, leases, silver.table, where, is_dry_run=plan, is_confirmed=yes, as_json=as_json
     ):
         return
     leases = () if plan else leases
     with (
-        spark_for_writing(ready.pipeline, ready.settings, leases, name="erase") as spark,
-        planned(spark, ready.pipeline, silver, ready.layout, where, is_dry_run=plan, say=say) as erasure,
+        spark_for_writing(
+            ready.pipeline,
+            ready.settings,
+            leases,
+            name="erase",
+            require=lambda: erasing.require_erasable(ready.pipeline, ready.layout, silver, is_dry_run=plan),
+        ) as spark,
+        erasing.planned(
+            spark, ready.pipeline, silver, ready.layout, where, is_dry_run=plan, say=say
+        ) as erasure,
     ):
         is_done = _carry_out(erasure, is_dry_run=plan, is_confirmed=yes, as_json=as_json)
     if as_json:

@@ -156,12 +156,15 @@ def replay(
     from orchestration.cli.records.quarantine_output import replay_lines
     from orchestration.records.quarantine import replay as quarantine_replay
     from orchestration.records.quarantine.contents import select_silver_tables
+    from orchestration.records.rejudge.select import require_condition
 
     if with_rules not in (None, "new"):
         raise UsageError(f"--with-rules {with_rules}: the only value is new.")
     ready = context(pipeline, settings, overrides)
     (silver,) = select_silver_tables(ready.pipeline, table)
     quarantine_replay.require_replayable(silver, ready.layout)
+    if where is not None:
+        require_condition(where, silver.quarantine, ready.layout.table_path(silver.quarantine))
     done = _replayed(ready, silver, where=where, is_with_new_rules=with_rules == "new", is_dry_run=is_dry_run)
     if as_json:
         sys.stdout.write(json.dumps(asdict(done), indent=2) + "\n")

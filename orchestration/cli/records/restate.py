@@ -48,6 +48,7 @@ def restate(  # the options of the command
     whatever a declaration makes of a record. The silver and gold jobs of the table must not run; silver
     changes by one commit, gold follows, and the audit balances. After a crash the same command goes on.
     """
+    from orchestration.access.progress.named_places import require_known_places
     from orchestration.access.progress.record_range import parse_range
 
     ready = context(pipeline, settings, set_)
@@ -58,6 +59,7 @@ def restate(  # the options of the command
             f"gold table again: medallion rebuild {table}"
         )
     records = parse_range(begin, end)
+    require_known_places(ready.pipeline, ready.layout, silver.reads, records)
     if plan:
         _print_plan(ready, silver, records, as_json=as_json)
         return
@@ -90,11 +92,18 @@ def _print_plan(ready: Context, silver: Silver, records: RecordRange, *, as_json
 
 def _restate(ready: Context, silver: Silver, records: RecordRange, *, as_json: bool) -> None:
     from orchestration.records.rejudge.followers import written_tables
+    from orchestration.records.rejudge.restate import require_restatable
     from orchestration.records.rejudge.restate import restate as judge_again
     from orchestration.run.job import spark_for_writing
 
     tables = written_tables(ready.pipeline, silver)
-    with spark_for_writing(ready.pipeline, ready.settings, tables, name="restate") as spark:
+    with spark_for_writing(
+        ready.pipeline,
+        ready.settings,
+        tables,
+        name="restate",
+        require=lambda: require_restatable(ready.layout, silver),
+    ) as spark:
         done = judge_again(spark, ready.pipeline, ready.settings, ready.layout, silver, records, say)
     if as_json:
         out.print_json(data={"table": silver.table, "range": records.options, **asdict(done)})

@@ -164,6 +164,30 @@ class Erasure:
         return delta_table.maintenance_metadata(self.pipeline.name, table, _BY, **facts)
 
 
+def require_erasable(pipeline: Pipeline, layout: Layout, silver: Silver, *, is_dry_run: bool) -> str:
+    """Refuse what cannot be erased now. Call it before Spark's start, to refuse early.
+
+    Returns:
+        Why silver has yet to read records of bronze; empty if it has read all.
+
+    Raises:
+        CheckpointMismatchError: A rebuild or a restatement of a silver table was cut off.
+        TableMissingError: The silver table does not exist yet.
+        UsageError: Silver has yet to read records of bronze, and it is not only a plan.
+    """
+    readers = readers_of_bronze(pipeline, layout, silver)
+    for one in readers:
+        refuse_unfinished(layout, one.table)
+    behind = next((why for one in readers if (why := unread(layout, one))), "")
+    if behind and not is_dry_run:
+        raise UsageError(
+            f"{behind}: it would read them later from bronze's older files, erased or not. Nothing was "
+            "erased. Have it read them first, with the bronze job stopped: "
+            "medallion run silver --available-now"
+        )
+    return behind
+
+
 @contextmanager
 def planned(  # noqa: PLR0913  # one per option
     spark: SparkSession,
@@ -193,15 +217,7 @@ def planned(  # noqa: PLR0913  # one per option
             bronze.
     """
     readers = readers_of_bronze(pipeline, layout, silver)
-    for one in readers:
-        refuse_unfinished(layout, one.table)
-    behind = next((why for one in readers if (why := unread(layout, one))), "")
-    if behind and not is_dry_run:
-        raise UsageError(
-            f"{behind}: it would read them later from bronze's older files, erased or not. Nothing was "
-            "erased. Have it read them first, with the bronze job stopped: "
-            "medallion run silver --available-now"
-        )
+    behind = require_erasable(pipeline, layout, silver, is_dry_run=is_dry_run)
     facts, staged = _cut_off(spark, layout, silver)
     with ExitStack() as stack:
         records = matching_records(stack, spark, silver, readers, layout, where=where, say=say)

@@ -27,7 +27,7 @@ from common.config.settings import Settings
 from common.declare import Gold, Pipeline, Silver
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
-from common.delta.checkpoint import Checkpoint
+from common.delta.checkpoint import Checkpoint, DeltaPosition
 from common.delta.commit import DataFile
 from common.delta.delta_rs import ACTION, DELETED, UPDATED
 from common.delta.log import LogReader
@@ -43,7 +43,7 @@ from orchestration.records.rejudge.followers import (
     filled_again,
 )
 from orchestration.records.rejudge.judge_again import RestatedRows
-from orchestration.records.rejudge.select import Say, coordinates_of, read_until
+from orchestration.records.rejudge.select import ReadUntil, Say, coordinates_of, read_until
 from orchestration.records.rejudge.stage import (
     Restatement,
     StagedRows,
@@ -125,6 +125,33 @@ def restate(  # noqa: PLR0913, PLR0917  # the options of the command
     return replace(work.apply(record), records=count)
 
 
+def require_restatable(layout: Layout, silver: Silver) -> None:
+    """Refuse what cannot be restated now. Call it before Spark's start, to refuse early.
+
+    Raises:
+        CheckpointMismatchError: A rebuild of the table was cut off.
+        UsageError: The query has work to finish, or has not begun.
+    """
+    refuse_unfinished_switch(layout, silver.table)
+    unfinished = last_record(layout, silver.table, Restatement)
+    if unfinished is None or unfinished.is_done:
+        _refuse_unread(silver, read_until(layout, silver))
+
+
+def _refuse_unread(silver: Silver, now: ReadUntil) -> DeltaPosition:
+    if now.unfinished:
+        raise UsageError(
+            f"{silver.table}: its {now.unfinished} was cut off. Finish it first: "
+            "medallion run silver --available-now"
+        )
+    if now.position is None:
+        raise UsageError(
+            f"{silver.table} has read nothing yet: the next start of the silver job fills it by the "
+            "declaration of today"
+        )
+    return now.position
+
+
 @dataclass(frozen=True, slots=True)
 class _Restatement(ReplacedTable):
     def staged(self, table: str) -> StagedRows:
@@ -177,18 +204,8 @@ class _Restatement(ReplacedTable):
         Raises:
             UsageError: The query has work to finish, or has not begun.
         """
-        table, now = self.silver.table, read_until(self.layout, self.silver)
-        if now.unfinished:
-            raise UsageError(
-                f"{table}: its {now.unfinished} was cut off. Finish it first: "
-                "medallion run silver --available-now"
-            )
-        if now.position is None:
-            raise UsageError(
-                f"{table} has read nothing yet: the next start of the silver job fills it by the declaration "
-                "of today"
-            )
-        return LogReader(self.layout.table_path(self.silver.reads)).files_between(now.position, None)
+        position = _refuse_unread(self.silver, read_until(self.layout, self.silver))
+        return LogReader(self.layout.table_path(self.silver.reads)).files_between(position, None)
 
     def unread(self, files: Sequence[DataFile], bronze: DataFrame, records: RecordRange) -> DataFrame:
         """The coordinates of the records in these files; none of them may be in the range."""

@@ -11,8 +11,10 @@ from pyspark.sql import functions as F
 
 from common.config.paths import Layout
 from common.declare import Silver
+from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint, DeltaPosition, delta_position
-from common.errors import UsageError, first_line
+from common.errors import SqlError, UsageError, first_line, nearest
+from common.sql.expression import analyze
 from silver.read.column_names import COORDINATES, PLACE
 from silver.write import first_load
 
@@ -33,6 +35,31 @@ def condition(rows: DataFrame, where: str, table: str) -> Column:
         names = ", ".join(rows.columns)
         raise UsageError(f"--where: {first_line(error)}. The columns of {table} are: {names}.") from error
     return found
+
+
+def require_condition(where: str, table: str, path: str) -> None:
+    """Refuse a condition of ``--where`` that cannot be parsed, or that names no column of a table.
+
+    Call it before Spark's start, which refuses the rest: ``condition``.
+
+    Args:
+        where: The condition.
+        table: The table.
+        path: Its path.
+
+    Raises:
+        UsageError: Names the word or the column, and the most similar column.
+    """
+    have = delta_table.logged_types(path)
+    try:
+        facts = analyze(where)
+    except SqlError as error:
+        raise UsageError(f"--where: {error}. The columns of {table} are: {', '.join(have)}.") from error
+    known = {name.lower() for name in have}
+    for name in (one[0] for one in facts.columns if one[0].lower() not in known):
+        if facts.subquery or not have:
+            return  # Spark alone knows the columns
+        raise UsageError(f"--where: {table} has no column {name}; {nearest(name, have)}")
 
 
 def coordinates_of(table: str) -> tuple[str, ...]:

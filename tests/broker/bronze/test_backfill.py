@@ -102,6 +102,8 @@ def test_bronze_stops_where_it_is_to_stop_and_goes_on_from_there(
     engine = Engine(spark, _pipeline(topic), settings, broker)
     send(topic, [Message(b"%d" % n, b'{"id": %d}' % n) for n in range(60)])
     end = ",".join(f"{topic}/{number}=4" for number in range(3))
+    with pytest.raises(UsageError, match=f"--to {topic}/7: .* no such partition; there are 0, 1, 2"):
+        _run(engine, None, f"{topic}/7=4")
     planned = _run(engine, None, end)
     assert planned.reads[0].effort.rows == 12
     read = _offsets(engine)

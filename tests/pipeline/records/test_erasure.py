@@ -271,8 +271,11 @@ def session_of(engine: Engine) -> Callable[..., Any]:
     """In place of a Spark of the command's own: the leases are real, the session is the run's."""
 
     @contextmanager
-    def opened(pipeline: Any, settings: Any, tables: Any, *, name: str) -> Iterator[Any]:
+    def opened(
+        pipeline: Any, settings: Any, tables: Any, *, name: str, require: Any = lambda: None
+    ) -> Iterator[Any]:
         with Leases(engine.layout.leases, tables, name):
+            require()
             yield engine.spark
 
     return opened
