@@ -51,15 +51,16 @@ def require_condition(where: str, table: str, path: str) -> None:
         UsageError: Names the word or the column, and the most similar column.
     """
     have = delta_table.logged_types(path)
+    columns = f"The columns of {table} are: {', '.join(have)}."
     try:
         facts = analyze(where)
     except SqlError as error:
-        raise UsageError(f"--where: {error}. The columns of {table} are: {', '.join(have)}.") from error
+        raise UsageError(f"--where: {error}. {columns}") from error
     known = {name.lower() for name in have}
     for name in (one[0] for one in facts.columns if one[0].lower() not in known):
         if facts.subquery or not have:
             return  # Spark alone knows the columns
-        raise UsageError(f"--where: {table} has no column {name}; {nearest(name, have)}")
+        raise UsageError(f"--where: {table} has no column {name}; {nearest(name, have)} {columns}")
 
 
 def coordinates_of(table: str) -> tuple[str, ...]:
