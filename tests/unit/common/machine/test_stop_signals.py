@@ -7,10 +7,12 @@ import pty
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
+from common.machine import stop_signals
 from common.machine.stop_signals import hangup_ignored
 
 ROOT = Path(__file__).parents[4]
@@ -77,3 +79,26 @@ def test_a_terminal_that_is_closed_meanwhile_is_noticed_at_the_end() -> None:
         os.close(kept)
         os.close(theirs)
         signal.signal(signal.SIGHUP, before)
+
+
+def test_an_interrupt_cancels_the_work_in_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interrupted thread may wait for an answer of the JVM, on a connection that has one at a time."""
+    cancelled: list[threading.Thread] = []
+    done = threading.Event()
+
+    def cancel() -> None:
+        cancelled.append(threading.current_thread())
+        done.set()
+        raise ConnectionError("the JVM has ended")
+
+    monkeypatch.setattr(stop_signals, "_interrupted", threading.Event())
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        stop_signals.interrupt_with(cancel)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert done.wait(10)
+    assert cancelled[0] is not threading.current_thread()
+    assert stop_signals.was_interrupted()
