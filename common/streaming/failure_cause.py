@@ -89,14 +89,20 @@ _AWAY = (
 """What an object store's clients say of a store that does not answer, or asks them to come back later."""
 
 CASES: tuple[Case, ...] = (
-    # Credentials that are renewed by themselves are read again by the clients of a restarted query. Of a
-    # request without a body pyarrow knows nothing but the status.
+    # Credentials that are renewed by themselves are read again by the clients of a restarted query. Of an
+    # answer without a body pyarrow and S3A know nothing but the status.
     _case(
         "transient",
         EXPIRED,
         message=r"ExpiredToken|The (?:provided|security) token\b.*\bexpired",
     ),
     _case("transient", EXPIRED, "builtins.OSError", r"HTTP status 400\) during HeadObject operation"),
+    _case(
+        "transient",
+        EXPIRED,
+        "AWSBadRequestException",
+        r"(?:Bad Request|null) \(Service: S3, Status Code: 400",
+    ),
     # What never passes, although its class is one of those below.
     _case("operator", "two writers of one table", "ConcurrentTransactionException"),
     _case("operator", "the disk is full", message=r"No space left on device|Disk quota exceeded"),
@@ -165,7 +171,12 @@ CASES: tuple[Case, ...] = (
         _OVERLOADED,
     ),
     _case("transient", OBJECT_STORE, _STORE_CLIENTS, _AWAY),
-    _case("transient", OBJECT_STORE, "SdkClientException", r"(?i)unable to execute HTTP request|timed? ?out"),
+    _case(
+        "transient",
+        OBJECT_STORE,
+        "SdkClientException",
+        r"(?i)unable to execute HTTP request|timed? ?out|could not parse XML response",
+    ),
     _case(
         "transient",
         NETWORK,

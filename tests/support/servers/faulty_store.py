@@ -32,6 +32,7 @@ FAULTS: Final = {
 ``cut`` closes it in the middle of what is read, and resets what is written."""
 
 _CUT_BYTES = 100_000
+_LIST = b'<?xml version="1.0" encoding="UTF-8"?>\n<ListBucketResult><Name>b</Name>'
 _DATE = "Wed, 25 Nov 2026 10:00:00 GMT"
 
 
@@ -82,7 +83,7 @@ class _Answer(BaseHTTPRequestHandler):
                 self.wfile.write(body)
 
     def _cut(self) -> None:
-        """Half of what is asked for of an object, and no more."""
+        """What is asked for of the first half of an object, and no more."""
         found = re.match(r"bytes=(\d+)-(\d*)", self.headers.get("range") or "")
         first = int(found[1]) if found else 0
         last = int(found[2]) if found and found[2] else _CUT_BYTES - 1
@@ -94,7 +95,8 @@ class _Answer(BaseHTTPRequestHandler):
         self.send_header("content-length", str(last - first + 1))
         self.end_headers()
         if self.command == "GET":
-            self.wfile.write(b"x" * ((last - first + 1) // 2))
+            begin = _LIST if "list-type" in self.path else b""
+            self.wfile.write(begin.ljust(_CUT_BYTES // 2)[first : last + 1])
             self.wfile.flush()
             self._reset()
 

@@ -114,6 +114,28 @@ CHAINS = [
         OBJECT_STORE,
         [("software.amazon.awssdk.core.exception.ApiCallTimeoutException", "did not complete before")],
     ),
+    (
+        EXPIRED,
+        [
+            (
+                f"{S3A}.AWSBadRequestException",
+                f"open s3a://b/k: {SDK} Bad Request (Service: S3, Status Code: 400, Request ID: null)",
+            )
+        ],
+    ),
+    (
+        "unknown",
+        [
+            (
+                f"{S3A}.AWSBadRequestException",
+                f"{SDK} The bucket is not valid. (Service: S3, Status Code: 400)",
+            )
+        ],
+    ),
+    (
+        OBJECT_STORE,
+        [("software.amazon.awssdk.core.exception.SdkClientException", "Could not parse XML response.")],
+    ),
     # S3A, by its source: faults that no request to a faulty store gives.
     (OBJECT_STORE, [(f"{S3A}.HttpChannelEOFException", "read on s3a://b/k: channel closed")]),
     (OBJECT_STORE, [(f"{S3A}.AWSApiCallTimeoutException", "put on s3a://b/k: did not complete")]),
