@@ -103,4 +103,4 @@ def test_sigint_while_spark_answers_ends_an_audit_with_one_line(tmp_path: Path) 
         assert running.code() == 130
         *before, last = running.stderr.splitlines()
         assert last == "interrupted"
-        assert before == ["silver.quakes: reading the logs"]
+        assert all(line.startswith("silver.quakes: ") for line in before), running.stderr
