@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
-from bronze.table import INGESTED
+from bronze.digest import HASH, entry, row_hash
+from bronze.table import INGESTED, SCHEMA
 from common.config.driver_limits import DriverLimits
 from common.delta.delta_rs import is_for_driver
 from common.delta.log import LogReader
@@ -44,20 +45,28 @@ class DriverBatch:
     row_size: RowSizeEstimate
 
     @contextmanager
-    def rows(self, frame: DataFrame, batch: MicroBatch) -> Iterator[Rows]:
+    def rows(self, frame: DataFrame, batch: MicroBatch) -> Iterator[tuple[Rows, MicroBatch]]:
         """A micro-batch's rows, to be written in the block: in the driver, where they are likely to be small.
+
+        Beside them the micro-batch, with the rows' digest among its facts where the driver writes them.
 
         Never those of a batch that was attempted before: its size may have ended the last process.
         """
         arrow = self.collect_if_light(frame, batch)
         if arrow is None:
-            yield SparkRows(frame)
+            yield SparkRows(frame), batch
             self.learn_from_files()
-        else:
-            yield ArrowRows(SparkRows(frame, None, self.limits), arrow, frame=lambda: frame)
+            return
+        if HASH in arrow.column_names:
+            batch = replace(batch, facts={**batch.facts, **entry(arrow[HASH], batch.planned_ms)})
+            arrow = arrow.drop_columns(HASH)
+        yield ArrowRows(SparkRows(frame, None, self.limits), arrow, frame=lambda: frame), batch
 
     def collect_if_light(self, frame: DataFrame, batch: MicroBatch) -> pa.Table | None:
-        """All rows, where they are few and likely to be light; updates the size estimate by them."""
+        """All rows, where they are few and likely to be light, with a hash of each of bronze's.
+
+        Updates the size estimate by them.
+        """
         most = None if batch.was_attempted else max_records(batch)
         if most is None or most > self.limits.rows or not is_for_driver(self.path, self.limits):
             return None
@@ -138,7 +147,9 @@ def _collected(frame: DataFrame, batch: MicroBatch) -> pa.Table | None:
     """
     if not batch.planned_ms:
         return collect(frame)
-    arrow = collect(frame.drop(INGESTED))
+    rows = frame.drop(INGESTED)
+    is_bronze = {*rows.columns, INGESTED} == {*SCHEMA.names}
+    arrow = collect(rows.select("*", row_hash()) if is_bronze else rows)
     if arrow is None:
         return None
     at = pa.scalar(batch.planned_ms * 1000, pa.timestamp("us", "UTC"))

@@ -56,8 +56,8 @@ def build_query(
     def write(frame: DataFrame, batch: MicroBatch) -> None:
         if files.into is not None:
             batch = replace(batch, facts={**batch.facts, "by": delta_table.FILES_APPENDED})
-        with driver_batch.rows(frame.coalesce(tasks), batch) as rows:
-            delta_table.append(rows, path, batch, "append", {})
+        with driver_batch.rows(frame.coalesce(tasks), batch) as (rows, told):
+            delta_table.append(rows, path, told, "append", {})
 
     return Stream(
         pipeline=pipeline,

@@ -55,8 +55,8 @@ def build_query(  # noqa: PLR0913  # what it reads, where it writes, and under w
     def write(frame: DataFrame, batch: MicroBatch) -> None:
         batch = replace(batch, facts={**batch.facts, **identity.facts(batch.positions)})
         # One task per Kafka partition would make one small file per partition and batch.
-        with driver_batch.rows(frame.coalesce(files), batch) as rows:
-            delta_table.append(rows, path, batch, "append", {})
+        with driver_batch.rows(frame.coalesce(files), batch) as (rows, told):
+            delta_table.append(rows, path, told, "append", {})
 
     return Stream(
         pipeline=pipeline,

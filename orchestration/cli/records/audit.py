@@ -61,8 +61,8 @@ def audit(
     --json: {"balanced", "offsets", "tables": [{"table", "reads", "balanced", "since", "batch_id",
     "versions": {table: version}, "offsets", "looked_at", "totals": {place: offsets}, "partitions": [{"topic",
     "partition", "first", "end", "offsets", and a number per place}], "faults": [{"fault", "text", "count",
-    "examples": [{"topic", "partition", "offset"}]}], "notes", "compared_with_kafka",
-    "not_compared_because", "seconds"}]}. Numbers are exact; examples are the first 20.
+    "examples": [{"topic", "partition", "offset"}]}], "without_digest", "notes",
+    "compared_with_kafka", "not_compared_because", "seconds"}]}. Numbers are exact; examples are the first 20.
     """
     from orchestration.records.audit import audit as audits
 
@@ -87,7 +87,7 @@ def _print(accounts: Sequence[Account], *, as_json: bool) -> None:
     else:
         for one in accounts:
             page().print(audit_output.table(one))
-            for note in one.notes:
+            for note in audit_output.notes(one):
                 say(f"note: {note}")
     if any(one.faults for one in accounts):
         raise audit_output.error(accounts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rich.text import Text
@@ -21,6 +21,7 @@ _NEXT = {
     "counts": "see that version in the history of the table: which program wrote it, and what changed since",
     "changed": "fill the gold table again with medallion rebuild, or restore the version before; or accept "
     "the change by name",
+    "bytes": "restore these files from a copy of the table; where there is none, the rows are as they are",
     "history": "type the command, or restore the newest copies of the source and of its checkpoint",
     "lost commit": "restore the newest copy of the table together with its checkpoint",
     "topic": "start the bronze job: where it cannot go on, it writes nothing and names the command",
@@ -52,6 +53,16 @@ def verdict(accounts: Sequence[Account]) -> str:
     if reasons := dict.fromkeys(one.not_compared for one in accounts if one.not_compared):
         return f"the tables balance: {offsets}; not compared with Kafka: {'; '.join(reasons)}"
     return f"balanced: {offsets}"
+
+
+def notes(account: Account) -> Iterator[str]:
+    """What the audit could not check or compare, in words."""
+    yield from account.notes
+    if account.undigested:
+        yield (
+            f"{account.undigested:,} micro-batches of {account.reads} have no digest of their bytes: Spark "
+            "wrote them, whose files have checksums, or an earlier version of the engine"
+        )
 
 
 def error(accounts: Sequence[Account]) -> AccountError:
@@ -116,6 +127,7 @@ def document(accounts: Sequence[Account]) -> dict[str, Any]:
                     }
                     for fault in one.faults
                 ],
+                "without_digest": one.undigested,
                 "notes": list(one.notes),
                 "compared_with_kafka": not one.not_compared,
                 "not_compared_because": one.not_compared or None,

@@ -31,7 +31,8 @@ from common.delta.table import ERASED
 from common.errors import AccountError, TableMissingError, UsageError, nearest
 from orchestration.records.audit import last_audit
 from orchestration.records.audit.accepted_gaps import read_gaps
-from orchestration.records.audit.gold_changes import gold_faults, history_faults
+from orchestration.records.audit.bronze_bytes import byte_faults, undigested
+from orchestration.records.audit.gold.changes import gold_faults, history_faults
 from orchestration.records.audit.offset_ranges import why_full_audit
 from orchestration.records.audit.other_records import Decision
 from orchestration.records.audit.result import Account, Fault, PartitionAccount
@@ -119,18 +120,36 @@ def audit(  # noqa: PLR0913  # the options of the command
     try:
         found = once()
     except (PySparkException, Py4JJavaError) as error:
-        if "FILE_NOT_EXIST" not in str(error) or (lost := _FILE.search(str(error))) is None:
+        if (explained := _unreadable_file(silver, str(error))) is None:
             raise
-        raise AccountError(
-            f"{silver.table} does not balance: a data file that a table's log names is missing: {lost[0]}. "
-            "Restore the file from a copy; without the file, the rows in it cannot be accounted for."
-        ) from error
+        raise explained from error
     if found.faults and _has_moved(found, layout):
         say(f"{silver.table} did not balance, but its tables were written meanwhile: auditing again")
         time.sleep(again_seconds)
         found = once()
     faults, notes = (*found.faults, *topics.faults), (*found.notes, *topics.notes)
     return replace(found, faults=faults, notes=notes, not_compared=topics.why)
+
+
+def _unreadable_file(silver: Silver, text: str) -> AccountError | None:
+    """The error for a data file that is missing or damaged; None for any other text."""
+    lost = _FILE.search(text)
+    if lost is not None and "CRC checksum verification failed" in text:
+        return AccountError(
+            f"{silver.table} does not balance: bits of a data file have changed since it was written: "
+            f"{lost[0]}. Restore the file from a copy; without one, its rows cannot be read."
+        )
+    if lost is not None and "FILE_NOT_EXIST" in text:
+        return AccountError(
+            f"{silver.table} does not balance: a data file that a table's log names is missing: {lost[0]}. "
+            "Restore the file from a copy; without the file, the rows in it cannot be accounted for."
+        )
+    return None
+
+
+def _is_first_reader(pipeline: Pipeline, silver: Silver) -> bool:
+    """Whether no silver table before it reads the same bronze table, whose bytes are compared once."""
+    return silver == next(one for one in pipeline.silver if one.reads == silver.reads)
 
 
 def _decision(pipeline: Pipeline, silver: Silver, layout: Layout) -> Decision:
@@ -186,7 +205,8 @@ def _audit_once(  # noqa: PLR0913, PLR0917  # see above
     covers_all = start is None or bool(start.counts)
     after = start.gold if start else {}
     in_gold, gold = gold_faults(pipeline, silver, layout, after=after, accepted=accepted)
-    faults = (*table_audit.faults, *in_gold, *history_faults(pipeline, silver, layout))
+    of_bytes = byte_faults(spark, pins.bronze) if _is_first_reader(pipeline, silver) else ()
+    faults = (*table_audit.faults, *of_bytes, *in_gold, *history_faults(pipeline, silver, layout))
     if not faults and covers_all and not _save(layout, pins, total, gold):
         notes.append(
             f"{silver.table} has read a commit of {silver.reads} only in part: the next --since last "
@@ -202,6 +222,7 @@ def _audit_once(  # noqa: PLR0913, PLR0917  # see above
         partitions=total,
         faults=faults,
         notes=(*notes, *table_audit.notes),
+        undigested=undigested(pins.bronze),
         seconds=time.monotonic() - began,
     )
 

@@ -32,9 +32,11 @@ class Fault:
 
     Attributes:
         name: ``missing``, ``twice``, ``unknown``, ``no witness``, ``gap``, ``counts``, ``lost commit``,
-            ``topic``, ``history`` for a table whose source has gone back, or ``changed`` for a gold table.
+            ``topic``, ``history`` for a table whose source has gone back, ``changed`` for a gold table,
+            or ``bytes`` for rows of bronze that are not what was read.
         text: The explanation for a user.
-        count: Number of offsets affected; 1 for a fault of counts or commits.
+        count: Number of offsets affected, or of micro-batches whose bytes differ; 1 for a fault of counts
+            or commits.
         examples: The first affected coordinates, as topic, partition, offset.
     """
 
@@ -74,6 +76,7 @@ class Account:
         notes: What the audit could not check, in words.
         not_compared: Why the topics were not compared with the broker; empty if they were.
         seconds: Duration of the audit.
+        undigested: Micro-batches of bronze without a digest, so that their bytes were not compared.
     """
 
     table: str
@@ -87,6 +90,7 @@ class Account:
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
     not_compared: str = ""
+    undigested: int = 0
 
     @property
     def offsets(self) -> int:

@@ -11,11 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
 
 from common.config.paths import broker_dir
 from common.config.settings import Settings, load_settings
+from common.delta.log import LogReader
 from common.errors import TopicChangedError
 from orchestration.change.recover.startable import NewTopics, recover
 from orchestration.records.audit.audit import audit
@@ -84,6 +87,26 @@ class Shop:
         engine.run()
         self.check()
 
+    def flip_a_bit(self) -> None:
+        """Change one bit of the newest file of bronze so that it can be read, with other values."""
+        path = self.engine.path("bronze.orders")
+        commit = LogReader(path).commit(self.engine.version("bronze.orders"))
+        assert commit is not None
+        file = Path(commit.added[0].path_in(path))
+        content, before = file.read_bytes(), pq.read_table(file)
+        chunk = pq.read_metadata(file).row_group(0).column(before.column_names.index("value"))
+        begin = chunk.dictionary_page_offset or chunk.data_page_offset
+        for at in range(begin, begin + chunk.total_compressed_size):
+            flipped = content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :]
+            try:
+                values = pq.read_table(pa.BufferReader(flipped), columns=["value"])["value"]
+            except (pa.ArrowException, OSError):
+                continue
+            if values.null_count == 0 and values != before["value"] and len(values) == len(before):
+                file.write_bytes(flipped)
+                return
+        raise AssertionError(file)
+
     def check(self) -> None:
         """Every event that was sent is in bronze once and in silver once, and the audit balances."""
         values = (json.loads(row["value"])["id"] for row in self.engine.rows("bronze.orders"))
@@ -119,3 +142,6 @@ def test_a_broker_that_was_put_back_is_refused_and_read_from_there(spark: Any, t
         shop.send(4)
         shop.engine.run()
         shop.check()
+        shop.flip_a_bit()
+        # The last records are not the broker's any more.
+        assert shop.faults() == ["bytes", "topic", "topic"]

@@ -46,7 +46,7 @@ def test_records_come_to_the_driver_while_they_are_few_and_light(spark: Any, tmp
 
     def come(records: int, size: int) -> bool:
         frame = spark.range(records).selectExpr(f"repeat('x', {size}) AS value")
-        with few.rows(frame, batch({"a": {"0": 0}}, {"a": {"0": records}})) as rows:
+        with few.rows(frame, batch({"a": {"0": 0}}, {"a": {"0": records}})) as (rows, _):
             assert rows.frame.count() == records
             return rows.arrow is not None
 

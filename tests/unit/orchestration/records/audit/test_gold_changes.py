@@ -13,7 +13,7 @@ from common.declare import Aggregate, Json, Pipeline, Silver, Storage, Topic, Up
 from common.delta.match.source_match import last_commits
 from common.delta.micro_batch import MicroBatch
 from orchestration.access.progress.rows_read import streamed_tables
-from orchestration.records.audit.gold_changes import gold_faults, history_faults
+from orchestration.records.audit.gold.changes import gold_faults, history_faults
 
 SILVER = Silver(
     "orders",
