@@ -91,7 +91,8 @@ def build_query(context: Context, gold: Upsert | ChangeFeed) -> Stream:
         deleted_path = context.path(gold.deleted)
         kept = [StructField(name, frame.schema[name].dataType) for name in _deleted_columns(gold.key, order)]
         # A stream of the table may follow deletions by the same feed.
-        storage = Storage(change_feed=gold.storage.change_feed)
+        given = gold.storage
+        storage = Storage(change_feed=given.change_feed, newer_types=given.newer_types)
         create.ensure(context, gold.deleted, StructType(kept), storage)
     key = tuple(gold.key)
     steps = StepHistory(path, {} if deleted_path is None else {_DELETED_STEP: deleted_path})

@@ -110,13 +110,13 @@ class Engine:
         """One commit of one file in a bronze table; creates the table if there is none."""
         path = self.path(table)
         delta_table.ensure(self.spark, table, path, SCHEMA, PROPERTIES)
-        self._append(table, self.spark.createDataFrame(rows, SCHEMA))
+        self.append_frame(table, self.spark.createDataFrame(rows, SCHEMA))
 
     def append(self, table: str, rows: Sequence[tuple[Any, ...]], schema: str) -> None:
         """One commit of one file in a table."""
-        self._append(table, self.spark.createDataFrame(rows, schema))
+        self.append_frame(table, self.spark.createDataFrame(rows, schema))
 
-    def _append(self, table: str, frame: DataFrame) -> None:
+    def append_frame(self, table: str, frame: DataFrame) -> None:
         """One file, by a commit of the engine's own."""
         metadata = delta_table.maintenance_metadata(self.pipeline.name, table, "repair")
         delta_table.append_with_metadata(frame.coalesce(1), self.path(table), metadata)
