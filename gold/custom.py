@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from common.declare import Custom
+from common.declare import Custom, Reading
 from common.declare.declared import source_of
 from common.delta import table as delta
 from common.delta import user_writes
@@ -24,7 +25,7 @@ from common.delta.micro_batch import MicroBatch
 from common.errors import PipelineError, Problem, QueryFailedError, nearest
 from common.rows.spark_rows import SparkRows
 from common.streaming.query import Stream
-from gold.source.stream import batch_rows
+from gold.source.stream import at_version, batch_rows, keeps_feed, stream
 from gold.table import create
 from gold.table.context import Context
 
@@ -68,6 +69,19 @@ class Writer:
         if table not in self._gold.tables:
             raise self._problem(f"{table!r} is none of its tables; {nearest(table, self._gold.tables)}")
         return self._context.path(f"gold.{table}")
+
+    def source(self, table: str) -> DataFrame:
+        """The rows of a table that the query reads, at the version up to which the micro-batch has read it.
+
+        Raises:
+            PipelineError: It reads none of that name.
+        """
+        tables = (self._gold.reads, *self._gold.also_reads)
+        if table not in tables:
+            text = f"{table!r} is in neither reads nor also_reads; {nearest(table, tables)}"
+            raise self._problem(text)
+        version = self._batch.source_version(tables.index(table))
+        return at_version(self.spark, self._context.path(table), version)
 
     def read(self, table: str) -> DataFrame:
         """The current rows of one of its tables."""
@@ -227,4 +241,11 @@ def build_query(context: Context, gold: Custom) -> Stream:
             user_writes.clear_transaction_ids(rows.session)
         writer.finish()
 
-    return context.query(gold, batch_rows(context, gold), write)
+    rows = batch_rows(context, gold)
+    for table in gold.also_reads:
+        # Of the other tables a micro-batch has the positions alone.
+        path = context.path(table)
+        other = stream(context, path, Reading(), feed=keeps_feed(context, path)).where(F.lit(False))
+        nulls = (F.lit(None).cast(field.dataType).alias(field.name) for field in rows.schema)
+        rows = rows.unionByName(other.select(*nulls))
+    return context.query(gold, rows, write)

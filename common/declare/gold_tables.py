@@ -359,6 +359,8 @@ class Custom(GoldTable):
             the columns; each is ``gold.<name>``.
         reading: How silver is read. With ``changes="feed"`` rows also have ``_change_type``,
             ``_commit_version`` and ``_commit_timestamp``.
+        also_reads: Other silver and gold tables of the pipeline whose commits run the function too. It gets
+            no rows of them; ``Writer.source`` has each at the version that the micro-batch has read.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {
@@ -369,11 +371,17 @@ class Custom(GoldTable):
 
     write: Callable[[Any, Any], None]
     tables: Annotated[Mapping[TableName, str], AfterValidator(lambda given: MappingProxyType(dict(given)))]
+    also_reads: Annotated[Sequence[str], BeforeValidator(refuse_bare_text), AfterValidator(tuple)] = field(
+        default=(), kw_only=True
+    )
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
         if self.name not in self.tables:
             yield f"tables lacks {self.name!r}: one of them has the name of the query"
+        given = (self.reads, *self.also_reads)
+        for table in sorted({each for each in given if given.count(each) > 1}):
+            yield f"also_reads names {table}, which it reads already; leave it out"
 
     @property
     def side_tables(self) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from functools import partial
 
 from pyspark.sql import DataFrame
 
-from common.declare import Gold, Join, View
+from common.declare import Custom, Gold, Join, View
 from common.delta.foreign_commits import CommitWatch, reads_appends
 from common.delta.micro_batch import MicroBatch
 from common.streaming.query import Stream
@@ -55,6 +55,8 @@ def _watches(context: Context, gold: Gold) -> Iterator[CommitWatch]:
     tables = [gold.reads]
     if isinstance(gold, Join) and gold.mode != "lookup" and gold.joins_a_table:
         tables.append(gold.joins)
+    if isinstance(gold, Custom):
+        tables += gold.also_reads
     if isinstance(gold, View):
         tables = [table for table in gold.sources if context.path_of(table) != table]
     for source, table in enumerate(tables):

@@ -22,7 +22,19 @@ import gold.query
 import silver.query
 from common.config.paths import Layout
 from common.config.settings import Settings
-from common.declare import Bronze, Files, Gold, KafkaSink, Pipeline, Publish, Silver, Table, Topic, View
+from common.declare import (
+    Bronze,
+    Custom,
+    Files,
+    Gold,
+    KafkaSink,
+    Pipeline,
+    Publish,
+    Silver,
+    Table,
+    Topic,
+    View,
+)
 from common.declare.declared import copy_with
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
@@ -214,8 +226,10 @@ class Wiring:
         declared = self.pipeline.query(stream.name)
         if isinstance(declared, Bronze) or Checkpoint(stream.checkpoint).exists():
             return True
-        # A view may have rows where one of its tables is empty.
-        reads = declared.tables if isinstance(declared, View) else (declared.reads,)
+        # A view and a function may have rows where one of their tables is empty.
+        reads: Sequence[str] = (declared.reads,)
+        if isinstance(declared, View | Custom):
+            reads = declared.tables if isinstance(declared, View) else sources(declared)
         found = (LogReader(self._context.path_of(table)).snapshot() for table in reads)
         return any(one is not None and one.rows != 0 for one in found)
 

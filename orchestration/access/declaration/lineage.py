@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from common.config.paths import all_tables
-from common.declare import Aggregate, ChangeFeed, Gold, Join, Pipeline, Publish, Silver, Table, Upsert, View
+from common.declare import (
+    Aggregate,
+    ChangeFeed,
+    Custom,
+    Gold,
+    Join,
+    Pipeline,
+    Publish,
+    Silver,
+    Table,
+    Upsert,
+    View,
+)
 from common.declare.declared import source_of
 from common.errors import Problem, nearest
 
@@ -29,7 +41,7 @@ def lineage_problems(pipeline: Pipeline) -> Iterator[Problem]:
     for reader in readers(pipeline):
         if reader.table in in_cycle:
             continue
-        for fault in (_read_fault(reader, pipeline), _join_fault(reader, pipeline)):
+        for fault in (fault_of(reader, pipeline) for fault_of in (_read_fault, _join_fault, _custom_fault)):
             if fault is not None:
                 yield Problem(reader.table, fault, source_of(reader))
 
@@ -45,6 +57,8 @@ def sources(reader: Reader) -> tuple[str, ...]:
         return reader.reads, reader.joins
     if isinstance(reader, View):
         return tuple(table for table in reader.sources if not is_path(table))
+    if isinstance(reader, Custom):
+        return reader.reads, *reader.also_reads
     return (reader.reads,)
 
 
@@ -124,6 +138,19 @@ def _view_fault(view: View, pipeline: Pipeline) -> str | None:
     for table in sources(view):
         if table not in known:
             return f"reads {table!r}, which is no silver or gold table; {nearest(table, known)}"
+    return None
+
+
+def _custom_fault(reader: Reader, pipeline: Pipeline) -> str | None:
+    """The fault of a further table that a function reads."""
+    tables = [table for table in (*pipeline.silver, *pipeline.gold) if table is not reader]
+    for name in reader.also_reads if isinstance(reader, Custom) else ():
+        found = next((table for table in tables if name in written_by(table)), None)
+        if found is None:
+            near = nearest(name, [table.table for table in tables])
+            return f"also_reads {name!r}, which is no silver or gold table of the pipeline; {near}"
+        if not isinstance(found, Silver) and not found.storage.change_feed:
+            return _feedless("also_reads", name)
     return None
 
 

@@ -125,7 +125,7 @@ def _gold_effect(  # the declaration, and what differs
 ) -> tuple[Effect, str]:
     if attribute in refused:
         return "rebuild", "rows that no new event touches would keep their old values"
-    if isinstance(declared, Custom) and attribute == "reads":
+    if isinstance(declared, Custom) and attribute in {"reads", "also_reads"}:
         return "refused", _OTHER_TABLE
     if attribute == "reading" and "changes=" not in old + new:
         return "no effect", _FROM_CHECKPOINT

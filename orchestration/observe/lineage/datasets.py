@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from common.config.paths import Layout
-from common.declare import Aggregate, Files, Gold, Join, KafkaSink, Pipeline, Publish, Silver, Topic
+from common.declare import Aggregate, Custom, Files, Gold, Join, KafkaSink, Pipeline, Publish, Silver, Topic
 from orchestration.observe.lineage.gold_sources import of_gold
 from orchestration.observe.lineage.names import DatasetName, table_name, topic_name
 from orchestration.observe.lineage.sources import (
@@ -105,6 +105,8 @@ class Datasets:
         reads = [declared.reads]
         if isinstance(declared, Join):
             reads.append(declared.joins)
+        if isinstance(declared, Custom):
+            reads += declared.also_reads
         if isinstance(declared, Silver):
             reads += [lookup.table for lookup in declared.lookups]
         written = (declared.table, *declared.side_tables)

@@ -47,7 +47,8 @@ def of_gold(gold: Gold, table: str, columns: Mapping[str, Sequence[str]]) -> Col
         case View():
             return of_view(gold, own, columns)
         case Custom():
-            return ColumnSources(of_all(own, gold.reads, columns.get(gold.reads, ())))
+            parts = [of_all(own, name, columns.get(name, ())) for name in (gold.reads, *gold.also_reads)]
+            return ColumnSources({column: once(*(part[column] for part in parts)) for column in own})
 
 
 def _named(columns: Expressions) -> Mapping[str, str]:

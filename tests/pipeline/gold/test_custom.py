@@ -377,3 +377,35 @@ def test_the_feed_tells_a_function_what_silver_took_back(spark: Any, tmp_path: P
         "update_postimage",
         "update_preimage",
     ]
+
+
+@pytest.mark.long
+def test_a_function_over_two_tables_runs_for_each_of_them(spark: Any, tmp_path: Path) -> None:
+    """It sees the other table at the version that its micro-batch has read."""
+    ran: list[tuple[int, int]] = []
+
+    def write(rows: DataFrame, gold: Writer) -> None:
+        others = gold.source("silver.others")
+        ran.append((rows.count(), others.count()))
+        gold.overwrite(gold.source("silver.orders").join(others, "country").select(*names), "both")
+
+    names = ["id", "country", "amount"]
+    custom = Custom(
+        "both", reads="silver.orders", write=write, tables={"both": SCHEMA}, also_reads=["silver.others"]
+    )
+    declared = Pipeline("shop", bronze=[Topic("orders")], gold=[custom])
+    engine = started(spark, tmp_path, declared, 0)
+    for table, rows, schema in (
+        ("silver.orders", ORDERS[0], SCHEMA),
+        ("silver.others", [("de",)], "country string"),
+    ):
+        engine.append(table, rows, schema)
+    engine.run("gold")
+    engine.append("silver.others", [("fr",)], "country string")
+    engine.run("gold")
+    assert found(engine, "both") == Counter([(1, "de", 10), (2, "fr", 20)])
+    engine.append("silver.orders", ORDERS[2], SCHEMA)
+    engine.run("gold")
+    assert ran == [(3, 1), (0, 2), (3, 2)]
+    fr = [(7, "fr", 100), (8, "fr", 200), (2, "fr", 20)]
+    assert found(engine, "both") == Counter([(1, "de", 10), (2, "fr", 20), *fr])

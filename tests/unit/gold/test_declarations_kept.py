@@ -66,7 +66,7 @@ POSITIONS = {
     "unchanged",
     "ConsoleSink": "rows",
     "Csv": "schema separator null_text required timestamps max_bytes",
-    "Custom": "name reads write tables reading storage",
+    "Custom": "name reads write tables reading storage also_reads",
     "Debezium": "row required timestamps max_depth max_bytes",
     "Expect": "name arguments severity",
     "ForeachSink": "writer",

@@ -73,6 +73,9 @@ FINE: dict[str, Callable[[], Pipeline]] = {
         custom(tables={"own": "id string", "other": "n int"}, storage=FEED),
         publish=(Publish("x", reads="gold.other", to=CONSOLE, where="n > 0"),),
     ),
+    "a function over two tables": lambda: pipeline(
+        replace(LATEST, storage=FEED), custom(also_reads=["gold.latest"])
+    ),
     "clustered": lambda: pipeline(replace(LATEST, storage=Storage(cluster_by=["id"]))),
 }
 WRONG: dict[str, tuple[Callable[[], Pipeline], str]] = {
@@ -104,6 +107,14 @@ WRONG: dict[str, tuple[Callable[[], Pipeline], str]] = {
     "columns of a function's table": (
         lambda: pipeline(custom(tables={"own": "id strng"})),
         "gold.own, tables 'own': ",
+    ),
+    "a function's further table that there is not": (
+        lambda: pipeline(custom(also_reads=["silver.order"])),
+        "gold.own: also_reads 'silver.order', which is no silver or gold table of the pipeline; did you mean",
+    ),
+    "a function's further table without a feed": (
+        lambda: pipeline(LATEST, custom(also_reads=["gold.latest"])),
+        "gold.own: also_reads 'gold.latest', whose changes it needs: declare gold.latest with storage=",
     ),
     "a function's table twice": (
         lambda: pipeline(LATEST, custom(tables={"own": "id string", "latest": "id string"})),
