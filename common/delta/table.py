@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql.types import CalendarIntervalType, DayTimeIntervalType, YearMonthIntervalType
 
 from common.delta import delta_rs
 from common.delta.log import LogReader, is_creation_cut_off
@@ -28,6 +29,7 @@ from common.errors import MedallionError, TableShapeError
 from common.machine.storage_folder import StorageFolder
 from common.rows.rows import Rows
 from common.rows.spark_rows import SparkRows
+from common.spark.types import contains_type
 from common.sql.quoting import backquoted, spark_text
 
 if TYPE_CHECKING:
@@ -79,6 +81,16 @@ def exists(path: str) -> bool:
     return LogReader(path).latest_version() is not None
 
 
+def _refuse_intervals(table: str, schema: StructType) -> None:
+    """Refuse columns of a type that a Delta table cannot have."""
+    kinds = (CalendarIntervalType, DayTimeIntervalType, YearMonthIntervalType)
+    if found := [field.name for field in schema if contains_type(field.dataType, *kinds)]:
+        raise TableShapeError(
+            f"{table}: {', '.join(found)} would be an interval, and a Delta table has no such columns. Write "
+            "a number instead, such as unix_micros(b) - unix_micros(a)."
+        )
+
+
 def ensure(  # noqa: PLR0913
     spark: SparkSession,
     table: str,
@@ -103,11 +115,12 @@ def ensure(  # noqa: PLR0913
     columns that differ are left to the query's first micro-batch, which replaces the table (``append``).
 
     Raises:
-        TableShapeError: The table has other columns or types than ``schema``.
+        TableShapeError: The table has other columns or types than ``schema``, or would have an interval.
     """
     from delta.tables import DeltaTable
 
     if not exists(path):
+        _refuse_intervals(table, schema)
         if is_creation_cut_off(path):
             shutil.rmtree(Path(StorageFolder(path).path, "_delta_log"))
         builder = DeltaTable.createIfNotExists(spark).location(path).addColumns(schema)
@@ -122,8 +135,7 @@ def ensure(  # noqa: PLR0913
     want = column_types(schema)
     if not shape_difference(logged_types(path), want, may_have_more=may_have_more):
         return  # to load the table in Spark takes half a CPU second
-    found = DeltaTable.forPath(spark, path).toDF().schema
-    have = column_types(found)
+    have = column_types(DeltaTable.forPath(spark, path).toDF().schema)
     difference = shape_difference(have, want, may_have_more=may_have_more)
     if adds is not None and difference.missing and not (difference.undeclared or difference.retyped):
         add_columns(spark, adds, table, path, [schema[name] for name in difference.missing])
