@@ -21,6 +21,7 @@ from common.declare.intervals import length_of
 from common.delta.micro_batch import MicroBatch
 from common.rows.arrow_rows import ArrowRows
 from common.rows.spark_rows import SparkRows, rows_in_driver
+from silver.judge.late_verdict import FIRST_US
 from silver.query import Builder, with_bytes_of_rejected
 from silver.read.column_names import ACCEPT, EVENT_TIME, KEY, LATE, META, OTHER, PLACE, VERDICT
 from silver.write.judged_batch import JudgedBatch
@@ -134,7 +135,8 @@ class DedupeState:
     def passed(self, rows: pa.Table) -> tuple[pa.Table, int]:
         """Rows of a micro-batch without duplicates, late ones marked, and the number of duplicates."""
         verdicts, keys = rows[VERDICT].to_pylist(), rows[KEY].to_pylist()
-        times = rows[EVENT_TIME].cast(pa.int64()).to_pylist()
+        given = rows[EVENT_TIME].cast(pa.int64()).to_pylist()
+        times = [None if time is None else max(time, FIRST_US) for time in given]
         places = _coordinate_keys(rows)
         kept, latest = [], list[int]()
         for row, (verdict, time) in enumerate(zip(verdicts, times, strict=True)):

@@ -92,7 +92,9 @@ class Aggregate(GoldTable):
             them. A start in ``reading`` then says from where changes are followed, not which rows count.
         watermark: How late a row may arrive in a window; required for ``append``, optional for ``update``.
             A row whose window has closed does not count, and is counted as ``late`` in the commit: once per
-            micro-batch, group and window (with sessions: group and event time).
+            micro-batch, group and window (with sessions: group and event time). Spark's watermark begins in
+            1970: windows that end by then are left out in whatever order they come, and counted as
+            ``before_1970`` too.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {
@@ -129,6 +131,16 @@ class Aggregate(GoldTable):
     def takes_rows_back(self) -> bool:
         """Whether a row that its source deletes or replaces leaves this table too."""
         return self.mode == "recompute"
+
+    @property
+    def watermark_ms(self) -> int:
+        """How far the watermark that closes windows is behind the newest event; 0 without one.
+
+        A row exactly at the end of a session belongs to it, so a session is open a millisecond longer.
+        """
+        if self.watermark is None:
+            return 0
+        return length_of(self.watermark).milliseconds + isinstance(self.window, Session)
 
 
 @declared
@@ -295,8 +307,9 @@ class Join(GoldTable):
             joined again, so the table always equals a join of both tables as they are now. ``stream``: both
             sides are streams (Spark's stream-stream join): a pair is written when both rows are there, a
             left row without a match when the watermark rules out a match; needs ``within``. Rows of either
-            side later than their watermark (counted as ``late`` in the commit) and rows without event time
-            are not joined.
+            side later than their watermark (counted as ``late`` in the commit), rows of before 1970, where
+            Spark's watermark begins (``before_1970``), and rows without event time are not joined, and are
+            not in a left join.
         within: Bounds in event time for ``mode="stream"``.
     """
 

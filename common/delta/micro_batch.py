@@ -72,6 +72,15 @@ class MicroBatch:
         """
         return NO_DRIVER if self.was_attempted else limits
 
+    def late_counts(self) -> dict[str, int]:
+        """How many rows the batch's operators dropped as late, to be called after the whole batch was read.
+
+        Until an event moves it, Spark's watermark is 0, the beginning of 1970, and never earlier: what is
+        dropped by that watermark is not late, and is counted as ``before_1970`` too.
+        """
+        late = self.dropped()["late"]
+        return {"late": late} | ({"before_1970": late} if late and self.late_watermark_ms() == 0 else {})
+
     def end(self, source: int = 0) -> DeltaPosition | None:
         """The position in a Delta source at the end of the batch; ``None`` where nothing was read yet."""
         return delta_position_of(self.positions, source)

@@ -74,7 +74,7 @@ class _Writer:
             self.last_count = groups.count
             counts = {"groups": groups.count}
             if self.gold.watermark is not None:
-                counts["late"] = batch.dropped()["late"]
+                counts |= batch.late_counts()
             if self.mode == "complete" or batch.batch_id == 0:
                 # The first micro-batch replaces what a lost checkpoint has left behind.
                 delta_table.append(groups, self.path, batch, self.mode, counts, mode="overwrite")

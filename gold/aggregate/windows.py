@@ -48,7 +48,7 @@ def timed(rows: DataFrame, gold: Aggregate) -> DataFrame:
         )
         raise PipelineError([Problem(f"{gold.table}, window", text, source_of(gold))])
     rows = rows.where(_column(on).isNotNull())
-    return rows if gold.watermark is None else rows.withWatermark(on, gold.watermark)
+    return rows if gold.watermark is None else rows.withWatermark(on, f"{gold.watermark_ms} milliseconds")
 
 
 def refuse_floats(rows: DataFrame, gold: Aggregate) -> None:

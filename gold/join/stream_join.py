@@ -43,7 +43,7 @@ def build_query(context: Context, gold: Join) -> Stream:
 
     def write(result: SparkRows, batch: MicroBatch) -> None:
         with result.kept(whole=True) as rows:
-            counts = {"rows": rows.count, "late": batch.dropped()["late"]}
+            counts = {"rows": rows.count, **batch.late_counts()}
             mode = "overwrite" if batch.batch_id == 0 else "append"
             delta_table.append(rows, path, batch, "join", counts, mode=mode)
 

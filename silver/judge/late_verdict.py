@@ -4,6 +4,9 @@ Spark drops rows by a watermark that is known when the micro-batch starts. The w
 the tasks as a local property of its thread. An accepted row at or before the watermark gets the verdict
 ``late`` and passes the deduplication as a rejected row does: its key equals no other, and its event time is
 null. Without the property no row is marked, and Spark drops late rows.
+
+Spark's watermark is 0, the beginning of 1970, until an event moves it, and never earlier. Spark is therefore
+given ``FIRST_US`` as the time of an event of that moment or before: it is in time until the watermark moves.
 """
 
 from __future__ import annotations
@@ -20,6 +23,9 @@ _CLASS = "medallion.streaming.Watermark"
 _PROPERTY = "medallion.lateWatermarkMs"
 _IS_LATE = "__is_late"
 
+FIRST_US = 1
+"""The earliest event time that is after Spark's first watermark, in microseconds since 1970."""
+
 
 def set_late_watermark(spark: SparkSession, watermark_ms: int | None) -> None:
     """Set the watermark by which this thread's jobs mark rows late; None disables marking."""
@@ -35,7 +41,7 @@ def mark_late(frame: DataFrame) -> DataFrame:
             {
                 VERDICT: F.when(F.col(_IS_LATE), F.lit(LATE)).otherwise(F.col(VERDICT)),
                 KEY: F.when(F.col(_IS_LATE), coordinates()).otherwise(F.col(KEY)),
-                EVENT_TIME: F.when(~F.col(_IS_LATE), F.col(EVENT_TIME)),
+                EVENT_TIME: F.when(~F.col(_IS_LATE), _time_for_spark()),
             }
         )
         .drop(_IS_LATE)
@@ -43,4 +49,10 @@ def mark_late(frame: DataFrame) -> DataFrame:
 
 
 def _is_late() -> Column:
-    return java_call("isLate", BooleanType(), F.unix_micros(EVENT_TIME), reader=_CLASS)
+    return java_call("isLate", BooleanType(), F.unix_micros(_time_for_spark()), reader=_CLASS)
+
+
+def _time_for_spark() -> Column:
+    first = F.timestamp_micros(F.lit(FIRST_US))
+    # Not greatest(): it would give a row without an event time one.
+    return F.when(F.col(EVENT_TIME) < first, first).otherwise(F.col(EVENT_TIME))

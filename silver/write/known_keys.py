@@ -84,7 +84,8 @@ class KeysWrittenOutsideStream:
 
     def is_over(self, batch: MicroBatch) -> bool:
         """Whether the stream's own state knows all keys that a micro-batch may repeat."""
-        if self.until_ms is not None and (batch.late_watermark_ms() or 0) > self.until_ms:
+        # A watermark of 0 is none yet: events before 1970 are in time under it.
+        if self.until_ms is not None and (batch.late_watermark_ms() or 0) > max(self.until_ms, 0):
             self.until_ms = None
         return self.until_ms is None
 

@@ -103,7 +103,7 @@ def flush(layout: Layout, gold: Gold) -> bool:
         return False
     length = gold.window.gap if isinstance(gold.window, Session) else gold.window.size
     # The watermark follows the newest event at this distance, or a flush has brought it further.
-    newest = reached + length_of(gold.watermark).milliseconds
+    newest = reached + gold.watermark_ms
     until = newest + length_of(length).milliseconds + 1
     offsets = StorageFolder(path) / "offsets"
     lines = (offsets.read(str(last)) or b"").decode("utf-8").splitlines()

@@ -376,7 +376,8 @@ def _late(late: Late) -> Text:
     part = f" ({percent:.{0 if percent >= 1 else 2}f} %)" if late.of else ""
     left_out = f", {_number(late.left_out)} left out" if late.left_out else ""
     since = "" if late.since is None else f", since {late.since:%Y-%m-%d %H:%M:%S}"
-    text = f"late {_number(late.count)}{share} {late.unit}{part}{left_out}{since}"
+    early = f", {_number(late.before_1970)} before 1970, where a watermark begins" if late.before_1970 else ""
+    text = f"late {_number(late.count)}{share} {late.unit}{part}{left_out}{early}{since}"
     return Text(f"! {text}", style="red") if late.is_many else Text(text, style="dim")
 
 

@@ -32,7 +32,8 @@ def document(status: Status) -> dict[str, Any]:
     ``quarantine`` (``table``, ``rows``, ``reasons``: rows by reason, ``recent``: ``read`` and ``quarantined``
     rows of the last ``seconds``, ``share`` of them; null except for silver),
     ``late`` (``unit``: rows, or groups of an aggregate; ``count``, ``left_out``, ``of``, ``is_many``,
-    ``since``: null if all commits are counted; null for tables without a watermark),
+    ``since``: null if all commits are counted; ``before_1970``: those that a gold table leaves out because
+    Spark's watermark begins in 1970; null for tables without a watermark),
     ``other`` (``count``, ``of``, ``since``: records for which the condition ``where`` is not true; null for
     tables without one),
     ``fields`` (``records``: bronze's newest records in the sample; ``unknown``: records by field that is not
@@ -93,11 +94,7 @@ def _table_document(table: TableStatus, at: datetime) -> dict[str, Any]:
             "recent": rejected.recent
             and {**asdict(rejected.recent), "share": round(rejected.recent.share, 4)},
         },
-        "late": late
-        and {
-            **{name: getattr(late, name) for name in ("unit", "count", "left_out", "of", "is_many")},
-            "since": iso(late.since),
-        },
+        "late": late and {**asdict(late), "is_many": late.is_many, "since": iso(late.since)},
         "other": table.other
         and {"count": table.other.count, "of": table.other.of, "since": iso(table.other.since)},
         "fields": used

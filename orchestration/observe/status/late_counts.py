@@ -38,6 +38,8 @@ class Late:
         of: All rows that the same micro-batches read, without other tables' records, or all groups that they
             touched; None for a join, whose commits do not count the rows that it read.
         since: Time of the oldest counted commit; None if every commit of the table is counted.
+        before_1970: Late rows or groups of the time before 1970, where Spark's watermark begins: a gold table
+            with a watermark leaves them out in whatever order they come.
     """
 
     unit: Literal["rows", "groups"]
@@ -45,6 +47,7 @@ class Late:
     left_out: int
     of: int | None
     since: datetime | None
+    before_1970: int = 0
 
     @property
     def is_many(self) -> bool:
@@ -120,9 +123,10 @@ class LateCounter:
         if isinstance(self._declared, Silver):
             left_out = late if self._declared.late == "keep" else 0
             return Late("rows", late, left_out, sum(total[name] for name in _READ), since)
+        early = total["before_1970"]
         if isinstance(self._declared, Aggregate):
-            return Late("groups", late, late, late + total["groups"], since)
-        return Late("rows", late, late, None, since)
+            return Late("groups", late, late, late + total["groups"], since, early)
+        return Late("rows", late, late, None, since, early)
 
 
 def counts_late_rows(declared: Silver | Aggregate | Join) -> bool:

@@ -56,18 +56,30 @@ Event = tuple[int, str | None]
 # Rounds of orders and payments; a run of the queries, which is a restart, after each.
 ROUNDS: tuple[tuple[list[Event], list[Event]], ...] = (
     (
-        [(1, "12:00"), (2, "12:10"), (3, "12:15"), (4, "12:16"), (5, None), (6, "12:20")],
-        [(1, "12:30"), (1, "12:40"), (2, "13:10"), (3, "12:11"), (4, "12:10"), (5, "12:20"), (6, None)],
+        [(1, "12:00"), (2, "12:10"), (3, "12:15"), (4, "12:16"), (5, None), (6, "12:20"), (30, "1969")],
+        [
+            (30, "1969"),
+            (1, "12:30"),
+            (1, "12:40"),
+            (2, "13:10"),
+            (3, "12:11"),
+            (4, "12:10"),
+            (5, "12:20"),
+            (6, None),
+        ],
     ),
     ([(7, "15:00"), (8, "18:00")], [(7, "16:01"), (99, "18:00")]),
     ([(20, "12:00"), (9, "18:30")], [(20, "12:01"), (9, "18:31")]),
     ([(10, "23:00")], [(98, "23:00")]),
 )
-LATE = {20}
+LATE = {20, 30}
+"""By the watermark, and because Spark's first watermark is 1970."""
 WAITING = {10}
 
 
 def at(text: str | None) -> datetime | None:
+    if text == "1969":
+        return datetime(1969, 7, 20, tzinfo=UTC)
     return None if text is None else DAY + timedelta(hours=int(text[:2]), minutes=int(text[3:]))
 
 
@@ -128,9 +140,10 @@ def test_pairs_within_the_bounds_are_there_whatever_restarts_lie_between(engine:
 
 @pytest.mark.parametrize("gold", JOINS, ids=lambda gold: gold.name)
 def test_a_row_that_came_too_late_is_left_out_and_counted(engine: Engine, gold: Join) -> None:
-    """One of each side."""
+    """One of each side, and of each side one of before 1970."""
     counts = [told["counts"] for told in engine.commits(gold.table)]
-    assert sum(each["late"] for each in counts) == 2
+    assert sum(each["late"] for each in counts) == 4
+    assert [each["before_1970"] for each in counts if "before_1970" in each] == [2]
     assert sum(each["rows"] for each in counts) == len(engine.rows(gold.table))
 
 

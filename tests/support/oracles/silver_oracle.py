@@ -88,12 +88,13 @@ class SilverOracle:
             assert event.id is not None
             assert event.amount is not None
             self._newest = max(self._newest, event.at)
-            if event.at <= self._late_watermark:
+            # A watermark of 0 is none yet; until there is one, events before 1970 are in time.
+            if EPOCH < self._late_watermark >= event.at:
                 late.append((place, event))
             elif event.id in self._expires:
                 self.duplicates.add(place)
             else:
-                self._expires[event.id] = event.at + self.delay
+                self._expires[event.id] = max(event.at, EPOCH) + self.delay
                 self.silver[place] = event
                 self.warned += event.amount >= 100
         for place, event in sorted(late, key=lambda each: each[0]):

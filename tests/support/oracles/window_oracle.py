@@ -97,8 +97,11 @@ class Sessions:
         return self._table(self._merged([self._alone(row) for rows in batches for row in kept(rows)]))
 
     def closed(self, batches: Sequence[Sequence[Row]], delay: timedelta) -> tuple[Table, int]:
-        """Sessions as they were when they closed; and the number of late sessions in the last batch."""
-        closes = watermarks(batches, delay)
+        """Sessions as they were when they closed; and the number of late sessions in the last batch.
+
+        A row exactly at the end of a session belongs to it: the watermark closes it when it is past its end.
+        """
+        closes = watermarks(batches, delay + timedelta(milliseconds=1))
         open_: list[tuple[str | None, datetime, datetime, list[int]]] = []
         done: list[tuple[str | None, datetime, datetime, list[int]]] = []
         late: set[Group] = set()

@@ -54,3 +54,16 @@ def test_a_key_is_forgotten_when_the_watermark_has_passed_its_time_and_the_delay
     keys(state, (ACCEPT, "b", 120))
     assert keys(state, (ACCEPT, "a", 121)) == []  # known: removed at the end of this micro-batch
     assert keys(state, (ACCEPT, "a", 122)) == [(ACCEPT, "a")]
+
+
+def test_events_of_1970_and_before_are_in_time_until_the_watermark_is_in_1970() -> None:
+    """Spark's first watermark is 0, which is no watermark yet."""
+    to_1970 = -int((NOON - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(minutes=1))
+    year = 525_600
+    state = DedupeState(HOUR_MS)
+    for place, minute in enumerate((-5 * year, -4 * year, -1, 0, 1)):
+        assert keys(state, (ACCEPT, f"{place}", to_1970 + minute)) == [(ACCEPT, f"{place}")]
+    assert keys(state, (ACCEPT, "0", to_1970 - 5 * year)) == []  # a duplicate, as long as its key is known
+    assert keys(state, (ACCEPT, "5", to_1970 + 120)) == [(ACCEPT, "5")]
+    assert keys(state, (ACCEPT, "6", to_1970 + 120)) == [(ACCEPT, "6")]
+    assert keys(state, (ACCEPT, "7", to_1970 - 1)) == [(LATE, "t/0/0")]

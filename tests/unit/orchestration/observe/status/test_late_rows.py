@@ -104,6 +104,7 @@ def test_a_table_that_left_out_most_rows_as_late_is_marked(layout: Layout, tmp_p
         "left_out": 19_565,
         "of": 23_488,
         "is_many": True,
+        "before_1970": 0,
         "since": None,
     }
 
@@ -126,6 +127,17 @@ def test_groups_that_golds_watermark_dropped_are_shown(layout: Layout, tmp_path:
     assert late(found, "gold.by_hour") == Late("groups", 60, 60, 100, None)
     assert late(found, "gold.latest") is None
     assert "! late 60 of 100 groups (60 %), 60 left out" in printed(found)
+
+
+def test_what_a_gold_table_leaves_out_because_it_is_of_before_1970_is_told(
+    layout: Layout, tmp_path: Path
+) -> None:
+    commit(layout, "gold.by_hour", "update", {"groups": 6, "late": 3, "before_1970": 3, "inserted": 6})
+    commit(layout, "gold.by_hour", "update", {"groups": 10, "late": 1, "inserted": 10})
+    found = collector(layout, tmp_path)
+    assert late(found, "gold.by_hour") == Late("groups", 4, 4, 20, None, 3)
+    text = " ".join(printed(found).split())
+    assert "4 left out, 3 before 1970, where a watermark begins" in text
 
 
 def test_without_late_rows_nothing_is_shown(layout: Layout, tmp_path: Path) -> None:
