@@ -38,6 +38,9 @@ HISTORY = "ops.micro_batches"
 GAPS = "ops.gaps"
 """The table of offsets that are accepted as lost (``orchestration.records.audit.accepted_gaps``)."""
 
+ERASED = "ops.erased"
+"""The table of records that were erased (``orchestration.access.progress.erased``)."""
+
 
 def broker_dir(settings: Settings) -> Path:
     """Folder of the embedded broker."""

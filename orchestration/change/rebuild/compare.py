@@ -10,7 +10,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from common.declare import Silver
-from orchestration.change.rebuild.layout import ShadowLayout
 from silver.read.column_names import ARRIVAL, COORDINATES, KAFKA_TIMESTAMP
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ class Comparison:
     """How a table and its shadow differ.
 
     Attributes:
-        live: Rows of each table of the query; ``shadow`` likewise.
+        live: Rows of each table of the query; ``shadow``: those that come into their place.
         checksums: A checksum of silver's rows in both, over the columns that both have; equal for equal rows.
         added: Rows that only the shadow has, by their coordinates, without ``copies``.
         removed: Rows that only the live table has, without ``copies``.
@@ -53,20 +52,22 @@ class Comparison:
         return not (self.added or self.removed or self.changed or self.copies)
 
 
-def compare(spark: SparkSession, silver: Silver, live: Mapping[str, str], shadow: ShadowLayout) -> Comparison:
+def compare(
+    spark: SparkSession, silver: Silver, live: Mapping[str, str], rows: Mapping[str, DataFrame]
+) -> Comparison:
     """Compare the tables of a query.
 
     Args:
         spark: The session.
         silver: The declaration.
         live: The path of each live table.
-        shadow: The layout of the shadow.
+        rows: Per table, the rows that come into its place.
     """
 
     def read(path: str) -> DataFrame:
         return spark.read.format("delta").load(path)
 
-    mine, other = read(live[silver.table]), read(shadow.table_path(silver.table))
+    mine, other = read(live[silver.table]), rows[silver.table]
     both = [name for name in other.columns if name in mine.columns]
     found = _side_by_side(mine.select(*both), other.select(*both)).persist()
     try:
@@ -84,7 +85,7 @@ def compare(spark: SparkSession, silver: Silver, live: Mapping[str, str], shadow
         found.unpersist()
     return Comparison(
         live={table: read(path).count() for table, path in live.items()},
-        shadow={table: read(shadow.table_path(table)).count() for table in live},
+        shadow={table: rows[table].count() for table in live},
         checksums=(_checksum(mine.select(*both)), _checksum(other.select(*both))),
         added=kinds.get("added", 0) - copies,
         removed=kinds.get("removed", 0) - copies,

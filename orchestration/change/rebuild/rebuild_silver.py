@@ -9,13 +9,16 @@ Whatever ends the command, the same command goes on: the shadow by its checkpoin
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
 
 from common.config.paths import Layout, is_local
 from common.config.settings import Settings
@@ -23,11 +26,12 @@ from common.declare import Gold, Pipeline, Silver
 from common.delta.checkpoint import Checkpoint
 from common.delta.lease.local_leases import Leases
 from common.delta.log import LogReader
+from common.delta.maintenance.retention import expired_topics
 from common.delta.match.checkpoint_match import commits_metadata, last_commit_metadata
-from common.errors import LeaseHeldError, UsageError
+from common.errors import LeaseHeldError, UsageError, first_line
 from orchestration.access.declaration.last_declaration import described, recorded
 from orchestration.change.rebuild.compare import Comparison, compare
-from orchestration.change.rebuild.layout import ShadowLayout, lease_of, shadow_of
+from orchestration.change.rebuild.expired_rows import expired_rows, refuse_other_columns, with_expired
 from orchestration.change.rebuild.switch import (
     Incoming,
     has_rows_of,
@@ -38,10 +42,12 @@ from orchestration.change.rebuild.switch import (
 from orchestration.records.rejudge.apply import ReplacedTable, has_columns
 from orchestration.records.rejudge.followers import cannot_follow, fill_again, filled_again, written_tables
 from orchestration.records.rejudge.select import Say
+from orchestration.records.rejudge.shadow import ShadowLayout, lease_of, remove_shadow, shadow_of
 from orchestration.records.rejudge.stage import (
     Switch,
     keep_record,
     last_record,
+    newest,
     refuse_unfinished_restatement,
 )
 from orchestration.run.supervisor import StopSignal, Supervisor
@@ -49,7 +55,7 @@ from orchestration.run.wiring import Wiring
 from silver.write import first_load
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +76,8 @@ class Rebuilt:
 
 @dataclass(frozen=True, slots=True)
 class _Rebuild(ReplacedTable):
+    drops_expired: bool = False
+
     @property
     def shadow(self) -> ShadowLayout:
         return shadow_of(self.layout, self.silver)
@@ -79,12 +87,16 @@ class _Rebuild(ReplacedTable):
         """The checkpoint of the shadow."""
         return self.shadow.checkpoint_path(self.silver.table)
 
-    def fill(self) -> None:
-        """Read all that bronze has now into the shadow."""
+    def fill(self) -> int:
+        """Read all that bronze has now into the shadow; a version of bronze from before."""
+        version = LogReader(self.layout.table_path(self.silver.reads)).latest_version() or 0
         before = recorded(self.coming)
         now = described(self.silver, self.settings)
         if before is not None and (before.kind, before.attributes) != (now.kind, now.attributes):
             self.say(f"{self.silver.table}: the declaration has changed since the shadow was begun: again")
+            self.remove_shadow()
+        elif before is not None and self._has_read_expired():
+            self.say(f"{self.silver.table}: records have expired since the shadow was begun: again")
             self.remove_shadow()
         wiring = Wiring(self.spark, self.pipeline, self.settings, self.shadow, "")
         supervisor = Supervisor(
@@ -92,15 +104,41 @@ class _Rebuild(ReplacedTable):
         )
         supervisor.start(wiring.streams("silver", only=self.silver.table), available_now=True)
         supervisor.run()
+        return version
+
+    def _has_read_expired(self) -> bool:
+        """Whether the shadow may have read records that retention has deleted since."""
+        log = LogReader(self.layout.table_path(self.silver.reads))
+        if not expired_topics(log.properties()):
+            return False
+        loaded = first_load.mark(self.shadow.table_path(self.silver.table))
+        return _has_commit(log.path, -1 if loaded is None else loaded.bronze_version, "retention")
+
+    def expired(self, version: int) -> dict[str, DataFrame]:
+        """The rows that are carried over, of each live table that has any.
+
+        Raises:
+            UsageError: There are such rows, and they do not fit the declared columns.
+        """
+        found = expired_rows(self.spark, self.layout, self.silver, version)
+        numbers = {table: count for table, rows in found.items() if (count := rows.count())}
+        done = "left out" if self.drops_expired else "carried over"
+        for table, count in numbers.items():
+            self.say(f"{count:,} rows of {table}, of records that have expired in bronze, are {done}")
+        if not numbers or self.drops_expired:
+            return {}
+        shaped = sum(numbers.get(table, 0) for table in (self.silver.table, self.silver.late_table))
+        if shaped:
+            shadow = newest(self.spark, self.shadow.table_path(self.silver.table))
+            refuse_other_columns(shadow, found[self.silver.table], self.silver, shaped)
+        return {table: found[table] for table in numbers}
 
     def remove_shadow(self) -> None:
-        """Delete the tables and the checkpoint of the shadow; a switch has copied their rows."""
-        for table in self.tables:
-            shutil.rmtree(self.shadow.table_path(table), ignore_errors=True)
-        shutil.rmtree(self.coming, ignore_errors=True)
+        """Delete the shadow; a switch has copied its rows."""
+        remove_shadow(self.layout, self.silver)
 
-    def incoming(self) -> Incoming:
-        """The shadow's rows and checkpoint."""
+    def incoming(self, version: int) -> Incoming:
+        """The rows that come, of the shadow and of records that had expired in a version of bronze."""
         path = self.shadow.table_path(self.silver.table)
         last = last_commit_metadata(path, self.silver.table)
         if last is None:
@@ -114,6 +152,8 @@ class _Rebuild(ReplacedTable):
             name: self.spark.read.format("delta").load(self.shadow.table_path(name)) for name in self.tables
         }
         counts = None if loaded else total_counts(path, self.silver.table, last["query_id"])
+        if expired := self.expired(version):
+            rows = with_expired(rows, expired, newest(self.spark, self.path), self.silver)
         return Incoming(rows, last, counts, self.coming)
 
     def switch(self, incoming: Incoming, restores: Mapping[str, int] | None = None) -> tuple[Gold, ...]:
@@ -136,12 +176,21 @@ class _Rebuild(ReplacedTable):
             return former
         stamp = f"{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}"
         kept = f"{self.layout.checkpoint_path(self.silver.table)}__before_{stamp}"
-        return Switch(query_id, self.versions(), kept, incoming.checkpoint, restores)
+        bronze = LogReader(self.layout.table_path(self.silver.reads)).latest_version()
+        return Switch(query_id, self.versions(), kept, incoming.checkpoint, restores, bronze_version=bronze)
 
     def carry_known_keys(self) -> None:
-        """Have the live query look up the keys of a first load, which the shadow's state does not know."""
+        """Have the live query look up the keys of rows that the shadow's state does not know.
+
+        They are those of its first load, and of rows that were carried over.
+        """
         loaded = first_load.mark(self.shadow.table_path(self.silver.table))
-        self.remember_keys(None if loaded is None else loaded.newest_ms)
+        newest_ms = None if loaded is None else loaded.newest_ms
+        if rows := expired_rows(self.spark, self.layout, self.silver):
+            at = F.ceil(F.unix_micros(self.silver.event_time) / 1000)
+            carried = rows[self.silver.table].agg(F.max(at)).collect()[0][0]
+            newest_ms = max((ms for ms in (newest_ms, carried) if ms is not None), default=None)
+        self.remember_keys(newest_ms)
 
     def leases(self) -> Leases:
         """The leases of the switch."""
@@ -149,7 +198,14 @@ class _Rebuild(ReplacedTable):
 
 
 def rebuild_silver(  # noqa: PLR0913, PLR0917  # the options of the command
-    spark: SparkSession, pipeline: Pipeline, settings: Settings, layout: Layout, silver: Silver, say: Say
+    spark: SparkSession,
+    pipeline: Pipeline,
+    settings: Settings,
+    layout: Layout,
+    silver: Silver,
+    say: Say,
+    *,
+    drops_expired: bool = False,
 ) -> Rebuilt:
     """Fill a silver table again, compare, and put the new rows in the place of the former ones.
 
@@ -160,15 +216,17 @@ def rebuild_silver(  # noqa: PLR0913, PLR0917  # the options of the command
         layout: Where its tables are.
         silver: The table.
         say: Called with what is done, as sentences.
+        drops_expired: Leave rows out whose records have expired in bronze; else they are carried over.
 
     Raises:
         LeaseHeldError: Another rebuild fills the shadow, or a job writes the table or a gold table of it when
             the shadow is complete. The shadow stays; the same command goes on.
-        UsageError: There is nothing to rebuild, or the checkpoints are in an object store.
+        UsageError: There is nothing to rebuild; the checkpoints are in an object store; or rows of expired
+            records do not fit the declared columns.
     """
     _require_local(layout, silver)
     refuse_unfinished_restatement(layout, silver.table)
-    work = _Rebuild(spark, pipeline, settings, layout, silver, say)
+    work = _Rebuild(spark, pipeline, settings, layout, silver, say, drops_expired)
     with ExitStack() as stack:
         stack.enter_context(Leases(layout.leases, (lease_of(silver),), "rebuild"))
         unfinished = last_record(layout, silver.table, Switch)
@@ -179,7 +237,7 @@ def rebuild_silver(  # noqa: PLR0913, PLR0917  # the options of the command
         )
         if not is_cut_off:
             say(f"{silver.table}: the shadow is filled from {silver.reads}")
-            work.fill()
+            work.expired(work.fill())
         try:
             stack.enter_context(work.leases())
         except LeaseHeldError as error:
@@ -192,9 +250,10 @@ def rebuild_silver(  # noqa: PLR0913, PLR0917  # the options of the command
             move_checkpoints(layout, silver, unfinished)
             work.remove_shadow()
             return Rebuilt(None)
-        work.fill()  # what has come to bronze since; the live query has stopped before
-        comparison = compare(spark, silver, {silver.table: work.path} | work.tables, work.shadow)
-        stay = work.switch(work.incoming())
+        version = work.fill()  # what has come to bronze since; the live query has stopped before
+        incoming = work.incoming(version)
+        comparison = compare(spark, silver, {silver.table: work.path} | work.tables, incoming.rows)
+        stay = work.switch(incoming)
         work.remove_shadow()
     return _rebuilt(comparison, stay)
 
@@ -208,7 +267,8 @@ def undo(  # noqa: PLR0913, PLR0917  # the options of the command
 
     Raises:
         LeaseHeldError: A job writes the table or a gold table of it.
-        UsageError: There is no complete rebuild, or it was taken back.
+        UsageError: There is no complete rebuild; records were erased after it; or files of the former
+            versions are deleted.
     """
     _require_local(layout, silver)
     refuse_unfinished_restatement(layout, silver.table)
@@ -220,6 +280,7 @@ def undo(  # noqa: PLR0913, PLR0917  # the options of the command
             f"{silver.table}: there is no rebuild to take back, or it was cut off. To finish one that was "
             f"cut off: medallion rebuild {silver.table}"
         )
+    _refuse_erased(layout, silver, last)
     with Leases(layout.leases, (lease_of(silver),), "rebuild"), work.leases():
         former_id = Checkpoint(source).query_id() or ""
         metadata = next(
@@ -227,14 +288,50 @@ def undo(  # noqa: PLR0913, PLR0917  # the options of the command
         )
         if metadata is None:
             raise UsageError(f"{silver.table}: the log no longer has the commits from before the rebuild")
-        rows = {
-            name: spark.read.format("delta").option("versionAsOf", versions[name]).load(one)
-            for name, one in work.tables.items()
-        }
+        rows = _former_rows(work, versions)
         counts = total_counts(work.path, silver.table, former_id)
         stay = work.switch(Incoming(rows, metadata, counts, source), versions)
     say(f"{silver.table}: version {versions[silver.table]} and its checkpoint are back")
     return _rebuilt(None, stay)
+
+
+def _former_rows(work: _Rebuild, versions: Mapping[str, int]) -> dict[str, DataFrame]:
+    """The rows of former versions, none of whose files is deleted."""
+    rows, why = {}, ""
+    for name, path in work.tables.items():
+        reader = work.spark.read.format("delta").option("versionAsOf", versions[name])
+        try:
+            rows[name] = reader.load(path)
+        except PySparkException as error:
+            why = why or first_line(error)
+        else:
+            files = (unquote(urlsplit(file).path) for file in rows[name].inputFiles())
+            why = why or next((f"{file} is deleted" for file in files if not Path(file).exists()), "")
+    if why:
+        raise UsageError(
+            f"{work.silver.table}: the rows from before the rebuild are gone: {why}. Nothing was written. To "
+            "have the former declaration again, put the former pipeline file in place, and: medallion "
+            f"rebuild {work.silver.table}"
+        )
+    return rows
+
+
+def _refuse_erased(layout: Layout, silver: Silver, last: Switch) -> None:
+    """Refuse to bring back rows, and to read again files of bronze, from before an erasure."""
+    versions = {silver.reads: last.bronze_version or 0, **last.versions}
+    if any(_has_commit(layout.table_path(table), version, "erasure") for table, version in versions.items()):
+        raise UsageError(
+            f"{silver.table}: records were erased after the rebuild, and its former rows would bring them "
+            "back. Nothing was written. To have the former declaration again, put the former pipeline file "
+            f"in place, and: medallion rebuild {silver.table}"
+        )
+
+
+def _has_commit(path: str, version: int, by: str) -> bool:
+    """Whether a table has a commit after a version, by an operation of the engine."""
+    log = LogReader(path)
+    first = max(version + 1, log.oldest_version() or 0)
+    return any(one.metadata.get("by") == by for one in log.commits(first))
 
 
 def _way_back(last: Switch | None) -> tuple[str, Mapping[str, int] | None]:

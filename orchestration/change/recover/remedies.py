@@ -12,7 +12,9 @@ checkpoint, empty entries
 silver with ``dedupe="exact"``:           its table (no state)      ``repair``
 checkpoint
 silver: checkpoint or state               bronze                    ``refill``: the state has keys that silver
-                                                                    alone does not show
+                                                                    alone does not show; where records have
+                                                                    expired in bronze, refused: a rebuild
+                                                                    keeps their rows
 silver, its quarantine or its late rows   bronze                    ``refill``: all three by one judging, so
                                                                     that each offset is in one place
 gold: checkpoint or state                 silver                    ``rebuild``: the first micro-batch of a
@@ -56,6 +58,7 @@ from orchestration.change.recover.damage import (
     other_history,
     table_damage,
 )
+from orchestration.records.rejudge.stage import record_paths
 
 Kind = Literal["repair", "refill", "rebuild", "publish again"]
 
@@ -198,13 +201,22 @@ def _filled_again(layout: Layout, declared: Table | Publish, reasons: tuple[str,
     kind: Kind = "publish again" if isinstance(declared, Publish) else "refill"
     if not isinstance(declared, Publish | Silver | Custom) and _are_whole(layout, declared):
         kind, paths = "rebuild", []
+    if isinstance(declared, Silver):
+        # What they say of versions and checkpoints is not true of the new tables.
+        paths = [*record_paths(layout, declared.table), *paths]
     # The checkpoint goes last: while it is there, a table that is gone is found by every start.
     moves = tuple(path for path in (*paths, checkpoint) if _is_there(path))
     if not moves:
         return None
     reads = sources(declared)
-    if isinstance(declared, Silver):
-        reasons += tuple(_not_again(layout, declared))
+    if isinstance(declared, Silver) and (lacking := tuple(_not_again(layout, declared))):
+        if _are_whole(layout, declared):
+            raise CheckpointMismatchError(
+                f"{declared.table}: {'; '.join(reasons)}. It may have rows of records that retention has "
+                f"deleted from {declared.reads}, and they would not come again. Nothing was changed. A "
+                f"rebuild keeps these rows: medallion rebuild {declared.table}; then: medallion recover"
+            )
+        reasons += lacking
     effort = effort_of(layout, declared.table, reads)
     return Step(declared.table, kind, reasons, reads, moves=moves, effort=effort)
 

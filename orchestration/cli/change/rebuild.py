@@ -9,6 +9,7 @@ import typer
 
 from common.declare import Bronze, Gold, Silver
 from common.delta.log import LogReader
+from common.delta.maintenance.retention import expired_topics
 from common.errors import UsageError
 from common.machine.console import out, say
 from common.machine.terminal import visible
@@ -36,6 +37,9 @@ def rebuild(  # the options of the command
     set_: SetOption = None,
     plan: Annotated[bool, typer.Option("--plan", help="Print rows, time and disk; change nothing.")] = False,
     undo: Annotated[bool, typer.Option("--undo", help="Take back the last rebuild of silver.")] = False,
+    drop_expired: Annotated[
+        bool, typer.Option("--drop-expired", help="Leave out silver's rows of records that have expired.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Fill a gold table again from silver, or a silver table from bronze by today's declaration.
@@ -43,12 +47,15 @@ def rebuild(  # the options of the command
     Gold: at the next start of the gold job, or by the running job at once; the checkpoint is moved aside and
     nothing is deleted. Silver: beside the live table, which goes on; then the new rows take the place of the
     former ones in one commit, for which its silver and gold jobs must not run. `--undo` brings them back.
+    Rows of records that retention (`Topic(keep=…)`) has deleted from bronze are carried over as they are.
     """
     ready = context(pipeline, settings, set_)
     declared = ready.pipeline.table(table)  # refuses a name that is not declared
     if isinstance(declared, Silver):
-        _rebuild_silver(ready, declared, plan=plan, undo=undo, as_json=as_json)
+        _rebuild_silver(ready, declared, plan=plan, undo=undo, drop_expired=drop_expired, as_json=as_json)
         return
+    if drop_expired:
+        raise UsageError(f"{table}: --drop-expired is for a silver table, which is filled from bronze")
     if undo:
         raise UsageError(
             f"{table}: only the rebuild of a silver table can be taken back; RESTORE brings back a version"
@@ -75,13 +82,13 @@ def _rebuild_gold(ready: Context, table: str, *, as_json: bool) -> None:
     say(f"{when} fills the table again; its first micro-batch replaces the rows")
 
 
-def _print_effort(ready: Context, declared: Silver | Gold, *, as_json: bool) -> None:
-    """Print what a rebuild reads and the disk that it needs."""
+def _print_effort(ready: Context, declared: Silver | Gold, *, as_json: bool, **more: object) -> None:
+    """Print what a rebuild reads and the disk that it needs; as JSON, with more facts."""
     effort = effort_of(ready.layout, declared.table, sources(declared))
     copies = [LogReader(ready.layout.table_path(name)).snapshot() for name in written_by(declared)]
     disk = sum(one.bytes for one in copies if one is not None)
     if as_json:
-        out.print_json(data={"table": declared.table, **asdict(effort), "disk": disk})
+        out.print_json(data={"table": declared.table, **asdict(effort), "disk": disk, **more})
         return
     if not any(copies):
         say(f"{declared.table} does not exist yet: the next start of its job fills it")
@@ -90,17 +97,25 @@ def _print_effort(ready: Context, declared: Silver | Gold, *, as_json: bool) -> 
     say(f"until the former files are deleted, the tables need {bytes_text(disk)} more disk")
 
 
-def _rebuild_silver(ready: Context, silver: Silver, *, plan: bool, undo: bool, as_json: bool) -> None:
+def _rebuild_silver(
+    ready: Context, silver: Silver, *, plan: bool, undo: bool, drop_expired: bool, as_json: bool
+) -> None:
     if plan:
-        _print_effort(ready, silver, as_json=as_json)
+        expired = _expired_rows(ready, silver)
+        _print_effort(ready, silver, as_json=as_json, **({"expired": expired} if as_json else {}))
+        for table, count in () if as_json else expired.items():
+            say(
+                f"{count:,} rows of {table} are of records that {silver.reads} no longer has: they are "
+                "carried over, if they fit the declared columns; --drop-expired leaves them out"
+            )
         return
     from common.spark.session import build_session
     from orchestration.change.rebuild import rebuild_silver as shadow
 
-    work = shadow.undo if undo else shadow.rebuild_silver
     spark = build_session(ready.settings, f"rebuild_{silver.table}", ready.layout.log)
+    given = (spark, ready.pipeline, ready.settings, ready.layout, silver, say)
     try:
-        done = work(spark, ready.pipeline, ready.settings, ready.layout, silver, say)
+        done = shadow.undo(*given) if undo else shadow.rebuild_silver(*given, drops_expired=drop_expired)
     finally:
         spark.stop()
     if as_json:
@@ -113,6 +128,19 @@ def _rebuild_silver(ready: Context, silver: Silver, *, plan: bool, undo: bool, a
     for table in done.by_hand:
         say(f"{table} cannot be filled again, and keeps what it has of the former rows: give it a new name")
     say(f"{silver.table}: the next start of the jobs goes on from there; to check: medallion audit")
+
+
+def _expired_rows(ready: Context, silver: Silver) -> dict[str, int]:
+    """Per table of a silver query, its rows of expired records; Spark is started only if there may be any."""
+    layout = ready.layout
+    is_there = LogReader(layout.table_path(silver.table)).latest_version() is not None
+    if not is_there or not expired_topics(LogReader(layout.table_path(silver.reads)).properties()):
+        return {}
+    from orchestration.change.rebuild.expired_rows import expired_rows
+    from orchestration.run.job import spark_for_reading
+
+    with spark_for_reading(ready.pipeline, ready.settings, name="rebuild") as spark:
+        return {table: rows.count() for table, rows in expired_rows(spark, layout, silver).items()}
 
 
 def _print_comparison(silver: Silver, found: Comparison) -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from orchestration.quality.evaluate import FailingRows
     from orchestration.quality.judgement import SuiteResult
     from orchestration.quality.session import QualitySession
-    from orchestration.quality.state import SuiteState
+    from orchestration.quality.state import PastRun, SuiteState
 
 _HISTORY = 10
 
@@ -272,6 +272,12 @@ def _failed_rows(ready: Context, state: SuiteState, limit: int) -> list[FailingR
 
     if (run := state.last_failed) is None:
         return []
+    if _is_before_erasure(ready, run):
+        say(
+            f"{run.table}: records were erased after this run, and its version may have them. The failing "
+            f"rows of now: medallion quality run {run.table} --examples {limit}"
+        )
+        return []
     pinned = pin(ready.layout, run.table, run.version, run.since)
     with _session(ready) as session:
         prepared = session.prepare(state.suite, pinned)
@@ -279,6 +285,16 @@ def _failed_rows(ready: Context, state: SuiteState, limit: int) -> list[FailingR
             return list(failing_rows(prepared, [one for one in run.checked if not one.is_met], limit))
         finally:
             close(prepared.engine)
+
+
+def _is_before_erasure(ready: Context, run: PastRun) -> bool:
+    """Whether records of the pipeline were erased after a run."""
+    from common.delta.log import LogReader
+    from common.delta.table import ERASED
+
+    paths = (ready.layout.table_path(one.table) for one in ready.pipeline.silver)
+    times = (LogReader(path).properties().get(ERASED) for path in paths)
+    return any(run.at <= datetime.fromisoformat(one) for one in times if one is not None)
 
 
 @app.command("profile")

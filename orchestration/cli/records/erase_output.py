@@ -26,6 +26,8 @@ def notes(plan: Plan) -> Iterator[str]:
     yield f"{plan.records:,} records of Kafka, by topic, partition and offset"
     if plan.cut_off is not None:
         yield f"an erasure before this one was cut off: its {plan.cut_off:,} records are among them"
+    if plan.again:
+        yield f"{plan.again:,} of them were erased before, and are in a table again"
     if plan.unread:
         yield f"{plan.unread}: have it read them before you erase, with the bronze job stopped"
     follow = [one.table for one in plan.followers if one.follows]

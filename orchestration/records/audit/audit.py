@@ -29,10 +29,11 @@ from common.delta.maintenance.retention import expired_topics
 from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.table import ERASED
 from common.errors import AccountError, TableMissingError, UsageError, nearest
+from orchestration.access.progress.erased import erased_records, unfinished_run
 from orchestration.records.audit import last_audit
 from orchestration.records.audit.accepted_gaps import read_gaps
 from orchestration.records.audit.bronze_bytes import byte_faults, undigested
-from orchestration.records.audit.gold.changes import gold_faults, history_faults
+from orchestration.records.audit.gold.changes import gold_faults, history_faults, published_faults
 from orchestration.records.audit.offset_ranges import why_full_audit
 from orchestration.records.audit.other_records import Decision
 from orchestration.records.audit.result import Account, Fault, PartitionAccount
@@ -43,6 +44,8 @@ from silver.write.past_conditions import past_conditions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from orchestration.records.audit.count_offsets import TableAudit
 
 _FILE = re.compile(r"\S+\.parquet")
 _AGAIN_SECONDS = 5.0
@@ -177,8 +180,6 @@ def _audit_once(  # noqa: PLR0913, PLR0917  # see above
     say: Say,
     accepted: Collection[str],
 ) -> Account:
-    from orchestration.records.audit.count_offsets import TableAudit  # loaded when it is used
-
     began, decision = time.monotonic(), _decision(pipeline, silver, layout)
     say(f"{silver.table}: reading the logs")
     notes = []
@@ -190,15 +191,12 @@ def _audit_once(  # noqa: PLR0913, PLR0917  # see above
         if why:
             notes.append(f"{silver.table}: audited from its beginning: {why}")
             pins, start = pin(silver, layout), None
-    lost = read_gaps(layout, topic.table)
-    # Read after the logs: the property is written before the records are deleted.
-    expired = expired_topics(LogReader(pins.bronze.path).properties())
-    table_audit = TableAudit(spark, topic, silver, pins, say, decision, start, lost, expired)
+    table_audit = _table_audit(spark, topic, silver, layout, pins, say, decision, start)
     partitions = table_audit.partitions()
     if start is not None and _may_miss_erased_rows(table_audit.faults, pins):
         notes.append(f"{silver.table}: audited from its beginning: rows of it were erased")
         pins, start = pin(silver, layout), None
-        table_audit = TableAudit(spark, topic, silver, pins, say, decision, None, lost, expired)
+        table_audit = _table_audit(spark, topic, silver, layout, pins, say, decision, None)
         partitions = table_audit.partitions()
     batch_id = pins.batch.batch_id if pins.batch else start.batch_id if start else None
     total = tuple(_with_earlier_counts(one, start) for one in partitions)
@@ -206,7 +204,12 @@ def _audit_once(  # noqa: PLR0913, PLR0917  # see above
     after = start.gold if start else {}
     in_gold, gold = gold_faults(pipeline, silver, layout, after=after, accepted=accepted)
     of_bytes = byte_faults(spark, pins.bronze) if _is_first_reader(pipeline, silver) else ()
-    faults = (*table_audit.faults, *of_bytes, *in_gold, *history_faults(pipeline, silver, layout))
+    of_gold = (
+        *in_gold,
+        *history_faults(pipeline, silver, layout),
+        *published_faults(pipeline, silver, layout),
+    )
+    faults = (*table_audit.faults, *of_bytes, *of_gold)
     if not faults and covers_all and not _save(layout, pins, total, gold):
         notes.append(
             f"{silver.table} has read a commit of {silver.reads} only in part: the next --since last "
@@ -224,6 +227,37 @@ def _audit_once(  # noqa: PLR0913, PLR0917  # see above
         notes=(*notes, *table_audit.notes),
         undigested=undigested(pins.bronze),
         seconds=time.monotonic() - began,
+    )
+
+
+def _table_audit(  # noqa: PLR0913, PLR0917  # see above
+    spark: SparkSession,
+    topic: Bronze,
+    silver: Silver,
+    layout: Layout,
+    pins: Pins,
+    say: Say,
+    decision: Decision,
+    start: StartingPoint | None,
+) -> TableAudit:
+    """The audit of a state, with what is known of records that are gone.
+
+    Call it after the logs were read: what is gone is written down before it is deleted.
+    """
+    from orchestration.records.audit.count_offsets import TableAudit  # loaded when it is used
+
+    return TableAudit(
+        spark,
+        topic,
+        silver,
+        pins,
+        say,
+        decision,
+        start,
+        lost=read_gaps(layout, topic.table),
+        expired=expired_topics(LogReader(pins.bronze.path).properties()),
+        erased=erased_records(spark, layout, topic.table),
+        is_erasing=unfinished_run(layout, topic.table) is not None,
     )
 
 

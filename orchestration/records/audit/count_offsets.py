@@ -111,6 +111,8 @@ class TableAudit:
     Attributes:
         lost: The offsets that are accepted as lost.
         expired: The records that retention has deleted from bronze, by topic.
+        erased: The records of complete erasures; None where there are none.
+        is_erasing: Whether an erasure is under way or was cut off: silver still has rows that bronze lacks.
     """
 
     spark: SparkSession
@@ -122,6 +124,8 @@ class TableAudit:
     start: StartingPoint | None = None
     lost: Sequence[Gap] = ()
     expired: Mapping[str, ExpiredTopic] = field(default_factory=dict)
+    erased: DataFrame | None = None
+    is_erasing: bool = False
     faults: list[Fault] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -137,11 +141,17 @@ class TableAudit:
             self.spark,
             sources,
             ranges,
-            merges_late=silver.late == "merge",
+            merges_late=self._has_merged_late,
             is_loading=pins.is_loading,
         )
         with SparkRows(placed, None, _FEW).kept(whole=True) as found:
             return self._account(found.frame, sources, ranges)
+
+    @property
+    def _has_merged_late(self) -> bool:
+        """Whether late rows are merged, or may have been: before ``late`` was declared otherwise."""
+        log = self.pins.silver
+        return self.silver.late == "merge" or not log.is_whole or bool(log.steps("late"))
 
     def _account(
         self, found: DataFrame, sources: Sources, ranges: Mapping[Partition, Range]
@@ -150,6 +160,8 @@ class TableAudit:
         counts, seen = tally.counts, tally.fates
         self._count_expired(tally, ranges)
         self._add_twice(found, seen)
+        if self.erased is not None:
+            self._add_erased_again(found.join(self.erased, list(rows.PLACE), "left_semi"))
         self._add_quarantined_tombstones(sources)
         if seen.get(rows.REST) or (seen.get("late") and self.silver.late == "merge"):
             self._explain_rest(found, sources, counts, seen)
@@ -275,6 +287,14 @@ class TableAudit:
             for where, frame in rows.in_two_places(found):
                 self._add_rows("twice", where, frame)
 
+    def _add_erased_again(self, frame: DataFrame) -> None:
+        self._add_rows(
+            "erased",
+            f"erased, and in a table again. Erase it again: medallion erase {self.silver.table} --where "
+            "false",
+            frame,
+        )
+
     def _add_miscounted(self, log: TableLog, text: str) -> None:
         """Add the fault of a table with a wrong number of rows, with coordinates if the log shows them."""
         others = [one for one in log.commits if one.is_foreign]
@@ -396,6 +416,13 @@ class TableAudit:
             ours = lacking.select(*rows.PLACE)
         ours = ours.persist()
         explained = lacking.join(ours, list(rows.PLACE), "left_semi")
+        if not self.is_erasing and any(one.by == ERASURE for one in gone):
+            # Erased by a version of the engine that kept no list of erased records.
+            back = explained.where(f"{rows.FATE} is not null")
+            known = [] if self.erased is None else [self.erased]
+            for each in known:
+                back = back.join(each, list(rows.PLACE), "left_anti")
+            self._add_erased_again(back)
         for row in explained.groupBy("topic", "partition", rows.FATE).count().collect():
             fate = row[rows.FATE] or "erased"
             if fate in FATES:

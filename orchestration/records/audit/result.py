@@ -32,8 +32,9 @@ class Fault:
 
     Attributes:
         name: ``missing``, ``twice``, ``unknown``, ``no witness``, ``gap``, ``counts``, ``lost commit``,
-            ``topic``, ``history`` for a table whose source has gone back, ``changed`` for a gold table,
-            or ``bytes`` for rows of bronze that are not what was read.
+            ``erased`` for a record that was erased and is in a table again, ``topic``, ``history`` for a
+            table whose source has gone back, ``changed`` for a gold table, or ``bytes`` for rows of bronze
+            that are not what was read.
         text: The explanation for a user.
         count: Number of offsets affected, or of micro-batches whose bytes differ; 1 for a fault of counts
             or commits.

@@ -4,6 +4,10 @@ The coordinates of the records are written to a folder beside the checkpoint fir
 off is finished by the next one, whatever that looks for. Bronze is written first: until a silver table is
 done, its rows count as silver's in the audit, and no offset is missing at any time. No commit says by which
 condition records were found, because the condition may name the person who is to be forgotten.
+
+Which records were erased is kept (``orchestration.access.progress.erased``): where one is there again, as
+after a RESTORE, the audit says so, and any later erasure erases it again. The shadow of a rebuild, which may
+have read erased records, is deleted.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
@@ -22,12 +27,15 @@ from common.config.paths import Layout
 from common.declare import Pipeline, Silver
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
+from common.delta.lease.local_leases import Leases
 from common.delta.log import LogReader
 from common.errors import TableMissingError, UsageError, nearest
 from common.rows.rows import Rows
+from orchestration.access.progress.erased import erased_records, remember, staging
 from orchestration.records.erasure.records import kept, matching_records
 from orchestration.records.rejudge.followers import Follower, followers
 from orchestration.records.rejudge.select import Say, coordinates_of, read_until, renamed
+from orchestration.records.rejudge.shadow import lease_of, remove_shadow
 from orchestration.records.rejudge.stage import StagedRows, refuse_unfinished
 from silver.read.column_names import PLACE
 
@@ -56,6 +64,8 @@ class Plan:
         tables: Each table that may hold such records, in the order in which they are erased.
         cut_off: Number of records that an erasure before this one was to erase when it was cut off; they are
             among ``records``. None if no erasure was cut off.
+        again: Number of records that were erased before and are in a table again; they are among
+            ``records``.
         followers: Gold tables and publications that read these tables.
         unread: Why silver has yet to read records of bronze; empty if it has read all. Only a plan that
             nobody carries out has a reason.
@@ -67,6 +77,7 @@ class Plan:
     cut_off: int | None
     followers: tuple[Follower, ...]
     unread: str = ""
+    again: int = 0
 
 
 def select_table(pipeline: Pipeline, name: str) -> Silver:
@@ -133,6 +144,10 @@ class Erasure:
         staged = _staged(self.layout, self.silver)
         metadata = self._metadata(self.silver.table, self.plan.records, append_only=self.facts["append_only"])
         staged.write(self.records.frame, metadata, partition_by="topic")
+        remember(self.layout, self.silver.reads, self.records.frame, self.facts["run_id"])
+        for reader in self.pipeline.silver:
+            if reader.reads == self.silver.reads and remove_shadow(self.layout, reader):
+                say(f"the shadow of {reader.table} was deleted: it may have read records that are erased")
         total = len(self.plan.tables)
         with ExitStack() as stack:
             # Not the records as they were found: what is lost of these would be looked for in changed tables.
@@ -150,7 +165,7 @@ class Erasure:
 
     def _erase(self, records: DataFrame, one: TableCount) -> None:
         path, is_bronze = self.layout.table_path(one.table), one.table == self.silver.reads
-        values = {delta_table.ERASED: datetime.now(UTC).isoformat(timespec="seconds")}
+        values = {delta_table.ERASED: datetime.now(UTC).isoformat(timespec="milliseconds")}
         if is_bronze:
             values[delta_table.APPEND_ONLY] = "false"
         delta_table.set_properties(records.sparkSession, path, self._metadata(one.table, 0), values)
@@ -213,6 +228,7 @@ def planned(  # noqa: PLR0913  # one per option
     Raises:
         TableMissingError: The silver table does not exist yet.
         CheckpointMismatchError: A rebuild or a restatement of a silver table was cut off.
+        LeaseHeldError: A rebuild fills the shadow of a silver table.
         UsageError: ``where`` is no condition over silver's columns, or silver has yet to read records of
             bronze.
     """
@@ -220,15 +236,23 @@ def planned(  # noqa: PLR0913  # one per option
     behind = require_erasable(pipeline, layout, silver, is_dry_run=is_dry_run)
     facts, staged = _cut_off(spark, layout, silver)
     with ExitStack() as stack:
+        if not is_dry_run:
+            shadows = [lease_of(one) for one in readers]
+            stack.enter_context(Leases(layout.leases, shadows, "erase"))
         records = matching_records(stack, spark, silver, readers, layout, where=where, say=say)
         cut_off = None
         if staged is not None:
             cut_off = staged.count()
             records = kept(stack, records.frame.union(staged).distinct())
+        back = _there_again(stack, spark, layout, silver, written_tables(pipeline, silver))
+        if back is not None:
+            records = kept(stack, records.frame.union(back.frame).distinct())
         tables = tuple(_counts(spark, layout, records, written_tables(pipeline, silver)))
         changed = [one.table for one in tables if one.erased or cut_off is not None]
         follow = tuple(followers(pipeline, layout, changed))
-        plan = Plan(silver.table, records.count, tables, cut_off, follow, behind)
+        plan = Plan(
+            silver.table, records.count, tables, cut_off, follow, behind, 0 if back is None else back.count
+        )
         yield Erasure(pipeline, layout, silver, plan, records, facts)
 
 
@@ -252,7 +276,25 @@ def _lowest(records: DataFrame) -> dict[str, dict[str, int]]:
 
 def _staged(layout: Layout, silver: Silver) -> StagedRows:
     """An erasure's coordinates; one folder per bronze table, whatever silver table it looks in."""
-    return StagedRows(f"{layout.checkpoint_path(silver.reads)}.erasure")
+    return StagedRows(staging(layout, silver.reads))
+
+
+def _there_again(
+    stack: ExitStack, spark: SparkSession, layout: Layout, silver: Silver, tables: Sequence[str]
+) -> Rows | None:
+    """The records of former erasures that one of the tables has; None if there are none."""
+    before = erased_records(spark, layout, silver.reads)
+    if before is None or not (erased := kept(stack, before)).count:
+        return None
+    found = []
+    for table in tables:
+        path, names = layout.table_path(table), coordinates_of(table)
+        if delta_table.exists(path):
+            own = erased.renamed(dict(zip(PLACE, names, strict=True)))
+            rows = delta_merge.frame_with_keys(spark.read.format("delta").load(path), own, names)
+            found.append(rows.select(*renamed(names, PLACE)))
+    back = kept(stack, reduce(DataFrame.unionAll, found).distinct())
+    return back if back.count else None
 
 
 def _counts(

@@ -9,16 +9,17 @@ from common.config.paths import Layout
 from common.declare import Aggregate, Custom, Gold, Join, Pipeline, Publish, Silver
 from common.delta import table as delta_table
 from common.delta.log import LogReader
+from common.delta.published_pointer import SUFFIX, read_published
 from orchestration.access.declaration.lineage import in_data_order, sources, written_by
 from orchestration.records.rejudge.refill_gold import move_aside
 
 
 @dataclass(frozen=True, slots=True)
 class Follower:
-    """A gold table or publication that reads, directly or not, tables that lose rows.
+    """A gold table, publication or published version made, directly or not, of tables that lose rows.
 
     Attributes:
-        table: The name of the table or publication.
+        table: The name of the table, publication or published version.
         follows: Whether its next micro-batches take these rows back by themselves.
         advice: What to do if it does not follow; empty if it does.
     """
@@ -29,7 +30,7 @@ class Follower:
 
 
 def followers(pipeline: Pipeline, layout: Layout, erased: Collection[str]) -> Iterator[Follower]:
-    """All gold tables and publications that read erased rows, each after those that it reads.
+    """All gold tables, publications and published versions with erased rows, each after its sources.
 
     Args:
         pipeline: The pipeline.
@@ -45,6 +46,14 @@ def followers(pipeline: Pipeline, layout: Layout, erased: Collection[str]) -> It
     for publish in pipeline.publish:
         if publish.reads in changed:
             yield Follower(publish.table, follows=False, advice=_advice_for_publication(publish))
+    for suite in pipeline.quality:
+        published = read_published(layout.table_path(suite.table)) if suite.gate == "publish" else None
+        if published is not None and suite.table in changed:
+            advice = (
+                f"its readers get version {published.version}, which has what was made of the erased rows, "
+                f"until a newer one passes its suite; see: medallion quality run {suite.table}"
+            )
+            yield Follower(f"{suite.table}{SUFFIX}", follows=False, advice=advice)
 
 
 def written_tables(pipeline: Pipeline, silver: Silver) -> tuple[str, ...]:

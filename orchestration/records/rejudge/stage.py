@@ -37,6 +37,7 @@ class Switch:
         coming: The checkpoint that comes, before it is in its place.
         restores: Of a switch that takes another one back, the version of each table that comes.
         is_done: Whether the switch is complete.
+        bronze_version: The version of bronze at the switch.
     """
 
     query_id: str
@@ -45,6 +46,7 @@ class Switch:
     coming: str
     restores: Mapping[str, int] | None = None
     is_done: bool = False
+    bronze_version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,9 @@ class Restatement:
     is_done: bool = False
 
 
+_PATHS = {"kept", "coming"}
+"""The entries of a switch's record that are paths of checkpoints."""
+
 RecordT = TypeVar("RecordT", Switch, Restatement)
 
 
@@ -71,13 +76,25 @@ def last_record(layout: Layout, table: str, kind: type[RecordT]) -> RecordT | No
     """The record of the last switch or restatement of a silver table; None where there was none."""
     folder, name = _file(layout, table, kind)
     content = folder.read(name)
-    return None if content is None else kind(**json.loads(content))
+    if content is None:
+        return None
+    found = json.loads(content)
+    # Beside the record: its folder may be a copy, or may have been moved.
+    return kind(
+        **found | {key: f"{folder.path}/{found[key].rpartition('/')[2]}" for key in _PATHS & found.keys()}
+    )
 
 
 def keep_record(layout: Layout, table: str, record: Switch | Restatement) -> None:
     """Keep the record of a change, before its first write and after its last one."""
     folder, name = _file(layout, table, type(record))
     folder.write(name, json.dumps(asdict(record), indent=1).encode())
+
+
+def record_paths(layout: Layout, table: str) -> tuple[str, ...]:
+    """Where the records of a silver table's last switch and last restatement are, if there are any."""
+    kinds: tuple[type, ...] = (Switch, Restatement)
+    return tuple(f"{folder.path}/{name}" for folder, name in (_file(layout, table, kind) for kind in kinds))
 
 
 def refuse_unfinished(layout: Layout, table: str) -> None:

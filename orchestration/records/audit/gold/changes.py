@@ -1,5 +1,5 @@
 """Finds changes of gold tables by other programs, in the tables' logs: a micro-batch does not undo them. And
-tables whose source has gone back.
+tables whose source has gone back, and published versions from before an erasure.
 
 A gold table has no offsets of its own to account for: it equals a computation over silver, as long as only
 its query writes it.
@@ -8,6 +8,7 @@ its query writes it.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from datetime import datetime
 
 from common.config.paths import Layout
 from common.declare import Custom, Gold, Pipeline, Silver
@@ -17,6 +18,8 @@ from common.delta.log import LogReader
 from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.match.source_match import source_faults
 from common.delta.micro_batch import SOURCE_COMMITS
+from common.delta.published_pointer import SUFFIX, read_published
+from common.delta.table import ERASED
 from orchestration.access.progress.rows_read import streamed_tables
 from orchestration.records.audit.result import Fault
 from orchestration.records.audit.table_log import utc_text
@@ -75,6 +78,28 @@ def history_faults(pipeline: Pipeline, silver: Silver, layout: Layout) -> Iterat
         for fault in source_faults(positions, commits, streamed_tables(layout, declared)):
             text = f"{declared.table}: {fault}. Have it filled again: medallion recover {declared.table}"
             yield Fault("history", text)
+
+
+def published_faults(pipeline: Pipeline, silver: Silver, layout: Layout) -> Iterator[Fault]:
+    """Published versions of gold tables that are older than the last erasure in their silver table."""
+    erased_at = LogReader(layout.table_path(silver.table)).properties().get(ERASED)
+    if erased_at is None:
+        return
+    made = {gold.table for gold in pipeline.gold if _root(pipeline, gold) == silver.table}
+    for suite in pipeline.quality:
+        if suite.gate != "publish" or suite.table not in made:
+            continue
+        path = layout.table_path(suite.table)
+        if (published := read_published(path)) is None:
+            continue
+        commit = LogReader(path).commit(published.version)
+        if commit is None or commit.timestamp < datetime.fromisoformat(erased_at):
+            yield Fault(
+                "erased",
+                f"readers of {suite.table}{SUFFIX} get version {published.version}, which is older than the "
+                f"erasure of {erased_at} in {silver.table}. A newer version is published once it passes its "
+                f"suite; see: medallion quality run {suite.table}",
+            )
 
 
 def _root(pipeline: Pipeline, gold: Gold) -> str:

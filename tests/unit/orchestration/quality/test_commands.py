@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from common.delta.table import ERASED
 from orchestration.quality.docs_server import docs_server
 from orchestration.quality.profiles.propose import common_pattern
 from tests.support import in_process
@@ -69,6 +70,13 @@ class Shop:
             "_kafka_offset": list(range(len(amounts))),
         }
         write_deltalake(str(self.tables / table.replace(".", "/")), pa.table(rows), mode="append")
+
+    def erase(self) -> None:
+        """Mark silver as an erasure does."""
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        DeltaTable(str(self.tables / "silver/orders")).alter.set_table_properties(
+            {ERASED: now}, raise_if_not_exists=False
+        )
 
     def run(self, *words: str, more: Sequence[str] = ()) -> Ended:
         """Run ``medallion quality`` with these words and more settings."""
@@ -156,6 +164,10 @@ def test_a_failure_exits_3_with_rows_on_request_and_state_and_history(shop: Shop
     assert "in_range" in shown
     assert "AB-0001" in shown
     assert "never run" in shop.run("status").stdout
+    shop.erase()
+    hidden = shop.run("status", "gold.latest", "--rows")
+    assert "AB-0001" not in hidden.stdout
+    assert "records were erased after this run" in hidden.stderr
     part = shop.run("run", "gold.latest", "--no-docs", "--since", "0")
     assert "gold.latest, version 1 since version 0, 2 rows: failed" in part.stdout
     assert shop.run("run", "--no-docs", "--slice", "24h").code == 3

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,11 +11,13 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from common.config.paths import Layout
-from common.declare import Aggregate, Json, Pipeline, Silver, Storage, Topic, Upsert
+from common.declare import Aggregate, Json, Pipeline, Quality, RowCount, Silver, Storage, Topic, Upsert
 from common.delta.match.source_match import last_commits
 from common.delta.micro_batch import MicroBatch
+from common.delta.published_pointer import publish_version
+from common.delta.table import ERASED
 from orchestration.access.progress.rows_read import streamed_tables
-from orchestration.records.audit.gold.changes import gold_faults, history_faults
+from orchestration.records.audit.gold.changes import gold_faults, history_faults, published_faults
 
 SILVER = Silver(
     "orders",
@@ -115,3 +119,33 @@ def test_a_table_whose_source_went_back_is_a_fault(layout: Layout) -> None:
     (fault,) = history_faults(PIPELINE, SILVER, layout)
     assert fault.name == "history"
     assert fault.text.endswith("medallion recover gold.counted")
+
+
+def test_a_version_that_was_published_before_an_erasure_is_a_fault_until_a_newer_one_is(
+    layout: Layout,
+) -> None:
+    """Of a gold table that reads silver, directly or not."""
+    write(layout, "silver.orders", 0)
+    tables = ("gold.latest", "gold.counted")
+    suites = [Quality(table, [RowCount(min=1)], gate="publish") for table in tables]
+    pipeline = replace(PIPELINE, quality=suites)
+
+    def publish() -> None:
+        for table in tables:
+            path = layout.table_path(table)
+            publish_version(path, table, "id", DeltaTable(path).version())
+
+    publish()
+    assert list(published_faults(pipeline, SILVER, layout)) == []
+    erased_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    silver = DeltaTable(layout.table_path("silver.orders"))
+    silver.alter.set_table_properties({ERASED: erased_at}, raise_if_not_exists=False)
+    found = list(published_faults(pipeline, SILVER, layout))
+    assert [(one.name, one.text.split(" ")[2]) for one in found] == [
+        ("erased", "gold.latest__published"),
+        ("erased", "gold.counted__published"),
+    ]
+    for table in tables:
+        write(layout, table, 1)
+    publish()
+    assert list(published_faults(pipeline, SILVER, layout)) == []

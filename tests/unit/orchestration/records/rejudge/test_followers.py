@@ -21,7 +21,9 @@ from common.declare import (
     Json,
     Pipeline,
     Publish,
+    Quality,
     Reading,
+    RowCount,
     Silver,
     Storage,
     Topic,
@@ -29,6 +31,7 @@ from common.declare import (
     Window,
     Within,
 )
+from common.delta.published_pointer import publish_version
 from orchestration.records.rejudge.followers import followers
 
 SILVER = Silver(
@@ -144,3 +147,21 @@ def test_only_what_is_made_of_erased_rows_is_named(tmp_path: Path) -> None:
     assert [*found] == ["gold.latest", "gold.counted", "publish.sent", "publish.deletes"]
     assert found["publish.sent"] == "what was sent is with its receivers: erase it there"
     assert found["publish.deletes"].startswith("deletions of silver.orders are sent")
+
+
+def test_readers_of_a_published_version_keep_what_was_made_of_erased_rows(tmp_path: Path) -> None:
+    """Not those of a table that lost no row."""
+    layout = feed_of(tmp_path)
+    tables = ("gold.t", "gold.others")
+    pipeline = Pipeline(
+        name="shop",
+        bronze=[Topic("orders"), Topic("others")],
+        silver=[SILVER, OTHERS],
+        gold=[LATEST, replace(LATEST, name="others", reads="silver.others")],
+        quality=[Quality(table, [RowCount(min=1)], gate="publish") for table in tables],
+    )
+    for table in tables:
+        publish_version(layout.table_path(table), table, "id", 7)
+    found = [one for one in followers(pipeline, layout, ["silver.orders"]) if not one.follows]
+    assert [one.table for one in found] == ["gold.t__published"]
+    assert "its readers get version 7" in found[0].advice
