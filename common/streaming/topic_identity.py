@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from common.delta.micro_batch import MicroBatch
+
 TOPICS = "topics"
 """The entry of a commit's metadata: per topic its ``id`` and, from the second on, its ``generation``."""
 
@@ -23,6 +25,9 @@ RECOVERED = "recovered"
 "topic."""
 
 NEW_TOPIC, SAME_TOPIC = "new topic", "same topic"
+
+BEGINS_ANEW = "begins_anew"
+"""The entry of a commit with which a table begins elsewhere: no micro-batch before it had a record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,3 +150,34 @@ class TopicIdentity:
             self.known |= {name: TopicState(ids.get(name, "")) for name in new}
         entries = {name: self.known[name].entry() for name in names if self.known[name].id}
         return {TOPICS: entries} if entries else {}
+
+
+def metadata_without_rows(
+    pipeline: str,
+    table: str,
+    last: Mapping[str, Any],
+    ends: Mapping[str, Mapping[int, int]],
+    facts: Mapping[str, Any],
+) -> str:
+    """The metadata of a micro-batch of bronze without rows, which the checkpoint then follows.
+
+    Args:
+        pipeline: The pipeline's name.
+        table: The bronze table.
+        last: The metadata of its query's newest commit.
+        ends: Per topic and partition, the next offset to read.
+        facts: What else the commit names.
+    """
+    positions = {
+        name: {str(number): end for number, end in sorted(partitions.items())}
+        for name, partitions in ends.items()
+    }
+    batch = MicroBatch(
+        pipeline=pipeline,
+        query=table,
+        query_id=str(last["query_id"]),
+        batch_id=int(last["batch_id"]) + 1,
+        positions=(positions,),
+        facts=facts,
+    )
+    return batch.metadata("append", {})

@@ -2,6 +2,9 @@
 
 The first offsets are a property of the table: whatever start comes first, this one or another one after a
 crash, begins there. What is left out is written down in ``ops.gaps`` before that, so the audit counts it.
+
+A table whose micro-batches had no record, as after a beginning beyond the newest record, can begin elsewhere:
+one more micro-batch without a record ends where it is to begin, and the checkpoint follows that commit.
 """
 
 from __future__ import annotations
@@ -19,8 +22,14 @@ from common.config.settings import Settings
 from common.declare import Pipeline, Topic
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
+from common.delta.log import LogReader
+from common.delta.maintenance.retention import expired_topics
+from common.delta.match.batch_match import check_positions
 from common.delta.match.checkpoint_match import last_commit_metadata
+from common.delta.match.checkpoint_repair import plan_repair, repair
+from common.delta.table import ERASED
 from common.errors import UsageError
+from common.streaming.topic_identity import BEGINS_ANEW, TOPICS, metadata_without_rows, read_ends
 from orchestration.access.kafka import client as kafka
 from orchestration.access.progress.record_range import RecordRange
 from orchestration.records.audit.accepted_gaps import Gap, append_gaps, read_gaps, without
@@ -66,6 +75,8 @@ class Beginning:
 def require_not_begun(layout: Layout, topic: Topic, option: str, silver: str) -> bool:
     """Whether a bronze table is yet to begin; false where it has begun at this very place.
 
+    A table that has read no record can begin anywhere.
+
     Args:
         layout: Where the table is.
         topic: Its declaration.
@@ -73,14 +84,17 @@ def require_not_begun(layout: Layout, topic: Topic, option: str, silver: str) ->
         silver: A silver table that reads it, for the message.
 
     Raises:
-        UsageError: It has begun elsewhere.
+        UsageError: It has records, and has begun elsewhere.
     """
     path = layout.table_path(topic.table)
-    begun = Checkpoint(layout.checkpoint_path(topic.table)).last_planned() is not None
-    if not begun and last_commit_metadata(path, topic.table) is None:
+    known, last = beginning_of(path), last_commit_metadata(path, topic.table)
+    if last is None and Checkpoint(layout.checkpoint_path(topic.table)).last_planned() is None:
         return True
-    known = beginning_of(path)
-    if known is not None and known.option == option:
+    there = known.offsets if known is not None and known.option == option else None
+    if last is not None and not _has_read(layout, topic.table):
+        # Cut off between the beginning and its micro-batch, it begins there once more.
+        return read_ends(last) != there
+    if there is not None:
         return False
     raise UsageError(
         f"{topic.table} has begun, and goes on where it has stopped: --from would leave records out or read "
@@ -100,6 +114,15 @@ def require_choosable(topic: Topic) -> None:
             f"{topic.table} reads the topics of a pattern, or some partitions: declare where it begins with "
             "starting_timestamp or starting_offsets"
         )
+
+
+def _has_read(layout: Layout, table: str) -> bool:
+    """Whether a bronze table has, or had, a record."""
+    log = LogReader(layout.table_path(table))
+    if (found := log.snapshot()) is None:
+        return False
+    properties = log.properties()
+    return found.rows != 0 or ERASED in properties or bool(expired_topics(properties))
 
 
 def beginning(
@@ -150,6 +173,15 @@ def begin(spark: SparkSession, pipeline: Pipeline, layout: Layout, found: Beginn
     metadata = delta_table.maintenance_metadata(pipeline.name, table, "evolution", begins=found.option)
     text = json.dumps({"option": found.option, "offsets": found.offsets})
     delta_table.set_property(spark, path, metadata, BEGINS, text)
+    if (last := last_commit_metadata(path, table)) is None:
+        return
+    facts = {BEGINS_ANEW: True} | ({TOPICS: last[TOPICS]} if TOPICS in last else {})
+    text = metadata_without_rows(pipeline.name, table, last, found.offsets, facts)
+    delta_table.append_with_metadata(spark.read.format("delta").load(path).limit(0), path, text)
+    checkpoint = layout.checkpoint_path(table)
+    changes = plan_repair(table, path, checkpoint, has_state=False)
+    repair(checkpoint, changes, f"{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}")
+    check_positions(table, path, checkpoint)
 
 
 def _new(gaps: tuple[Gap, ...], known: tuple[Gap, ...]) -> Iterator[Gap]:

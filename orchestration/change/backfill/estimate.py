@@ -6,7 +6,7 @@ most, because rules and duplicates take some away.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from common.config.paths import Layout
@@ -33,12 +33,14 @@ class Reads:
     is_counted_later: bool = False
 
 
-def estimate(
+def estimate(  # noqa: PLR0913  # what is read, and what is known of it
     pipeline: Pipeline,
     layout: Layout,
     tables: Sequence[str],
     topics: Mapping[str, tuple[Offsets, Offsets]],
     records_per_second: float | None = None,
+    *,
+    begins: Collection[str] = (),
 ) -> tuple[Reads, ...]:
     """What the queries of a run read, in the order of data flow.
 
@@ -48,6 +50,7 @@ def estimate(
         tables: The tables that the run writes.
         topics: Per bronze table, the first offsets that it has yet to read, and the ends of its topics.
         records_per_second: Most records that one query reads per second; None: as many as it can.
+        begins: Bronze tables that begin with the first offsets, whatever their checkpoints say.
     """
     brought: dict[str, tuple[int | None, int]] = {}
     counted_later = {one.into or one.table for one in pipeline.files if one.table in tables}
@@ -58,7 +61,8 @@ def estimate(
         if isinstance(declared, Files):
             rows, size, is_at_most = None, 0, False
         elif isinstance(declared, Topic):
-            rows, size = _records(layout, name, *topics.get(name, ({}, {})))
+            entry = None if name in begins else _committed(layout, name)
+            rows, size = _records(layout, name, entry, *topics.get(name, ({}, {})))
             is_at_most = False
         else:
             waits = [_waiting(layout, name, at, one) for at, one in enumerate(streamed_sources(declared))]
@@ -78,11 +82,12 @@ def estimate(
     return tuple(found)
 
 
-def _records(layout: Layout, table: str, firsts: Offsets, ends: Offsets) -> tuple[int | None, int]:
+def _records(
+    layout: Layout, table: str, entry: PlannedBatch | None, firsts: Offsets, ends: Offsets
+) -> tuple[int | None, int]:
     """The records that a bronze table has yet to read, and their size if they are like those before."""
     if not ends:
         return None, 0
-    entry = _committed(layout, table)
     position = {} if entry is None else kafka_position(entry)
     rows = sum(
         max(0, end - position.get(name, {}).get(number, firsts[name][number]))

@@ -207,7 +207,8 @@ def _plan(pipeline: Pipeline, settings: Settings, layout: Layout, request: Reque
             stops[topic.table] = stop
             ends[topic.table] = (ends[topic.table][0], _up_to(ends[topic.table][1], stop))
     skipped = frozenset(name for name, stop in stops.items() if _has_read(layout, name, stop))
-    reads = estimate(pipeline, layout, tables, ends, request.rate)
+    begun = {one.topic.table for one in begins}
+    reads = estimate(pipeline, layout, tables, ends, request.rate, begins=begun)
     return Plan(reads, tuple(begins), stops, skipped)
 
 

@@ -25,7 +25,6 @@ from common.delta.maintenance.retention import expired_topics
 from common.delta.match.batch_match import check_positions
 from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.match.checkpoint_repair import plan_repair, repair
-from common.delta.micro_batch import MicroBatch
 from common.delta.table import ERASED
 from common.errors import BrokerError, UsageError
 from common.machine.object_store import storage_options
@@ -34,6 +33,7 @@ from common.streaming.topic_identity import (
     TOPICS,
     BrokerTopic,
     TopicState,
+    metadata_without_rows,
     read_ends,
     recorded_topics,
 )
@@ -218,19 +218,7 @@ def _metadata(pipeline: Pipeline, declared: Topic, last: Mapping[str, Any], dele
     names = {states.get(name, TopicState()).coordinate(name): name for name in ends}
     for gap in deleted:
         ends[names[gap.topic]][gap.partition] = gap.last_offset + 1
-    positions = {
-        name: {str(number): end for number, end in sorted(partitions.items())}
-        for name, partitions in ends.items()
-    }
     facts: dict[str, Any] = {RECOVERED: {names[gap.topic]: "gap" for gap in deleted}}
     if entries := {name: state.entry() for name, state in states.items()}:
         facts[TOPICS] = entries
-    batch = MicroBatch(
-        pipeline=pipeline.name,
-        query=declared.table,
-        query_id=str(last["query_id"]),
-        batch_id=int(last["batch_id"]) + 1,
-        positions=(positions,),
-        facts=facts,
-    )
-    return batch.metadata("append", {})
+    return metadata_without_rows(pipeline.name, declared.table, last, ends, facts)

@@ -7,10 +7,9 @@ commit. An interrupted command is finished by the same command.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
 from common.config.paths import Layout
 from common.config.settings import Settings
@@ -21,7 +20,6 @@ from common.delta.lease.job_leases import TableLeases
 from common.delta.match.batch_match import check_positions
 from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.match.checkpoint_repair import Change, plan_repair, repair
-from common.delta.micro_batch import MicroBatch
 from common.errors import TopicChangedError, UsageError, nearest
 from common.streaming.topic_identity import (
     NEW_TOPIC,
@@ -30,6 +28,7 @@ from common.streaming.topic_identity import (
     TOPICS,
     BrokerTopic,
     TopicState,
+    metadata_without_rows,
     read_ends,
     recorded_topics,
 )
@@ -201,25 +200,10 @@ def _begin_topics(  # noqa: PLR0913
             )
         begin.begin(name, found[name], is_new=name in topics.new)
     if begin.ways and not is_plan:
-        append_without_rows(pipeline, settings, path, _metadata(pipeline, declared, last, begin))
+        facts = {TOPICS: {name: one.entry() for name, one in begin.states.items()}, RECOVERED: begin.ways}
+        metadata = metadata_without_rows(pipeline.name, declared.table, last, begin.ends, facts)
+        append_without_rows(pipeline, settings, path, metadata)
     return begin.steps
-
-
-def _metadata(pipeline: Pipeline, declared: Topic, last: Mapping[str, Any], begin: _Beginning) -> str:
-    positions = {
-        name: {str(number): end for number, end in sorted(partitions.items())}
-        for name, partitions in begin.ends.items()
-    }
-    entries = {name: state.entry() for name, state in begin.states.items()}
-    batch = MicroBatch(
-        pipeline=pipeline.name,
-        query=declared.table,
-        query_id=str(last["query_id"]),
-        batch_id=int(last["batch_id"]) + 1,
-        positions=(positions,),
-        facts={TOPICS: entries, RECOVERED: begin.ways},
-    )
-    return batch.metadata("append", {})
 
 
 def append_without_rows(pipeline: Pipeline, settings: Settings, path: str, metadata: str) -> None:

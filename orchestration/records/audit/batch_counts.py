@@ -11,7 +11,7 @@ from typing import Any
 from common.declare import Silver
 from common.delta.checkpoint import DeltaPosition
 from orchestration.records.audit.accepted_gaps import Gap, lost_between
-from orchestration.records.audit.offset_ranges import BronzeProgress
+from orchestration.records.audit.offset_ranges import BronzeProgress, since_beginning
 from orchestration.records.audit.table_log import (
     BATCH_COUNTS,
     REBUILT,
@@ -192,7 +192,7 @@ def bronze_faults(  # noqa: PLR0913
     if not progress.is_complete:
         return
     ends: dict[Partition, int] = {}
-    for one in bronze.commits:
+    for one in since_beginning(bronze):
         if one.batch_id is None:
             continue
         positions = kafka_positions(one)

@@ -477,12 +477,13 @@ class TableAudit:
 def offsets_left_out(lost: Sequence[Gap], ranges: Mapping[Partition, Range]) -> dict[Partition, int]:
     """By partition, the first offset that was accepted as lost before the first one that bronze has.
 
-    A table that began later than its topic has such offsets, and no others before its first row.
+    A table that began later than its topic has such offsets, and no others before its first row. It may have
+    been told to begin even later before, with more of them.
     """
     firsts: dict[Partition, int] = {}
     for gap in lost:
         place = gap.topic, gap.partition
-        if place in ranges and gap.last_offset < ranges[place].first:
+        if place in ranges and gap.first_offset < ranges[place].first:
             firsts[place] = min(gap.first_offset, firsts.get(place, gap.first_offset))
     return firsts
 

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from common.delta.checkpoint import DeltaPosition
 from common.delta.commit import Commit, DataFile
 from common.machine.storage_folder import StorageFolder
+from common.streaming.topic_identity import BEGINS_ANEW
 from orchestration.records.audit.offset_places import NEVER, Source, Sources
 from orchestration.records.audit.starting_point import StartingPoint
 from orchestration.records.audit.table_log import (
@@ -60,7 +61,7 @@ def bronze_progress(
     processed: dict[Partition, int] = dict(known)
     first_batches: dict[Partition, TableCommit] = {}
     is_complete = bronze.is_whole or bool(known)
-    for one in bronze.commits:
+    for one in since_beginning(bronze):
         if one.batch_id is None:
             is_complete &= not one.commit.added or one.commit.is_change or one.by == "compaction"
             continue
@@ -70,6 +71,12 @@ def bronze_progress(
         if position is not None and (is_read(one.commit, position) or is_partly_read(one.commit, position)):
             processed |= after
     return BronzeProgress(ends, processed, first_batches, is_complete and bool(ends))
+
+
+def since_beginning(bronze: TableLog) -> Sequence[TableCommit]:
+    """The commits from the one on with which a table began elsewhere: there are no rows before it."""
+    at = next((n for n, one in reversed([*enumerate(bronze.commits)]) if BEGINS_ANEW in one.metadata), 0)
+    return bronze.commits[at:]
 
 
 def is_read(commit: Commit, position: DeltaPosition) -> bool:

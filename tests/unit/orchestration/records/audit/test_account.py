@@ -12,6 +12,7 @@ from common.declare import Json, Pipeline, Silver, Topic
 from common.delta.checkpoint import DeltaPosition
 from common.delta.commit import Commit, DataFile
 from common.errors import UsageError
+from common.streaming.topic_identity import BEGINS_ANEW
 from orchestration.cli.records.audit_output import document, error, verdict
 from orchestration.records.audit import batch_counts
 from orchestration.records.audit.audit import parse_since, select_tables
@@ -117,6 +118,17 @@ def test_bronze_writes_a_row_per_offset(
         whole, bronze_progress(whole, None), {("t", 0): 0}, after=-1, may_have_gaps=may_have_gaps
     )
     assert list(found) == [f"micro-batch 1 of b (version 2) {text}" for text in expected]
+
+
+def test_a_table_without_a_record_may_begin_again_at_an_earlier_offset() -> None:
+    again = bronze(2, 1, 3)
+    again = replace(again, metadata={**again.metadata, BEGINS_ANEW: True})
+    whole = log("b", bronze(1, 0, 9), again, bronze(3, 2, 5, 2))
+    progress = bronze_progress(whole, DeltaPosition(4, -1, "x", False))
+    assert (progress.ends, progress.processed) == ({("t", 0): 5}, {("t", 0): 5})
+    assert progress.first_batches[("t", 0)] is again
+    firsts = {("t", 0): 3}
+    assert list(batch_counts.bronze_faults(whole, progress, firsts, after=-1, may_have_gaps=False)) == []
 
 
 def test_rows_that_only_the_engine_moved_are_no_fault() -> None:
