@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from common.config.paths import Layout
-from common.declare import Join, Pipeline, Table
+from common.declare import Custom, Join, Pipeline, Table, View
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader, commit_name
@@ -51,6 +51,9 @@ def copies(spark: SparkSession, pipeline: Pipeline, layout: Layout) -> Iterator[
 def _known_tables(pipeline: Pipeline) -> set[str]:
     """The tables that the queries of a pipeline write or read, but those that are named by a path."""
     names = {name for one in pipeline.tables for name in (one.table, *one.side_tables)}
+    names |= {one.reads for one in pipeline.gold}
+    names |= {table for one in pipeline.gold if isinstance(one, View) for table in one.sources}
+    names |= {table for one in pipeline.gold if isinstance(one, Custom) for table in one.also_reads}
     names |= {one.table for silver in pipeline.silver for one in silver.lookups}
     names |= {one.joins for one in pipeline.gold if isinstance(one, Join) and one.joins_a_table}
     return {name for name in names if "/" not in name}
