@@ -446,8 +446,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "the audit says balanced where the broker does not answer",
         BROKER,
-        'return (), str(error).partition(". ")[0]',
-        "return (), str(error)[:0]",
+        'return ComparedTopics(why=str(error).partition(". ")[0])',
+        "return ComparedTopics(why=str(error)[:0])",
         f"{UNIT}/orchestration/records/audit/test_topic_faults.py",
     ),
     Bug(

@@ -54,6 +54,7 @@ def expired_shop(spark: Any, folder: Path) -> tuple[Engine, dict[int, int]]:
     return engine, ends
 
 
+@pytest.mark.long
 def test_rows_of_expired_records_are_carried_over(spark: Any, tmp_path: Path) -> None:
     """With their keys: later copies of their events are duplicates. Rows that do not fit are a refusal."""
     engine, ends = expired_shop(spark, tmp_path)
