@@ -18,6 +18,7 @@ from common.declare import Json, Pipeline, Rule, Silver, Topic
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
 from common.errors import AccountError
+from orchestration.access.progress.erased import staging
 from orchestration.cli.records import audit_output
 from orchestration.records.audit.audit import Since, audit
 from orchestration.records.audit.result import FATES, Account, PartitionAccount
@@ -249,7 +250,10 @@ def test_a_micro_batch_that_left_an_offset_out_is_found(copy: Engine) -> None:
 
 @pytest.mark.long
 def test_what_silver_has_not_read_is_waiting_and_what_was_erased_is_erased(copy: Engine) -> None:
-    """An erasure takes rows of every kind out of bronze; those that silver still has count as silver's."""
+    """An erasure takes rows of every kind out of bronze; those that silver still has count as silver's.
+
+    Once it is complete, silver must have none of them.
+    """
     spark = copy.spark
     path = copy.path("bronze.orders")
     append_batch(copy, 5, {0: [event("n", EVENING), None], 1: [b"rot"]}, {0: 15, 1: 13})
@@ -257,13 +261,20 @@ def test_what_silver_has_not_read_is_waiting_and_what_was_erased_is_erased(copy:
     spark.sql(f"alter table delta.`{path}` unset tblproperties ('delta.appendOnly')")
     gone = [("t", 0, 0), ("t", 0, 2), ("t", 0, 4), ("t", 0, 3), ("t", 1, 13)]
     frame = spark.createDataFrame(gone, "topic string, partition int, offset bigint")
-    told = delta_table.maintenance_metadata("shop", "bronze.orders", "erasure")
+    told = delta_table.maintenance_metadata("shop", "bronze.orders", "erasure", run_id="under way")
+    under_way = staging(copy.layout, "bronze.orders")
+    frame.write.format("delta").option("userMetadata", told).save(under_way)
     delta_merge.delete_matching(frame, path, told, key=["topic", "partition", "offset"])
     found = account(copy)
     assert found.faults == ()
     assert found.totals == dict(zip(FATES, (13, 6, 2, 3, 1, 1, 0, 3, 0, 0, 2), strict=True))
     delete(copy, "bronze.orders", IN.format(0, 7))
     assert [(one.name, one.examples) for one in account(copy).faults] == [("gap", (("t", 0, 7),))]
+    shutil.rmtree(under_way)
+    assert {(one.name, one.examples) for one in account(copy).faults} == {
+        ("gap", (("t", 0, 7),)),
+        ("erased", (("t", 0, 0), ("t", 0, 3))),
+    }
 
 
 @pytest.mark.long
