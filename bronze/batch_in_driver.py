@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 from bronze.digest import HASH, entry, row_hash
-from bronze.table import INGESTED, SCHEMA
+from bronze.table import INGESTED
 from common.config.driver_limits import DriverLimits
 from common.delta.delta_rs import is_for_driver
 from common.delta.log import LogReader
@@ -52,21 +52,20 @@ class DriverBatch:
 
         Never those of a batch that was attempted before: its size may have ended the last process.
         """
-        arrow = self.collect_if_light(frame, batch)
+        # Without a common time of ingestion an audit could not tell the rows of the micro-batch.
+        hashed = frame.select("*", row_hash()) if batch.planned_ms else frame
+        arrow = self.collect_if_light(hashed, batch)
         if arrow is None:
             yield SparkRows(frame), batch
             self.learn_from_files()
             return
-        if HASH in arrow.column_names:
+        if batch.planned_ms:
             batch = replace(batch, facts={**batch.facts, **entry(arrow[HASH], batch.planned_ms)})
             arrow = arrow.drop_columns(HASH)
         yield ArrowRows(SparkRows(frame, None, self.limits), arrow, frame=lambda: frame), batch
 
     def collect_if_light(self, frame: DataFrame, batch: MicroBatch) -> pa.Table | None:
-        """All rows, where they are few and likely to be light, with a hash of each of bronze's.
-
-        Updates the size estimate by them.
-        """
+        """All rows, where they are few and likely to be light; updates the size estimate by them."""
         most = None if batch.was_attempted else max_records(batch)
         if most is None or most > self.limits.rows or not is_for_driver(self.path, self.limits):
             return None
@@ -147,9 +146,7 @@ def _collected(frame: DataFrame, batch: MicroBatch) -> pa.Table | None:
     """
     if not batch.planned_ms:
         return collect(frame)
-    rows = frame.drop(INGESTED)
-    is_bronze = {*rows.columns, INGESTED} == {*SCHEMA.names}
-    arrow = collect(rows.select("*", row_hash()) if is_bronze else rows)
+    arrow = collect(frame.drop(INGESTED))
     if arrow is None:
         return None
     at = pa.scalar(batch.planned_ms * 1000, pa.timestamp("us", "UTC"))

@@ -398,6 +398,13 @@ class Pipeline:
         """The bronze tables that are read from files."""
         return tuple(table for table in self.bronze if isinstance(table, Files))
 
+    @property
+    def with_feed(self) -> frozenset[str]:
+        """The gold tables that keep a change data feed: as declared, or because a view reads them."""
+        views = (gold for gold in self.gold if isinstance(gold, View))
+        viewed = (table for view in views for table in view.tables if table.startswith("gold."))
+        return frozenset((*viewed, *(gold.table for gold in self.gold if gold.storage.change_feed)))
+
     def query(self, name: str) -> Table | Publish:
         """The declaration of a query, by the name of its table or by ``publish.<name>``.
 

@@ -56,7 +56,9 @@ def keeps_feed(context: Context, path: str) -> bool:
 def lacks_feed(context: Context, gold: Gold) -> bool:
     """Whether a gold table would follow removed rows, and its source exists and keeps no change data feed."""
     path = context.path(gold.reads)
-    takes = gold.takes_rows_back and gold.reading.changes is None and gold.reads not in context.with_feed
+    takes = (
+        gold.takes_rows_back and gold.reading.changes is None and gold.reads not in context.pipeline.with_feed
+    )
     return takes and delta_table.exists(path) and not keeps_feed(context, path)
 
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from common.config.driver_limits import DriverLimits
 from common.config.paths import Layout
 from common.config.settings import Settings
-from common.declare import Gold, Pipeline, Publish, View
+from common.declare import Gold, Pipeline, Publish
 from common.delta.micro_batch import MicroBatch
 from common.rows.spark_rows import BytesRead, SparkRows
 from common.streaming.query import OutputMode, Stream
@@ -43,13 +43,6 @@ class Context:
     def replaced(self) -> frozenset[str]:
         """Silver tables whose rows are replaced by newer ones."""
         return frozenset(each.table for each in self.pipeline.silver if each.keep == "newest")
-
-    @cached_property
-    def with_feed(self) -> frozenset[str]:
-        """Gold tables that keep a change data feed: as declared, or because a view reads them."""
-        views = (gold for gold in self.pipeline.gold if isinstance(gold, View))
-        viewed = (table for view in views for table in view.tables if table.startswith("gold."))
-        return frozenset((*viewed, *(gold.table for gold in self.pipeline.gold if gold.storage.change_feed)))
 
     def checkpoint(self, gold: Gold | Publish) -> str:
         """The checkpoint of a gold table's query."""

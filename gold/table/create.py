@@ -111,7 +111,7 @@ def ensure(  # noqa: PLR0913  # what a table is created with
             "Delta's reader version 3 know. Cast it, as in cast(at as timestamp) or to_json(document); or "
             "leave the other readers behind by name: storage=Storage(newer_types=True)."
         )
-    if storage.change_feed or table in context.with_feed:
+    if storage.change_feed or table in context.pipeline.with_feed:
         storage = replace(storage, change_feed=True)
         _keep_feed(context, table)
     gold = _filling(context, table)

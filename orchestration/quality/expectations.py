@@ -73,15 +73,15 @@ class LibraryValidator:
             SettingsError: An expectation does not accept its arguments.
         """
         if self._spark is None:
-            return self._checked(expects, pinned, DuckDbEngine().frame(pinned))
+            return self._evaluated(expects, pinned, DuckDbEngine().frame(pinned))
         frame = spark_frame(self._spark, pinned)
         frame.persist()
         try:
-            return self._checked(expects, pinned, frame)
+            return self._evaluated(expects, pinned, frame)
         finally:
             frame.unpersist()
 
-    def _checked(
+    def _evaluated(
         self, expects: Sequence[Expect], pinned: Pinned, frame: Any
     ) -> tuple[ExpectationResult, ...]:
         batch = self._batch.get_batch(batch_parameters={"dataframe": frame})

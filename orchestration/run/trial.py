@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from common.config.paths import Layout
-from common.declare import Custom, Join, Pipeline, Table, View
+from common.declare import Pipeline, Table
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader, commit_name
 from common.errors import HistoryGoneError, MedallionError
+from orchestration.access.declaration.lineage import is_path, sources, written_by
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,7 +39,7 @@ def copies(spark: SparkSession, pipeline: Pipeline, layout: Layout) -> Iterator[
     with tempfile.TemporaryDirectory(prefix="medallion-trial-") as folder:
         trial = Layout(f"{folder}/tables", f"{folder}/checkpoints", Path(folder))
         for table in _known_tables(pipeline):
-            _copy(spark, table, layout.table_path(table), Path(trial.table_path(table)))
+            copy_empty(spark, table, layout, trial)
         for declared in pipeline.tables:
             _copy_committed(layout, trial, declared)
         try:
@@ -50,17 +51,15 @@ def copies(spark: SparkSession, pipeline: Pipeline, layout: Layout) -> Iterator[
 
 def _known_tables(pipeline: Pipeline) -> set[str]:
     """The tables that the queries of a pipeline write or read, but those that are named by a path."""
-    names = {name for one in pipeline.tables for name in (one.table, *one.side_tables)}
-    names |= {one.reads for one in pipeline.gold}
-    names |= {table for one in pipeline.gold if isinstance(one, View) for table in one.sources}
-    names |= {table for one in pipeline.gold if isinstance(one, Custom) for table in one.also_reads}
+    names = {name for one in pipeline.tables for name in written_by(one)}
+    names |= {name for one in pipeline.gold for name in sources(one)}
     names |= {one.table for silver in pipeline.silver for one in silver.lookups}
-    names |= {one.joins for one in pipeline.gold if isinstance(one, Join) and one.joins_a_table}
-    return {name for name in names if "/" not in name}
+    return {name for name in names if not is_path(name)}
 
 
-def _copy(spark: SparkSession, table: str, path: str, copy: Path) -> None:
-    """An empty table with the columns, properties and protocol of an existing one."""
+def copy_empty(spark: SparkSession, table: str, layout: Layout, trial: Layout) -> None:
+    """An empty table with columns, properties and protocol of an existing one, unless the trial has it."""
+    path, copy = layout.table_path(table), Path(trial.table_path(table))
     log = LogReader(path)
     if copy.exists() or log.latest_version() is None:
         return

@@ -11,11 +11,12 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
 from common.delta.checkpoint import Checkpoint
-from common.delta.match.batch_match import goes_back, own_batches
+from common.delta.match.batch_match import check_positions, goes_back, own_batches
 from common.delta.match.checkpoint_match import last_commit_metadata
 from common.errors import CheckpointMismatchError, UsageError
 from common.machine.storage_folder import StorageFolder
@@ -88,6 +89,18 @@ def repair(checkpoint_path: str, changes: Sequence[Change], stamp: str) -> str |
         else:
             root.write(change.name, change.content)
     return kept.path if is_kept else None
+
+
+def bring_to_newest(table: str, path: str, checkpoint_path: str) -> str | None:
+    """Have the checkpoint of a query without state go on after its table's newest commit; as ``repair``.
+
+    Raises:
+        CheckpointMismatchError: The checkpoint and the table do not belong together.
+    """
+    changes = plan_repair(table, path, checkpoint_path, has_state=False)
+    kept = repair(checkpoint_path, changes, f"{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}")
+    check_positions(table, path, checkpoint_path)
+    return kept
 
 
 class _Plan:

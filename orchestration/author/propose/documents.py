@@ -322,29 +322,33 @@ class DocumentTables:
             while f"{whole.table}_{suffix}" in {part.table for part in whole.parts}:
                 suffix += "_2"
             leaf_rules = {each: self.by_name[each] for each in kept if each in self.by_name}
-            whole.parts.append(
-                Proposal(
-                    whole.topic,
-                    f"{whole.table}_{suffix}",
-                    bronze=whole.table,
-                    messages=len(documents),
-                    format=whole.format,
-                    value=self._part_value(fields),
-                    columns={each: whole.columns[each] for each in kept},
-                    key=whole.key,
-                    event_time=whole.event_time,
-                    watermark=whole.watermark,
-                    notes=whole.notes,
-                    where=f"{leaf.sql} = '{value}'",
-                    remarks=[
-                        f"messages of one {name}: {len(documents):,} of {len(self.found):,} sampled; those",
-                        "of the other types are no rows of this table",
-                        *([] if whole.parts else whole.remarks),
-                    ],
-                    rules=self.first_rules + gold_tables.rules(leaf_rules, whole.event_time)[:1],
-                )
-            )
+            part = self._part(f"{whole.table}_{suffix}", fields, kept)
+            part.messages, part.where = len(documents), f"{leaf.sql} = '{value}'"
+            part.remarks = [
+                f"messages of one {name}: {len(documents):,} of {len(self.found):,} sampled; those",
+                "of the other types are no rows of this table",
+                *([] if whole.parts else whole.remarks),
+            ]
+            part.rules += gold_tables.rules(leaf_rules, whole.event_time)[:1]
+            whole.parts.append(part)
         whole.parts.append(self._other_types(leaf, shape))
+
+    def _part(self, table: str, fields: Shape, kept: Sequence[str]) -> Proposal:
+        """A table of some of the messages, with these fields and columns."""
+        whole = self.proposal
+        return Proposal(
+            whole.topic,
+            table,
+            bronze=whole.table,
+            format=whole.format,
+            value=self._part_value(fields),
+            columns={each: whole.columns[each] for each in kept},
+            key=whole.key,
+            event_time=whole.event_time,
+            watermark=whole.watermark,
+            notes=dict(whole.notes),
+            rules=list(self.first_rules),
+        )
 
     def _other_types(self, leaf: Leaf, shape: Shape) -> Proposal:
         """The table of messages whose type the sample lacks, with the fields that all types have."""
@@ -361,23 +365,11 @@ class DocumentTables:
         while name in {part.table for part in whole.parts}:
             name += "_2"
         listed = ", ".join(spark_text(value) for value in types)
-        part = Proposal(
-            whole.topic,
-            name,
-            bronze=whole.table,
-            format=whole.format,
-            value=self._part_value(fields),
-            columns={each: whole.columns[each] for each in kept},
-            key=whole.key,
-            event_time=whole.event_time,
-            watermark=whole.watermark,
-            notes=dict(whole.notes),
-            where=f"{leaf.sql} is null or {leaf.sql} not in ({listed})",
-            remarks=[
-                "types that the sample lacks: without this table their messages would be no rows at all"
-            ],
-            rules=list(self.first_rules),
-        )
+        part = self._part(name, fields, kept)
+        part.where = f"{leaf.sql} is null or {leaf.sql} not in ({listed})"
+        part.remarks = [
+            "types that the sample lacks: without this table their messages would be no rows at all"
+        ]
         if not set(whole.key) <= set(kept):
             by_coordinates(part, "each message is an event of its own")
         return part

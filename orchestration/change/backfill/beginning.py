@@ -24,9 +24,8 @@ from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader
 from common.delta.maintenance.retention import expired_topics
-from common.delta.match.batch_match import check_positions
 from common.delta.match.checkpoint_match import last_commit_metadata
-from common.delta.match.checkpoint_repair import plan_repair, repair
+from common.delta.match.checkpoint_repair import bring_to_newest
 from common.delta.table import ERASED
 from common.errors import UsageError
 from common.streaming.topic_identity import BEGINS_ANEW, TOPICS, metadata_without_rows, read_ends
@@ -178,10 +177,7 @@ def begin(spark: SparkSession, pipeline: Pipeline, layout: Layout, found: Beginn
     facts = {BEGINS_ANEW: True} | ({TOPICS: last[TOPICS]} if TOPICS in last else {})
     text = metadata_without_rows(pipeline.name, table, last, found.offsets, facts)
     delta_table.append_with_metadata(spark.read.format("delta").load(path).limit(0), path, text)
-    checkpoint = layout.checkpoint_path(table)
-    changes = plan_repair(table, path, checkpoint, has_state=False)
-    repair(checkpoint, changes, f"{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}")
-    check_positions(table, path, checkpoint)
+    bring_to_newest(table, path, layout.checkpoint_path(table))
 
 
 def _new(gaps: tuple[Gap, ...], known: tuple[Gap, ...]) -> Iterator[Gap]:

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Bronze, Join, Pipeline, Table
-from common.delta import table as delta_table
 from common.delta.log import column_types
 from common.errors import MedallionError
-from orchestration.access.declaration.lineage import sources
+from orchestration.access.declaration.lineage import is_path, sources
+from orchestration.run.trial import copy_empty
 from orchestration.run.wiring import Wiring
 
 if TYPE_CHECKING:
@@ -55,18 +55,19 @@ def declared_columns(
         trial = Layout(f"{folder}/tables", f"{folder}/checkpoints", Path(folder))
         wiring = Wiring(spark, pipeline, settings, trial, "")
         for topic in pipeline.bronze:
-            _copy_empty(spark, layout, trial, topic.table)
+            copy_empty(spark, topic.table, layout, trial)
         looked_up = {each.table for silver in pipeline.silver for each in silver.lookups}
         for table in sorted(looked_up):
-            _copy_empty(spark, layout, trial, table)
+            if not is_path(table):
+                copy_empty(spark, table, layout, trial)
         for declared in wiring.tables("silver"):
             _build(wiring, trial, declared, found)
         for table in sorted(looked_up):
-            if table.startswith("gold.") and "/" not in table:
+            if table.startswith("gold.") and not is_path(table):
                 shutil.rmtree(trial.table_path(table), ignore_errors=True)
         for declared in wiring.tables("gold"):
             if isinstance(declared, Join) and declared.joins_a_table:
-                _copy_empty(spark, layout, trial, declared.joins)
+                copy_empty(spark, declared.joins, layout, trial)
             _build(wiring, trial, declared, found)
     return found
 
@@ -82,14 +83,3 @@ def _build(wiring: Wiring, trial: Layout, declared: Table, found: DeclaredColumn
         return
     for name in (declared.table, *declared.side_tables):
         found.columns[name] = column_types(trial.table_path(name))
-
-
-def _copy_empty(spark: SparkSession, layout: Layout, trial: Layout, table: str) -> None:
-    """An empty table with the columns of an existing one, unless the folder has the table."""
-    if "/" in table or not table.startswith(("bronze.", "silver.", "gold.")):
-        return
-    path = layout.table_path(table)
-    if delta_table.exists(path) and not delta_table.exists(trial.table_path(table)):
-        schema = spark.read.format("delta").load(path).schema
-        feed = {"delta.enableChangeDataFeed": "true"}
-        delta_table.ensure(spark, table, trial.table_path(table), schema, feed)

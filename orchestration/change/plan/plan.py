@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from common.config.paths import Layout
 from common.config.settings import Settings
-from common.declare import Bronze, Gold, Pipeline, Publish, Silver, Table, View
+from common.declare import Bronze, Gold, Pipeline, Publish, Silver, Table
 from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader, column_types
 from common.delta.table import FEED
@@ -90,10 +90,9 @@ def plan(
         exact: Compare the columns of all tables, also of those whose declarations did not change.
     """
     queries = (*pipeline.bronze, *pipeline.silver, *in_data_order(pipeline.gold), *pipeline.publish)
-    viewed = {name for one in pipeline.gold if isinstance(one, View) for name in one.tables}
     found = [_without_columns(each, settings, layout) for each in queries]
     found = [
-        replace(each, changes=(*each.changes, *_feed_changes(each, declaration, layout, viewed)))
+        replace(each, changes=(*each.changes, *_feed_changes(each, declaration, layout, pipeline.with_feed)))
         for each, declaration in zip(found, queries, strict=True)
     ]
     if spark is not None and (exact or any(_may_change_columns(each) for each in found)):
@@ -171,14 +170,13 @@ def _unknown(before: Declaration | None) -> str:
 
 
 def _feed_changes(
-    found: QueryPlan, declared: Table | Publish, layout: Layout, viewed: Collection[str]
+    found: QueryPlan, declared: Table | Publish, layout: Layout, with_feed: Collection[str]
 ) -> Iterator[Change]:
     """The change data feed that the next start turns on, where no other difference says so."""
     if not isinstance(declared, Gold) or any(one.name == "storage" for one in found.changes):
         return
-    wanted = declared.storage.change_feed or declared.table in viewed
     has = LogReader(layout.table_path(declared.table)).properties()
-    if wanted and has and has.get(FEED) != "true":
+    if declared.table in with_feed and has and has.get(FEED) != "true":
         yield Change("change data feed", "", "on", "next start", "the table keeps one from then on")
 
 

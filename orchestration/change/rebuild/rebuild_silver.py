@@ -114,8 +114,8 @@ class _Rebuild(ReplacedTable):
         loaded = first_load.mark(self.shadow.table_path(self.silver.table))
         return _has_commit(log.path, -1 if loaded is None else loaded.bronze_version, "retention")
 
-    def expired(self, version: int) -> dict[str, DataFrame]:
-        """The rows that are carried over, of each live table that has any.
+    def expired(self, version: int, say: Say) -> dict[str, DataFrame]:
+        """The rows that are carried over, of each live table that has any; says how many there are.
 
         Raises:
             UsageError: There are such rows, and they do not fit the declared columns.
@@ -124,7 +124,7 @@ class _Rebuild(ReplacedTable):
         numbers = {table: count for table, rows in found.items() if (count := rows.count())}
         done = "left out" if self.drops_expired else "carried over"
         for table, count in numbers.items():
-            self.say(f"{count:,} rows of {table}, of records that have expired in bronze, are {done}")
+            say(f"{count:,} rows of {table}, of records that have expired in bronze, are {done}")
         if not numbers or self.drops_expired:
             return {}
         shaped = sum(numbers.get(table, 0) for table in (self.silver.table, self.silver.late_table))
@@ -152,7 +152,7 @@ class _Rebuild(ReplacedTable):
             name: self.spark.read.format("delta").load(self.shadow.table_path(name)) for name in self.tables
         }
         counts = None if loaded else total_counts(path, self.silver.table, last["query_id"])
-        if expired := self.expired(version):
+        if expired := self.expired(version, lambda _: None):  # said when the shadow was first filled
             rows = with_expired(rows, expired, newest(self.spark, self.path), self.silver)
         return Incoming(rows, last, counts, self.coming)
 
@@ -237,7 +237,7 @@ def rebuild_silver(  # noqa: PLR0913, PLR0917  # the options of the command
         )
         if not is_cut_off:
             say(f"{silver.table}: the shadow is filled from {silver.reads}")
-            work.expired(work.fill())
+            work.expired(work.fill(), say)
         try:
             stack.enter_context(work.leases())
         except LeaseHeldError as error:

@@ -24,7 +24,7 @@ from common.delta.log import LogReader
 from common.delta.maintenance.retention import expired_topics
 from common.delta.match.batch_match import check_positions
 from common.delta.match.checkpoint_match import last_commit_metadata
-from common.delta.match.checkpoint_repair import plan_repair, repair
+from common.delta.match.checkpoint_repair import bring_to_newest
 from common.delta.table import ERASED
 from common.errors import BrokerError, UsageError
 from common.machine.object_store import storage_options
@@ -207,10 +207,7 @@ def _go_on(  # noqa: PLR0913, PLR0917
     path, checkpoint = layout.table_path(declared.table), layout.checkpoint_path(declared.table)
     if deleted:
         append_without_rows(pipeline, settings, path, _metadata(pipeline, declared, last, deleted))
-    changes = plan_repair(declared.table, path, checkpoint, has_state=False)
-    kept = repair(checkpoint, changes, f"{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}") if changes else None
-    check_positions(declared.table, path, checkpoint)
-    return kept
+    return bring_to_newest(declared.table, path, checkpoint)
 
 
 def _metadata(pipeline: Pipeline, declared: Topic, last: Mapping[str, Any], deleted: list[Gap]) -> str:

@@ -419,9 +419,8 @@ class TableAudit:
         if not self.is_erasing and any(one.by == ERASURE for one in gone):
             # Erased by a version of the engine that kept no list of erased records.
             back = explained.where(f"{rows.FATE} is not null")
-            known = [] if self.erased is None else [self.erased]
-            for each in known:
-                back = back.join(each, list(rows.PLACE), "left_anti")
+            if self.erased is not None:
+                back = back.join(self.erased, list(rows.PLACE), "left_anti")
             self._add_erased_again(back)
         for row in explained.groupBy("topic", "partition", rows.FATE).count().collect():
             fate = row[rows.FATE] or "erased"
