@@ -1,12 +1,13 @@
 """Runs parts of the tests, and says what each part took.
 
-``python -m tests.runs test|shard-1|…|all|weigh [--again] [--limit SECONDS] [pytest's words…]``
+``python -m tests.runs test|shard-1|…|all|weigh [--again] [--limit SECONDS [--leave-rest]] [pytest's words…]``
 
 ``test`` is each promise once. The long and drawn tests are cut into shards. ``all`` is ``test`` and all
 shards. ``weigh`` writes what the last runs measured into the table by which shards are cut. With ``--again``
 the tests that failed run once more without others beside them; one that fails twice fails the run, one that
 passes then is listed as flaky. A test that ends its worker fails the run at once: what was left never ran.
-With ``--limit`` tests that cannot begin in time fail.
+With ``--limit`` tests that cannot begin in time fail; with ``--leave-rest`` too they are listed, and a run
+fails only if none of its tests has passed.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class Part:
     tests: Sequence[RunTest] = ()
     flaky: Sequence[str] = ()
     failed: Sequence[str] = ()
+    left: Sequence[str] = ()
     is_passed: bool = False
     began: float = field(default_factory=time.monotonic)
 
@@ -56,13 +58,17 @@ class Part:
         """Where pytest keeps what it knows of the run's tests."""
         return Path(".pytest_cache") if self.name == "test" else Path(".pytest_cache") / self.name
 
-    def run(self, more: Sequence[str], *, again: bool, limit: float | None) -> None:
+    def run(self, more: Sequence[str], *, again: bool, limit: float | None, leave_rest: bool = False) -> None:
         """Run the tests, and those that failed once more if asked to."""
         self.began = time.monotonic()
         shutil.rmtree(self.root / self.folder / "again", ignore_errors=True)
         code, self.tests = self._pytest(self.folder, [*self.words, *more], limit)
-        self.failed = [each.name for each in self.tests if each.outcome in {"failed", NOT_RUN, CRASHED}]
-        self.is_passed = code == 0
+        if leave_rest:
+            self.left = [each.name for each in self.tests if each.outcome == NOT_RUN]
+        failed = [each.name for each in self.tests if each.outcome in {"failed", NOT_RUN, CRASHED}]
+        self.failed = [name for name in failed if name not in self.left]
+        only_left = self.left and not self.failed and any(each.outcome == "passed" for each in self.tests)
+        self.is_passed = code == 0 or (code == _TESTS_FAILED and bool(only_left))
         if again and code == _TESTS_FAILED and self.failed:
             self._run_again(limit)
         self.took = time.monotonic() - self.began
@@ -103,6 +109,7 @@ class Part:
             f"{self.name:10}{self.took / 60:>9.1f}{spent / 60:>11.1f}{counts}  {result}",
             *(f"  flaky, it passed when it ran once more: {name}" for name in self.flaky),
             *(f"  failed: {name}" for name in self.failed[:_MOST_AGAIN]),
+            *(f"  left, no time to begin it: {name}" for name in self.left),
         ]
 
 
@@ -149,6 +156,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("part", choices=(*names, "all", "weigh"))
     parser.add_argument("--again", action="store_true", help="run tests that failed once more")
     parser.add_argument("--limit", type=float, metavar="SECONDS", help="tests that cannot begin in time fail")
+    parser.add_argument("--leave-rest", action="store_true", help="they do not fail, but are listed")
     given, more = parser.parse_known_args(words)
     if given.part == "weigh":
         weigh()
@@ -156,7 +164,7 @@ def main(words: Sequence[str] | None = None) -> int:
     chosen = parts(given.part)
     try:
         for part in chosen:
-            part.run(more, again=given.again, limit=given.limit)
+            part.run(more, again=given.again, limit=given.limit, leave_rest=given.leave_rest)
     except KeyboardInterrupt:
         return 130
     print(f"\n{'part':10}{'minutes':>9}{'in tests':>11}{'tests':>6}{'flaky':>7}{'failed':>8}")  # noqa: T201

@@ -87,9 +87,9 @@ def project(folder: Path) -> Path:
     return folder
 
 
-def run(folder: Path, *, limit: float | None = None) -> Part:
+def run(folder: Path, *, limit: float | None = None, leave_rest: bool = False) -> Part:
     part = Part("shard-1", ("-p", "no:hypothesispytest"), folder)
-    part.run([], again=True, limit=limit)
+    part.run([], again=True, limit=limit, leave_rest=leave_rest)
     return part
 
 
@@ -112,6 +112,30 @@ def test_tests_without_time_fail_the_run(tmp_path: Path) -> None:
     part = run(project(tmp_path), limit=30)
     assert not part.is_passed
     assert (len(part.failed), part.flaky) == (3, [])
+
+
+SLOW = """
+import time
+
+def test_takes_all_the_time(): time.sleep(6)
+
+def test_has_no_time_left(): assert False
+"""
+
+
+def test_tests_without_time_are_listed_where_the_rest_may_be_left(tmp_path: Path) -> None:
+    folder = project(tmp_path)
+    (folder / "tests" / "unit" / "test_some.py").write_text(SLOW)
+    left = ["tests/unit/test_some.py::test_has_no_time_left"]
+    part = run(folder, limit=305, leave_rest=True)
+    assert (part.is_passed, part.failed, part.left) == (True, [], left)
+    assert part.lines()[1:] == [f"  left, no time to begin it: {left[0]}"]
+
+    assert run(folder, limit=305).failed == left
+
+    (folder / "tests" / "unit" / "test_some.py").write_text(FLAKY)
+    part = run(folder, limit=30, leave_rest=True)
+    assert (part.is_passed, part.failed, len(part.left)) == (False, [], 3), "nothing has passed"
 
 
 def test_a_test_that_ends_its_worker_fails_the_run_whatever_it_does_alone(tmp_path: Path) -> None:
