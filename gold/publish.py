@@ -1,19 +1,20 @@
 """New rows of a table sent on: to a Kafka topic, to a user's own object, to the terminal.
 
-A row is sent at least once: a micro-batch that is replayed is sent again. No table is written.
+A row is sent at least once: a micro-batch that is replayed is sent again. No table is written. The changes of
+a key are sent in the order of the table's versions, and of one version first what it takes away.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from pyspark import TaskContext, cloudpickle
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType, StringType
+from pyspark.sql.types import BinaryType, MapType, StringType, VariantType
 
 from common.config.kafka_login import java_options
 from common.declare import ConsoleSink, ForeachSink, KafkaSink, Publish
@@ -23,11 +24,17 @@ from common.delta.checkpoint import Checkpoint, delta_position
 from common.delta.log import LogReader
 from common.delta.micro_batch import MicroBatch
 from common.machine.terminal import visible
+from common.rows.spark_rows import SparkRows
+from common.spark.types import contains_type
 from common.streaming.query import Stream
-from gold.source.stream import CHANGE, FEED_COLUMNS, keeps_feed
+from gold.source.stream import CHANGE, FEED_COLUMNS, REMOVED, VERSION, keeps_feed
 from gold.source.stream import stream as table_stream
 from gold.table.context import Context
+from gold.table.identity import identity
 from gold.table.sql_columns import columns, each, misfit, named
+
+_PLACE = "__place"
+"""Beside what is sent of a feed: where the change stands among the others of its row."""
 
 _WIDTH = 60
 """Characters of a value on the terminal."""
@@ -45,7 +52,7 @@ def build_query(context: Context, publish: Publish, kafka: Mapping[str, str]) ->
         PipelineError: An expression does not fit the table's columns.
         TableShapeError: The table keeps no change data feed, and it is to be read.
     """
-    rows = shaped(_changes(context, publish), publish)
+    rows = shaped(_changes(context, publish), publish, identity(context.pipeline, publish.reads))
     send: Callable[[DataFrame, MicroBatch], None]
     match publish.to:
         case KafkaSink() as sink:
@@ -54,24 +61,40 @@ def build_query(context: Context, publish: Publish, kafka: Mapping[str, str]) ->
             send = _to_each(sink)
         case ConsoleSink() as sink:
             send = _to_console(publish, sink)
-    return context.query(publish, rows, lambda sent, batch: send(sent.frame, batch))
+
+    def write(sent: SparkRows, batch: MicroBatch) -> None:
+        # The first state of a table has each row once.
+        changes = sent.frame.drop(_PLACE) if batch.in_first_state() else in_order(sent.frame, publish)
+        send(changes, batch)
+
+    return context.query(publish, rows, write)
 
 
-def shaped(rows: DataFrame, publish: Publish) -> DataFrame:
-    """The changes of a table that are sent: new rows, and with ``deletes`` deleted ones.
+def shaped(rows: DataFrame, publish: Publish, key: Sequence[str]) -> DataFrame:
+    """The changes of a table that are sent: new rows, and with ``deletes`` those that are there no more.
+
+    Args:
+        rows: The changes, with their kind; out of a feed also with their version.
+        publish: The declaration.
+        key: Columns that identify a row of the table, if they are known.
 
     Raises:
         PipelineError: An expression does not fit the table's columns.
     """
-    kept = ("insert", "update_postimage", "delete")[: 3 if publish.deletes else 2]
+    kept = ["insert", "update_postimage"]
+    if publish.deletes:
+        # With a condition: also what a row was before an update, after which it may meet it no more.
+        kept += ["delete"] if publish.where is None else [*REMOVED]
     sent = rows.where(F.col(CHANGE).isin(*kept))
     chosen = named(publish.columns) if publish.columns is not None else None
     own = [name for name in rows.columns if name not in FEED_COLUMNS]
-    change = [F.col(CHANGE)] if publish.deletes else []
+    kind = F.when(F.col(CHANGE) == "update_preimage", "delete").otherwise(F.col(CHANGE))
+    change = [kind.alias(CHANGE)] if publish.deletes else []
+    place = [_place(rows, key)] if VERSION in rows.columns else []
     try:
         if publish.where is not None:
             sent = sent.where(F.expr(f"({publish.where})"))
-        return sent.select(*(columns(chosen) if chosen is not None else own), *change)
+        return sent.select(*(columns(chosen) if chosen is not None else own), *change, *place)
     except PySparkException as error:
         trials = each(chosen or {}, "column", rows.select)
         if publish.where is not None:
@@ -85,16 +108,51 @@ def messages(rows: DataFrame, publish: Publish, sink: KafkaSink) -> DataFrame:
     Raises:
         PipelineError: Key or value do not fit the columns that are sent.
     """
-    whole = F.to_json(F.struct("*"), {"ignoreNullFields": "false"})
+    own = [name for name in rows.columns if name != _PLACE]
+    whole = F.to_json(F.struct(*(F.col(f"`{name}`") for name in own)), {"ignoreNullFields": "false"})
+    place = [F.col(_PLACE)] if _PLACE in rows.columns else []
     texts = {"key": sink.key, "value": sink.value}
     given = {name: F.expr(f"({sql})") for name, sql in texts.items() if sql is not None}
     try:
         key, value = given.get("key", F.lit(None).cast("binary")), given.get("value", whole)
-        message = rows.select(key.alias("key"), value.alias("value"))
+        message = rows.select(key.alias("key"), value.alias("value"), *place)
     except PySparkException as error:
         trials = each({name: sql for name, sql in texts.items() if sql is not None}, "message", rows.select)
         raise misfit(error, trials, publish.table, source_of(publish)) from error
-    return message.select(*(_bytes_or_text(message, name) for name in message.columns))
+    return message.select(*(_bytes_or_text(message, name) for name in ("key", "value")), *place)
+
+
+def _place(rows: DataFrame, key: Sequence[str]) -> Column:
+    """Where a change stands among the others of its row: what ``in_order`` needs."""
+    kinds = {field.name: field.dataType for field in rows.schema}
+    known = all(name in kinds and not contains_type(kinds[name], MapType, VariantType) for name in key)
+    return F.struct(
+        *([F.struct(*(F.col(f"`{name}`") for name in key)).alias("row")] if key and known else []),
+        F.col(VERSION).alias("version"),
+        (~F.col(CHANGE).isin(*REMOVED)).alias("is_there"),
+        (F.col(CHANGE) == "update_preimage").alias("is_before"),
+    ).alias(_PLACE)
+
+
+def in_order(changes: DataFrame, publish: Publish) -> DataFrame:
+    """What is sent of a micro-batch, each key in the order in which the table has changed.
+
+    A row that meets the condition before an update and after it is sent once, as it is after it. Where
+    nothing is known to identify a row, its deletion is sent before.
+    """
+    if _PLACE not in changes.columns:
+        return changes
+    row, version, is_there = (f"{_PLACE}.{name}" for name in ("row", "version", "is_there"))
+    is_known = "row" in changes.select(f"{_PLACE}.*").columns
+    if is_known and publish.deletes and publish.where is not None:
+        stays = F.bool_or(is_there).over(Window.partitionBy(row, version))
+        changes = changes.withColumn("__stays", stays)
+        changes = changes.where(f"NOT ({_PLACE}.is_before AND __stays)").drop("__stays")
+    if isinstance(publish.to, KafkaSink) and publish.to.key is not None:
+        parts = changes.repartition(F.col("key"))
+    else:
+        parts = changes.repartition(F.col(row)) if is_known else changes.repartition(1)
+    return parts.sortWithinPartitions(version, is_there).drop(_PLACE)
 
 
 def _bytes_or_text(rows: DataFrame, name: str) -> Column:

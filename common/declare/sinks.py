@@ -76,7 +76,8 @@ class Publish:
         to: A KafkaSink, a ForeachSink or a ConsoleSink.
         columns: Columns to send, or ``{"name": "SQL expression"}``; unset: all.
         where: SQL condition; only rows that meet it are sent.
-        deletes: Also send deleted rows; they have ``delete`` in ``_change_type``.
+        deletes: Also send deleted rows, and with ``where`` those that an update makes leave the condition, as
+            they were before; they have ``delete`` in ``_change_type``.
         reading: How the table is read.
     """
 

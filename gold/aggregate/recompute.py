@@ -33,6 +33,7 @@ from gold.aggregate.stateful import grouped
 from gold.source.stream import at_version, changes, reads_feed, with_whole_commit
 from gold.table import create
 from gold.table.context import Context
+from gold.table.identity import group
 from gold.table.maintained import Maintained, Work
 from gold.table.sql_columns import columns, named
 
@@ -56,7 +57,7 @@ def build_query(context: Context, gold: Aggregate) -> Stream:
     result = grouped(source, gold)
     gold = create.by_as_stored(gold, source)
     create.ensure(context, gold.table, result.schema, gold.storage)
-    by = gold.storage.cluster_by or windows.group(gold)
+    by = gold.storage.cluster_by or group(gold)
     target = _Recomputed(context.path(gold.table), by, gold, silver, reads_feed(context, gold))
     keys = windows.keyed(_matching(changes(context, gold), gold), gold)
     return context.query(gold, keys, target.write)
@@ -106,7 +107,7 @@ class _Recomputed(Maintained):
         else:
             result = _groups(silver, touched, self.gold)
         work.counts["groups"] = touched.count
-        key = windows.group(self.gold)
+        key = group(self.gold)
         delta_merge.replace_groups(
             result, self.path, work.batch, work.counts, touched=touched, group=key, key=key
         )
@@ -147,18 +148,18 @@ def _groups(silver: DataFrame, touched: Rows, gold: Aggregate) -> DataFrame:
     by, window = named(gold.by or ()), gold.window
     computed = {f"__by{place}": sql for place, sql in enumerate(by.values())}
     rows = with_columns(prune_by_keys(silver, touched, by), computed)
-    group = [F.col(own).alias(name) for own, name in zip(computed, by, strict=True)]
+    own_group = [F.col(own).alias(name) for own, name in zip(computed, by, strict=True)]
     values = [F.col(own) for own in computed]
     if isinstance(window, Window):
         spans = time_ranges(touched, windows.START, windows.END)
         rows = windows.marked(rows.where(within(F.col(f"`{window.on}`"), spans)), window)
-        group.append(F.col(windows.WINDOW))
+        own_group.append(F.col(windows.WINDOW))
         values.append(F.col(f"{windows.WINDOW}.start"))
-    names = windows.group(gold)
+    names = group(gold)
     own = touched.frame.select(*(F.col(f"`{name}`").alias(f"__group{i}") for i, name in enumerate(names)))
     same = reduce(and_, (value.eqNullSafe(F.col(f"__group{i}")) for i, value in enumerate(values)))
     rows = rows.join(broadcast_if_small(own, touched.count), same, "left_semi")
-    return windows.unpacked(rows.groupBy(*group).agg(*columns(named(gold.measures))), gold)
+    return windows.unpacked(rows.groupBy(*own_group).agg(*columns(named(gold.measures))), gold)
 
 
 def _reached(silver: DataFrame, reach: Rows, gold: Aggregate, window: Session) -> DataFrame:

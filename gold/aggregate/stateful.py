@@ -29,6 +29,7 @@ from gold.aggregate import windows
 from gold.source.stream import new_rows
 from gold.table import create
 from gold.table.context import Context
+from gold.table.identity import group
 from gold.table.sql_columns import columns, each, misfit, named
 
 
@@ -81,7 +82,7 @@ class _Writer:
             elif self.mode == "append":
                 delta_table.append(groups, self.path, batch, self.mode, counts)
             else:
-                key = windows.group(self.gold)
+                key = group(self.gold)
                 delta_merge.replace_groups(
                     groups.frame, self.path, batch, counts, touched=groups, group=key, key=key, step=self.mode
                 )

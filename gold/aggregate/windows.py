@@ -17,16 +17,12 @@ from common.declare import Aggregate, Session, Window
 from common.declare.declared import source_of
 from common.errors import PipelineError, Problem, nearest
 from common.sql.quoting import backquoted
+from gold.table.identity import WINDOW_START
 from gold.table.sql_columns import columns, named
 
-START, END = "window_start", "window_end"
+START, END = WINDOW_START, "window_end"
 
 WINDOW, _ALL = "__window", "__all"
-
-
-def group(gold: Aggregate) -> tuple[str, ...]:
-    """Columns of the table that identify a group: no two rows have the same values in them."""
-    return (*named(gold.by or ()), *((START,) if gold.window is not None else ()))
 
 
 def timed(rows: DataFrame, gold: Aggregate) -> DataFrame:

@@ -32,13 +32,11 @@ from gold.source.stream import at_version, changes, keeps_feed, new_rows
 from gold.source.stream import stream as delta_stream
 from gold.table import create
 from gold.table.context import Context
+from gold.table.identity import MATCH, RECORD
 from gold.table.maintained import Maintained, Work
 from gold.table.sql_columns import named
 
-IDENTITY = ("_kafka_topic", "_kafka_partition", "_kafka_offset")
-"""The columns that identify a row of the table that is read."""
-
-_SIDE, _MATCH = "__side", "_match"
+_SIDE = "__side"
 _READS, _JOINS = 0, 1
 
 
@@ -78,10 +76,10 @@ def _recomputed(context: Context, gold: Join) -> Stream:
     reads, joins = changes(context, gold), _changes_of_other(context, gold, other)
     create.ensure(context, gold.table, _numbered(shape(context, gold, other), gold).schema, gold.storage)
     keys = [F.col(f"`{name}`").alias(f"__v{place}") for place, name in enumerate(named(gold.on))]
-    frame = reads.select(F.lit(_READS).alias(_SIDE), *IDENTITY).unionByName(
+    frame = reads.select(F.lit(_READS).alias(_SIDE), *RECORD).unionByName(
         joins.select(F.lit(_JOINS).alias(_SIDE), *keys), allowMissingColumns=True
     )
-    target = _Recomputed(context.path(gold.table), IDENTITY, gold, context.path(gold.reads), other)
+    target = _Recomputed(context.path(gold.table), RECORD, gold, context.path(gold.reads), other)
     return context.query(gold, frame, target.write)
 
 
@@ -120,34 +118,34 @@ class _Recomputed(Maintained):
         def keep(frame: DataFrame) -> Rows:
             return work.keep(came.derive(frame))
 
-        changed = keep(came.frame.where(F.col(_SIDE) == _READS).select(*IDENTITY).distinct())
+        changed = keep(came.frame.where(F.col(_SIDE) == _READS).select(*RECORD).distinct())
         others = came.frame.where(F.col(_SIDE) == _JOINS).select(*values).distinct()
         other_keys = keep(others.where(_none_null(values)))
         again = keep(self._to_join(changed, other_keys, work))
         work.counts |= {"changed": changed.count, "values": other_keys.count, "rows": again.count}
-        identities = keep(again.frame.select(*IDENTITY).union(changed.frame).distinct())
+        identities = keep(again.frame.select(*RECORD).union(changed.frame).distinct())
         texts = [F.expr(f"({sql})").alias(f"__v{place}") for place, sql in enumerate(on.values())]
         keys = again.frame.select(*texts).distinct()
         wanted = keep(keys.where(_none_null(keys.columns)))
         there = _matching(self._right(work), [f"`{name}`" for name in on], wanted)
         result = _numbered(joined(again.frame, there, self.gold), self.gold)
-        key = IDENTITY if self.gold.how == "semi" else (*IDENTITY, _MATCH)
+        key = RECORD if self.gold.how == "semi" else (*RECORD, MATCH)
         delta_merge.replace_groups(
-            result, self.path, work.batch, work.counts, touched=identities, group=IDENTITY, key=key
+            result, self.path, work.batch, work.counts, touched=identities, group=RECORD, key=key
         )
 
     def _to_join(self, changed: Rows, other_keys: Rows, work: Work) -> DataFrame:
         """The rows that are joined again: changed ones, and those that match a changed key of the other."""
         left, texts = self._left(work), list(named(self.gold.on).values())
-        found = delta_merge.frame_with_keys(left, changed, IDENTITY)
+        found = delta_merge.frame_with_keys(left, changed, RECORD)
         if not other_keys.count:
             return found
         matching = _matching(left, texts, other_keys)
         if any(window_times(sql) for sql in texts):
             # A row that is in several windows is found once per window.
-            matching = matching.dropDuplicates([*IDENTITY])
+            matching = matching.dropDuplicates([*RECORD])
         mine = broadcast_if_small(changed.frame, changed.count)
-        return found.unionByName(matching.join(mine, list(IDENTITY), "left_anti"))
+        return found.unionByName(matching.join(mine, list(RECORD), "left_anti"))
 
     def _left(self, work: Work) -> DataFrame:
         return at_version(work.rows.session, self.reads, work.batch.source_version(_READS))
@@ -186,7 +184,7 @@ def _numbered(found: DataFrame, gold: Join) -> DataFrame:
     if gold.how == "semi":
         return found
     values = [F.col(f"`{name}`") for name in named(gold.columns)]
-    return found.withColumn(_MATCH, F.row_number().over(Window.partitionBy(*IDENTITY).orderBy(*values)))
+    return found.withColumn(MATCH, F.row_number().over(Window.partitionBy(*RECORD).orderBy(*values)))
 
 
 def _changes_of_other(context: Context, gold: Join, path: str) -> DataFrame:

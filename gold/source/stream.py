@@ -25,7 +25,10 @@ from gold.table.context import Context
 CHANGE = "_change_type"
 """The kind of a change: ``insert``, ``delete``, ``update_preimage`` or ``update_postimage``."""
 
-FEED_COLUMNS = (CHANGE, "_commit_version", "_commit_timestamp")
+VERSION = "_commit_version"
+"""The version of the table that made a change."""
+
+FEED_COLUMNS = (CHANGE, VERSION, "_commit_timestamp")
 """The columns that the feed adds to the table's."""
 
 REMOVED = ("delete", "update_preimage")

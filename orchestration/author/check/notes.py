@@ -10,6 +10,7 @@ from common.declare.declared import folder_of
 from common.errors import SqlError
 from common.schema.value_fields import unchecked_nulls
 from common.sql.expression import aggregates_by_arrival
+from orchestration.author.check.publish import changes_rows
 
 _IN_ORDER = {
     **dict.fromkeys(("array_agg", "collect_list"), "sort_array(…) around it"),
@@ -78,11 +79,20 @@ def _by_arrival(gold: Aggregate) -> Iterator[str]:
 
 def _published(pipeline: Pipeline) -> Iterator[str]:
     whole = {one.table for one in pipeline.gold if isinstance(one, Aggregate) and one.mode == "complete"}
+    changing = {
+        *(table for one in pipeline.gold if changes_rows(one) for table in (one.table, *one.side_tables)),
+        *(silver.table for silver in pipeline.silver if silver.keep == "newest"),
+    }
     for publish in pipeline.publish:
         if publish.reads in whole:
             yield (
                 f"{publish.table} sends every row of {publish.reads} after each of its micro-batches: "
                 'mode="complete" rewrites all rows. mode="recompute" writes only rows that differ.'
+            )
+        if publish.where is not None and not publish.deletes and publish.reads in changing:
+            yield (
+                f"{publish.table}: a row of {publish.reads} that is deleted, or meets where no more, stays "
+                "with the consumer as it was sent last. deletes=True sends it once more, as a deletion."
             )
 
 

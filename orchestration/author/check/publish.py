@@ -77,13 +77,13 @@ def _feed_problems(pipeline: Pipeline, publish: Publish) -> Iterator[Problem]:
     gold = next((one for one in pipeline.gold if publish.reads in {one.table, *one.side_tables}), None)
     silver = next((one for one in pipeline.silver if one.table == publish.reads), None)
     replaced = silver is not None and silver.keep == "newest"
-    if publish.reading.changes == "appends" and (replaced or (gold is not None and _changes_rows(gold))):
+    if publish.reading.changes == "appends" and (replaced or (gold is not None and changes_rows(gold))):
         text = (
             f"reads appends of {publish.reads}, whose rows are replaced: micro-batches that replace a row "
             "would not be sent at all. Leave reading out"
         )
         yield Problem(publish.table, text, source_of(publish))
-    elif gold is not None and not gold.storage.change_feed and _changes_rows(gold):
+    elif gold is not None and not gold.storage.change_feed and changes_rows(gold):
         text = (
             f"reads {publish.reads}, whose rows change, and which keeps no change data feed: give it "
             "storage=Storage(change_feed=True)"
@@ -91,7 +91,8 @@ def _feed_problems(pipeline: Pipeline, publish: Publish) -> Iterator[Problem]:
         yield Problem(publish.table, text, source_of(publish))
 
 
-def _changes_rows(gold: Gold) -> bool:
+def changes_rows(gold: Gold) -> bool:
+    """Whether rows of the table are updated or deleted in normal operation."""
     if isinstance(gold, Aggregate):
         return gold.mode != "append"
     if isinstance(gold, Join):

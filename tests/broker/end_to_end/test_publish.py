@@ -62,10 +62,10 @@ def rows(*pairs: tuple[str | None, int]) -> list[tuple[Any, ...]]:
     return [(k, version, "t", 0, version, None, None) for k, version in pairs]
 
 
-def sent(broker: str, topic: str) -> Counter[tuple[str | None, str]]:
-    """Keys and values of all messages of a topic."""
+def sent(broker: str, topic: str) -> list[tuple[str | None, str]]:
+    """Keys and values of all messages of a topic, those of a key in their order."""
     consumer = Consumer({"bootstrap.servers": broker, "group.id": "none", "enable.auto.commit": False})
-    found: Counter[tuple[str | None, str]] = Counter()
+    found: list[tuple[str | None, str]] = []
     partitions = [TopicPartition(topic, n) for n in consumer.list_topics(topic).topics[topic].partitions]
     for partition in partitions:
         low, high = consumer.get_watermark_offsets(partition)
@@ -75,7 +75,7 @@ def sent(broker: str, topic: str) -> Counter[tuple[str | None, str]]:
             assert message is not None
             assert message.error() is None
             key = message.key()
-            found[None if key is None else key.decode(), message.value().decode()] += 1
+            found.append((None if key is None else key.decode(), message.value().decode()))
     consumer.close()
     return found
 
@@ -93,7 +93,7 @@ def ran(
 ) -> Ran:
     """Two commits of silver, each read by gold and published before the next."""
     files = tmp_path_factory.mktemp("files")
-    topics = {"whole": new_topic(), "shaped": new_topic()}
+    topics = {"whole": new_topic(), "even": new_topic(), "shaped": new_topic()}
     pipeline = Pipeline(
         "shop",
         bronze=[Topic("orders")],
@@ -104,6 +104,14 @@ def ran(
                 reads="gold.latest",
                 to=KafkaSink(topics["whole"], key="k"),
                 columns=["k", "version"],
+                deletes=True,
+            ),
+            Publish(
+                "even",
+                reads="gold.latest",
+                to=KafkaSink(topics["even"], key="k"),
+                columns=["k", "version"],
+                where="version % 2 = 0",
                 deletes=True,
             ),
             Publish(
@@ -127,9 +135,10 @@ def ran(
 
 @pytest.fixture(scope="module")
 def twice(ran: Ran) -> str:
-    """The same after a second commit; what the terminal showed."""
-    ran.engine.append("silver.orders", rows(("a", 4), ("a", 0)), SCHEMA)
-    ran.engine.run("gold")
+    """The same after three more commits, each a version of gold; what the terminal showed."""
+    for more in (rows(("a", 4), ("a", 0)), rows(("a", 5), (None, 8)), rows(("a", 6))):
+        ran.engine.append("silver.orders", more, SCHEMA)
+        ran.engine.run("gold")
     ran.engine.spark.sql(f"DELETE FROM delta.`{ran.engine.path('gold.latest')}` WHERE k = 'c'")
     ran.engine.publish()
     return ""
@@ -140,29 +149,47 @@ def message(k: str | None, version: int, change: str) -> tuple[str | None, str]:
     return k, json.dumps({"k": k, "version": version, "_change_type": change}, separators=(",", ":"))
 
 
+def by_key(messages: list[tuple[str | None, str]]) -> dict[str | None, list[tuple[str | None, str]]]:
+    """The messages of each key in their order; those without a key, which have none, sorted."""
+    found: dict[str | None, list[tuple[str | None, str]]] = {None: []}
+    for each in messages:
+        found.setdefault(each[0], []).append(each)
+    found[None].sort()
+    return found
+
+
 def test_a_gold_tables_changes_are_sent_as_json_with_their_keys(ran: Ran, twice: str, broker: str) -> None:
-    """New rows, the newer state of an old one, a deletion; nothing of what was replaced."""
-    assert sent(broker, ran.topics["whole"]) == Counter(
-        [
-            message("a", 1, "insert"),
-            message(None, 2, "insert"),
-            message("c", 3, "insert"),
+    """New rows, the newer states of an old one in their order, a deletion; nothing of what was replaced."""
+    assert by_key(sent(broker, ran.topics["whole"])) == {
+        "a": [message("a", 1, "insert"), *(message("a", n, "update_postimage") for n in (4, 5, 6))],
+        None: [message(None, 2, "insert"), message(None, 8, "update_postimage")],
+        "c": [message("c", 3, "insert"), message("c", 3, "delete")],
+    }
+
+
+def test_a_row_that_meets_the_condition_no_more_is_deleted(ran: Ran, twice: str, broker: str) -> None:
+    """In the order of the table's versions; one that meets it before and after is sent as it is after."""
+    assert by_key(sent(broker, ran.topics["even"])) == {
+        "a": [
             message("a", 4, "update_postimage"),
-            message("c", 3, "delete"),
-        ]
-    )
+            message("a", 4, "delete"),
+            message("a", 6, "update_postimage"),
+        ],
+        None: [message(None, 2, "insert"), message(None, 8, "update_postimage")],
+    }
 
 
 def test_key_value_columns_and_condition_are_sql(ran: Ran, twice: str, broker: str) -> None:
     """To a broker that the sink names itself; a number is sent as text."""
-    assert sent(broker, ran.topics["shaped"]) == Counter([(None, "4"), (None, "6"), (None, "8")])
+    twice_as_much = [(None, str(2 * version)) for version in (2, 3, 4, 5, 8, 6)]
+    assert Counter(sent(broker, ran.topics["shaped"])) == Counter(twice_as_much)
 
 
 @pytest.mark.long
 def test_an_object_of_the_users_own_gets_every_row(ran: Ran, twice: str) -> None:
     names = [file.name for file in ran.files.iterdir() if not file.name.startswith("closed")]
     assert Counter(tuple(name.split("-")[2:]) for name in names) == Counter(
-        [("a", "1"), ("None", "2"), ("c", "3"), ("a", "4"), ("a", "0")]
+        [("a", version) for version in "14056"] + [("None", "2"), ("c", "3"), ("None", "8")]
     )
     assert {name.split("-")[0] for name in names} == {"0", "1"}
     closed = [file.name for file in ran.files.iterdir() if file.name.startswith("closed")]

@@ -164,6 +164,18 @@ def test_a_whole_table_written_anew_is_noted() -> None:
     assert notes(declared)[-1].startswith("publish.x sends every row of gold.counts after each")
 
 
+def test_what_stays_with_the_consumer_of_a_condition_is_noted() -> None:
+    """Of a table whose rows change; with ``deletes``, without a condition, and of events nothing stays."""
+    latest, sent = (
+        replace(LATEST, storage=FEED),
+        Publish("x", reads="gold.latest", to=CONSOLE, where="amount > 1"),
+    )
+    others = [replace(sent, deletes=True), replace(sent, where=None), replace(sent, reads="silver.orders")]
+    named = [replace(one, name=f"other{place}") for place, one in enumerate(others)]
+    (note,) = [text for text in notes(pipeline(latest, publish=(sent, *named))) if "where" in text]
+    assert note.startswith("publish.x: a row of gold.latest that is deleted, or meets where no more, stays")
+
+
 def test_a_sinks_own_broker_gets_no_login_of_anothers(tmp_path: Any) -> None:
     settings = make_settings(tmp_path, "b:1", "kafka.options.sasl.mechanism=PLAIN")
     declared = replace(shaped(), kafka={"client.id": "me"})

@@ -1,0 +1,44 @@
+"""Columns that identify a row of a table: an update does not change them. Pure."""
+
+from __future__ import annotations
+
+from common.declare import Aggregate, ChangeFeed, History, Join, Pipeline, Upsert
+from gold.table.sql_columns import named
+
+RECORD = ("_kafka_topic", "_kafka_partition", "_kafka_offset")
+"""The columns that identify a Kafka record."""
+
+MATCH = "_match"
+"""The column of a recomputed join that numbers the matches of a row."""
+
+WINDOW_START = "window_start"
+"""The column of an aggregate with the beginning of a group's window."""
+
+
+def group(gold: Aggregate) -> tuple[str, ...]:
+    """Columns of an aggregate that identify a group: no two rows have the same values in them."""
+    return (*named(gold.by or ()), *((WINDOW_START,) if gold.window is not None else ()))
+
+
+def identity(pipeline: Pipeline, table: str) -> tuple[str, ...]:
+    """The columns that identify a row of a silver or gold table; none where no declaration says them.
+
+    Args:
+        pipeline: The pipeline that declares the table.
+        table: Its name.
+    """
+    for silver in pipeline.silver:
+        if silver.table == table:
+            return tuple(silver.key) if silver.keep == "newest" else RECORD
+    for gold in pipeline.gold:
+        if table in {gold.table, *gold.side_tables}:
+            match gold:
+                case Upsert() | ChangeFeed():
+                    return tuple(gold.key)
+                case History():
+                    return (*gold.key, "valid_from")
+                case Aggregate():
+                    return group(gold)
+                case Join(mode="recompute"):
+                    return RECORD if gold.how == "semi" else (*RECORD, MATCH)
+    return ()
