@@ -47,18 +47,38 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
+from typing import Self
 
 _SHOWN = 12
 """Most names that a message lists before ``…``."""
 
 
+def closest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """The known word most like a word, however it is written in capitals; empty if none is like it."""
+    names = {name.lower(): name for name in sorted(set(known), reverse=True)}
+    near = get_close_matches(word.lower(), sorted(names), n=1, cutoff=cutoff)
+    return names[near[0]] if near else ""
+
+
+def _near(word: str, names: list[str]) -> list[str]:
+    """The known word most like a word, and another one that is as like; none where none is."""
+    best = closest(word, names)
+    if not best:
+        return []
+    other = closest(word, [name for name in names if name != best])
+    likes = [SequenceMatcher(None, word.lower(), each.lower()).ratio() for each in (best, other)]
+    return sorted([best, other]) if other and likes[1] >= likes[0] else [best]
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
-    """``did you mean 'x'?`` with the known word most like a word, or the list of known words."""
+    """``did you mean 'x'?`` with the known word most like a word, or the list of known words.
+
+    Of two words that are equally like it, both are named.
+    """
     names = sorted(set(known))
-    near = get_close_matches(word, names, n=1, cutoff=0.6)
-    if near:
-        return f"did you mean {near[0]!r}?"
+    if near := _near(word, names):
+        return f"did you mean {' or '.join(map(repr, near))}?"
     if not names:
         return "there are none"
     shown = ", ".join(names[:_SHOWN])
@@ -68,6 +88,34 @@ def nearest(word: str, known: Iterable[str]) -> str:
 def first_line(error: object) -> str:
     """The first line of an error's text; empty where it has no text."""
     return str(error).strip().partition("\n")[0].rstrip()
+
+
+UNNAMED = "MED-1000"
+"""The code of a mistake that has none of its own."""
+
+
+class Fault(str):  # noqa: SLOT000  # of a str with slots only a subclass has them
+    """A sentence that says what is wrong with what the user wrote.
+
+    Attributes:
+        code: The code of the mistake, of those in ``common.codes``.
+    """
+
+    code: str
+
+    def __new__(cls, code: str, sentence: str) -> Self:
+        made = super().__new__(cls, sentence)
+        made.code = code
+        return made
+
+    def behind(self, words: str) -> Fault:
+        """The same mistake, with words before its sentence."""
+        return Fault(self.code, f"{words} {self}")
+
+
+def as_fault(sentence: str, code: str) -> Fault:
+    """The sentence with its own code, or with this one where it has none."""
+    return sentence if isinstance(sentence, Fault) else Fault(code, sentence)
 
 
 class MedallionError(Exception):
@@ -92,7 +140,21 @@ class UsageError(MedallionError):
 
 
 class SettingsError(UsageError):
-    """A setting is unknown, of the wrong type, or out of range."""
+    """A setting is unknown, of the wrong type, or out of range.
+
+    Attributes:
+        problems: Each mistake, with where it is: the file with line and column, a variable, or a flag.
+    """
+
+    def __init__(self, message: str, problems: Iterable[Problem] = ()) -> None:
+        self.problems = tuple(problems) or (Problem("settings", Fault("MED-1502", message)),)
+        super().__init__(message)
+
+    @classmethod
+    def of(cls, problems: Iterable[Problem]) -> Self:
+        """The error of some mistakes, one a line."""
+        found = tuple(problems)
+        return cls("\n".join(f"{each.source}: {each.message}" for each in found), found)
 
 
 class SqlError(UsageError):
@@ -120,6 +182,11 @@ class Problem:
     place: str
     message: str
     source: str = ""
+
+    @property
+    def code(self) -> str:
+        """The code of the mistake, such as ``MED-1202``."""
+        return as_fault(self.message, UNNAMED).code
 
     def __str__(self) -> str:
         head = f"{self.source}: " if self.source else ""

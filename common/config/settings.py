@@ -28,13 +28,14 @@ from pydantic import (
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as UnreadableVariableError
 
-from common.config.alert_settings import AlertRule, AlertSettings
+from common.config.addresses import BrokerAddresses, ListenAddress, Master, Size
+from common.config.alert_settings import AlertSettings
 from common.config.driver_limits import DriverLimits
 from common.config.durations import Duration, duration_text, seconds_of
-from common.errors import SettingsError, nearest
+from common.config.wrong_settings import PREFIX, Origins, explained
+from common.errors import Fault, Problem, SettingsError, nearest
 
 SETTINGS_FILE = "medallion.yaml"
-PREFIX = "MEDALLION_"
 
 DEFAULT_ENV = "default"
 """Names, for ``--env`` and ``--sandbox``, the environment of ``medallion.yaml`` alone."""
@@ -141,7 +142,7 @@ class _Section(BaseModel):
 class KafkaSettings(_Section):
     """The Kafka broker and its clients."""
 
-    bootstrap_servers: str | None = Field(
+    bootstrap_servers: BrokerAddresses = Field(
         default=None,
         description="host:port[,host:port…]; unset: the pipeline's own, else the embedded broker.",
     )
@@ -188,7 +189,7 @@ class SilverSettings(_Section):
     max_files_per_trigger: int = Field(
         default=200, ge=1, description="Files of a source table per micro-batch."
     )
-    max_bytes_per_trigger: str | None = Field(
+    max_bytes_per_trigger: Size | None = Field(
         default=None,
         description="Soft limit of bytes per micro-batch, such as 512m; unset: only files are limited.",
     )
@@ -227,7 +228,7 @@ class GoldSettings(_Section):
     max_files_per_trigger: int = Field(
         default=200, ge=1, description="Files of a source table per micro-batch."
     )
-    max_bytes_per_trigger: str | None = Field(
+    max_bytes_per_trigger: Size | None = Field(
         default=None,
         description="Soft limit of bytes per micro-batch, such as 512m; unset: only files are limited.",
     )
@@ -295,8 +296,8 @@ class QualitySettings(_Section):
 class SparkSettings(_Section):
     """The Spark session of the jobs."""
 
-    master: str = Field(default="local[*]", description="Spark's master: local[*], or that of a cluster.")
-    driver_memory: str = Field(
+    master: Master = Field(default="local[*]", description="Spark's master: local[*], or that of a cluster.")
+    driver_memory: Size = Field(
         default="2g", description="Heap of the driver; with local[*] the driver does all the work."
     )
     shuffle_partitions: int = Field(
@@ -386,7 +387,7 @@ def _port_as_text(value: object) -> object:
 class HttpSettings(_Section):
     """The page, metrics and health of a job, by HTTP."""
 
-    address: Annotated[str | None, BeforeValidator(_port_as_text)] = Field(
+    address: Annotated[ListenAddress, BeforeValidator(_port_as_text)] = Field(
         default=None,
         description="host:port to listen at, such as 127.0.0.1:8484; a port alone is loopback, port 0 takes "
         "a free one; unset: nothing listens. There is no login: put a proxy before other hosts' access.",
@@ -537,11 +538,16 @@ class Settings(BaseSettings):
     lineage: LineageSettings = LineageSettings()
 
     _source: Settings | None = PrivateAttr(default=None)
+    _origins: Origins = PrivateAttr(default_factory=Origins)
 
     @property
     def sandbox_source(self) -> Settings | None:
         """The settings of the environment whose bronze tables a sandbox reads; None outside of a sandbox."""
         return self._source
+
+    def origin_of(self, *names: str) -> str:
+        """Where a setting is set: ``medallion.yaml:3:5``, a variable, or ``flag``."""
+        return self._origins.of(names)
 
     @property
     def own_prefix(self) -> str:
@@ -646,33 +652,35 @@ def _environment_file(path: Path | None, env: str) -> Path:
     return file
 
 
+def _unreadable(where: Path | str, text: str) -> SettingsError:
+    return SettingsError.of([Problem("settings", Fault("MED-1503", text), str(where))])
+
+
 def _read_file(path: Path | None) -> dict[str, Any]:
     if path is None:
         return {}
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise SettingsError(
-            f"{path}: cannot be read ({error.strerror}). Name a file that exists with --settings."
-        ) from error
+        text = f"cannot be read ({error.strerror}). Name a file that exists with --settings."
+        raise _unreadable(path, text) from error
     except UnicodeDecodeError as error:
-        raise SettingsError(f"{path}: not UTF-8 text (byte {error.start}). Save it as UTF-8.") from error
+        raise _unreadable(path, f"not UTF-8 text (byte {error.start}). Save it as UTF-8.") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
-        where = f"{path}:{mark.line + 1}" if mark else str(path)
-        raise SettingsError(f"{where}: not valid YAML ({getattr(error, 'problem', error)}).") from error
+        where = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
+        raise _unreadable(where, f"not valid YAML ({getattr(error, 'problem', error)}).") from error
     if content is None:
         return {}
     if not isinstance(content, dict):
-        raise SettingsError(f"{path}: expected 'key: value' lines, found a {type(content).__name__}.")
+        raise _unreadable(path, f"expected 'key: value' lines, found a {type(content).__name__}.")
     try:
         place = next(_other_keys(content), None)
     except RecursionError as error:
-        raise SettingsError(f"{path}: an alias refers to the section that it is in; remove it.") from error
+        raise _unreadable(path, "an alias refers to the section that it is in; remove it.") from error
     if place is not None:
-        raise SettingsError(
-            f"{path}: {place} is no name of a setting; write names as text, in quotes if need be."
-        )
+        text = f"{place} is no name of a setting; write names as text, in quotes if need be."
+        raise _unreadable(path, text)
     return {key: value for key, value in content.items() if value is not None}
 
 
@@ -756,15 +764,17 @@ def _validated(files: Sequence[tuple[Path | None, Mapping[str, Any]]], init: Map
         content = _overlaid(content, each)
     _FileSource.content = content
     try:
-        return Settings(**init)
+        settings = Settings(**init)
     except UnreadableVariableError as error:
         raise SettingsError(
             f"environment: {error}; write JSON there, or one variable per setting."
         ) from error
     except ValidationError as error:
-        raise SettingsError("\n".join(_explain(error, files, init))) from error
+        raise SettingsError.of(explained(error, Origins(files, init), setting_names())) from error
     finally:
         _FileSource.content = MappingProxyType({})
+    settings._origins = Origins(files, init)  # noqa: SLF001  # of this module's class
+    return settings
 
 
 def _set_override(tree: dict[str, Any], text: str) -> None:
@@ -810,47 +820,3 @@ def _refuse_unknown_variables() -> None:
             if any(variable.startswith(f"{PREFIX}{free}__") for free in _FREE):
                 continue
             raise SettingsError(f"environment: {variable} is not a setting; {nearest(variable, known)}")
-
-
-def _explain(
-    error: ValidationError, files: Sequence[tuple[Path | None, Mapping[str, Any]]], init: Mapping[str, Any]
-) -> Iterator[str]:
-    known = set(setting_names())
-    for fault in error.errors():
-        names = [str(part) for part in fault["loc"]]
-        dotted = ".".join(names)
-        where = _origin(names, files, init)
-        if fault["type"] == "extra_forbidden":
-            siblings = {
-                n for n in known if n.count(".") == len(names) - 1 and n.startswith(dotted.rpartition(".")[0])
-            }
-            if names[:2] == ["alerts", "rules"]:
-                siblings = {field.alias or name for name, field in AlertRule.model_fields.items()}
-                siblings = {".".join([*names[:-1], name]) for name in siblings}
-            yield f"{where}: {dotted} is not a setting; {nearest(dotted, siblings or known)}"
-        else:
-            message = fault["msg"].removeprefix("Value error, ")
-            # Options of Kafka clients and of Spark may be passwords, and so may addresses of channels.
-            hidden = {"options", "conf", "schema_registry", "openlineage", "channels"}
-            shown = "not usable" if hidden & set(names) or names == ["alerts"] else repr(fault["input"])
-            yield f"{where}: {dotted} is {shown}: {message}."
-
-
-def _origin(
-    names: Sequence[str], files: Sequence[tuple[Path | None, Mapping[str, Any]]], init: Mapping[str, Any]
-) -> str:
-    def holds(tree: object) -> bool:
-        for name in names:
-            if not isinstance(tree, Mapping) or name not in tree:
-                return False
-            tree = tree[name]
-        return True
-
-    if holds(init):
-        return "flag"
-    variable = PREFIX + "__".join(names).upper()
-    if variable in os.environ:
-        return f"environment {variable}"
-    named = [path for path, content in files if path is not None and holds(content)]
-    first = files[0][0]
-    return str(named[-1]) if named else str(first) if first else "settings"

@@ -23,7 +23,8 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 from pydantic.errors import PydanticUserError
 
-from common.errors import PipelineError, Problem, nearest
+from common.errors import Fault, PipelineError, Problem, nearest
+from common.wrong_values import wrong_value
 
 T = TypeVar("T")
 
@@ -235,12 +236,16 @@ def _problems(error: ValidationError, cls: type, place: str, source: str) -> Ite
         if name in reported:
             continue
         reported.add(name)
+        code = "MED-1103"
         if fault["type"] in {"unexpected_keyword_argument", "extra_forbidden"}:
+            code = "MED-1101"
             text = f"{name!r} is not a field of {cls.__name__}; {nearest(name, fields)}"
         elif fault["type"] in {"missing", "missing_argument"}:
+            code = "MED-1102"
             example = getattr(cls, "EXAMPLES", {}).get(name)
             text = f"needs {name}" + (f", such as {name}={example}" if example else "")
         elif fault["type"] == "unexpected_positional_argument":
+            code = "MED-1101"
             text = f"takes at most {len(fields)} values, in this order: {', '.join(fields)}"
         elif fault["type"] == "dataclass_type":
             same = [each for each in error.errors() if each["loc"][:1] == (first,)]
@@ -249,9 +254,11 @@ def _problems(error: ValidationError, cls: type, place: str, source: str) -> Ite
         elif fault["type"] == "is_instance_of" and fault["ctx"]["class"] == "Sequence":
             text = f"{name}: must be a list, even of one: [{type(fault['input']).__name__}(…)]"
         else:
-            message = fault["msg"].removeprefix("Value error, ")
-            text = f"{name}: {message[0].lower()}{message[1:]} (got {_brief(fault['input'])})"
-        yield Problem(place, text, source)
+            message, given = wrong_value(fault), _brief(fault["input"])
+            text = f"{name}: {message[0].lower()}{message[1:]}" + (
+                "" if given in message else f" (got {given})"
+            )
+        yield Problem(place, Fault(code, text), source)
 
 
 def _brief(value: object) -> str:

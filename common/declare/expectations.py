@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BeforeValidator, PlainValidator
 from common.declare.declared import declared
 from common.declare.field_types import Interval, Names
 from common.declare.great_expectations_names import CLASSES, EXPECTATIONS
-from common.errors import nearest
+from common.errors import Fault, nearest
 from common.sql.pattern import pattern_fault
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ class Matches(Expectation):
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
         if (fault := pattern_fault(self.pattern)) is not None:
-            yield f"pattern {self.pattern!r} {fault}"
+            yield Fault("MED-1103", f"pattern {self.pattern!r} {fault}")
         yield from _share_mistakes(mostly=self.mostly)
 
 
@@ -283,7 +283,10 @@ class References(Expectation):
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
         if len(self.other_columns) != len(self.columns):
-            yield f"columns has {len(self.columns)} names and to has {len(self.other_columns)}; give as many"
+            yield Fault(
+                "MED-1105",
+                f"columns has {len(self.columns)} names and to has {len(self.other_columns)}; give as many",
+            )
 
 
 @declared
@@ -317,7 +320,7 @@ class SumsEqual(Expectation):
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
         if self.tolerance < 0:
-            yield f"tolerance is {self.tolerance}; it must be at least 0"
+            yield Fault("MED-1104", f"tolerance is {self.tolerance}; it must be at least 0")
 
 
 @declared
@@ -342,15 +345,18 @@ class Expect(Expectation):
         known = EXPECTATIONS.get(self.name)
         if known is None:
             names = CLASSES if self.name.startswith("Expect") else EXPECTATIONS
-            yield f"{self.name!r} is no expectation; {nearest(self.name, names)}"
+            yield Fault("MED-1101", f"{self.name!r} is no expectation; {nearest(self.name, names)}")
             return
         needed, optional = known
         for name in self.arguments:
             if name not in {*needed, *optional, *_COMMON_ARGUMENTS}:
-                yield f"{name!r} is no argument of {self.name}; {nearest(name, [*needed, *optional])}"
+                yield Fault(
+                    "MED-1101",
+                    f"{name!r} is no argument of {self.name}; {nearest(name, [*needed, *optional])}",
+                )
         for name in needed:
             if name not in self.arguments:
-                yield f"{self.name} needs the argument {name!r}"
+                yield Fault("MED-1102", f"{self.name} needs the argument {name!r}")
 
 
 def from_great_expectations(name: str, given: Mapping[str, Any], severity: object = None) -> Expect:
@@ -411,25 +417,25 @@ class Quality:
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
         if self.gate == "publish" and not self.table.startswith("gold."):
-            yield f'gate="publish" is for gold tables; {self.table} may have gate="stop"'
+            yield Fault("MED-1105", f'gate="publish" is for gold tables; {self.table} may have gate="stop"')
         if self.gate is not None and not self.expectations:
-            yield "has a gate and no expectation; every version would pass"
+            yield Fault("MED-1102", "has a gate and no expectation; every version would pass")
 
 
 def _bound_mistakes(least: Any, most: Any) -> Iterator[str]:
     if least is None and most is None:
-        yield "has no bound; give min, max or both"
+        yield Fault("MED-1102", "has no bound; give min, max or both")
         return
     if least is None or most is None:
         return
     try:
         if least > most:
-            yield f"min {least!r} is greater than max {most!r}"
+            yield Fault("MED-1104", f"min {least!r} is greater than max {most!r}")
     except TypeError:
-        yield f"min {least!r} and max {most!r} are of different types"
+        yield Fault("MED-1104", f"min {least!r} and max {most!r} are of different types")
 
 
 def _share_mistakes(**shares: float) -> Iterator[str]:
     for name, share in shares.items():
         if not 0 <= share <= 1:
-            yield f"{name} is {share}; a share is from 0 to 1"
+            yield Fault("MED-1104", f"{name} is {share}; a share is from 0 to 1")

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 from common.declare.declared import declared, folder_of
 from common.declare.field_types import Interval, TableName
 from common.declare.intervals import length_of
+from common.errors import Fault
 
 PREFIX = "files:"
 """What the column ``topic`` of such rows begins with; no Kafka topic can have a colon in its name."""
@@ -61,17 +62,25 @@ class Files:
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
         if not self.path.strip():
-            yield "path is empty; name a folder or a file"
+            yield Fault("MED-1103", "path is empty; name a folder or a file")
         if any(sign in self.path.rpartition("://")[2] for sign in "*?"):
-            yield f"path {self.path!r} is no pattern; name a folder: all folders below it are read"
+            yield Fault(
+                "MED-1103", f"path {self.path!r} is no pattern; name a folder: all folders below it are read"
+            )
         if self.header and self.format != "csv":
-            yield f"header is for format 'csv'; files of format {self.format!r} have no line of names"
+            yield Fault(
+                "MED-1105",
+                f"header is for format 'csv'; files of format {self.format!r} have no line of names",
+            )
         if (most := self.max_rows_per_trigger) is not None and most < 1:
-            yield f"max_rows_per_trigger is {most}; it must be at least 1"
+            yield Fault("MED-1104", f"max_rows_per_trigger is {most}; it must be at least 1")
         if self.keep is not None and self.into is not None:
-            yield f"keep is for a table of its own; the topic of {self.into} says how long it keeps records"
+            yield Fault(
+                "MED-1105",
+                f"keep is for a table of its own; the topic of {self.into} says how long it keeps records",
+            )
         if self.keep is not None and not length_of(self.keep).milliseconds:
-            yield f"keep={self.keep!r} keeps nothing; leave keep out to keep every record"
+            yield Fault("MED-1104", f"keep={self.keep!r} keeps nothing; leave keep out to keep every record")
 
     @property
     def table(self) -> str:

@@ -17,7 +17,7 @@ from common.declare.intervals import length_of
 from common.declare.table_options import Reading, Storage
 from common.declare.value_formats import refuse_bare_text
 from common.declare.windows import ZERO_WATERMARK, Session, Window, Within
-from common.errors import SqlError
+from common.errors import Fault, SqlError
 
 
 class GoldKind:
@@ -113,19 +113,28 @@ class Aggregate(GoldTable):
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
         if self.by is None and self.window is None:
-            yield 'needs by, such as by=["country"], or a window'
+            yield Fault("MED-1102", 'needs by, such as by=["country"], or a window')
         if not self.measures:
-            yield 'needs measures, such as measures={"orders": "count(*)"}'
+            yield Fault("MED-1102", 'needs measures, such as measures={"orders": "count(*)"}')
         if self.mode == "append" and (self.window is None or self.watermark is None):
-            yield 'mode="append" writes a window when its watermark closes it; give window and watermark'
+            yield Fault(
+                "MED-1105",
+                'mode="append" writes a window when its watermark closes it; give window and watermark',
+            )
         if self.watermark is not None and (self.mode in {"complete", "recompute"} or self.window is None):
-            yield 'watermark closes the windows of mode="update" or "append"; leave it out or give those'
+            yield Fault(
+                "MED-1105",
+                'watermark closes the windows of mode="update" or "append"; leave it out or give those',
+            )
         if self.watermark is not None and length_of(self.watermark).seconds == 0:
-            yield f"watermark is {self.watermark}: {ZERO_WATERMARK}"
+            yield Fault("MED-1104", f"watermark is {self.watermark}: {ZERO_WATERMARK}")
         if self.mode == "update" and isinstance(self.window, Session):
-            yield 'Spark has no session windows in mode="update"; take mode="recompute"'
+            yield Fault("MED-1105", 'Spark has no session windows in mode="update"; take mode="recompute"')
         if self.mode != "recompute" and self.reading.changes == "feed":
-            yield f'mode={self.mode!r} cannot take a row back; read appends, or take mode="recompute"'
+            yield Fault(
+                "MED-1305",
+                f'mode={self.mode!r} cannot take a row back; read appends, or take mode="recompute"',
+            )
 
     @property
     def takes_rows_back(self) -> bool:
@@ -231,7 +240,9 @@ class ChangeFeed(GoldTable):
         """Faults of the field values in combination."""
         given = [*self.upserts, *self.deletes, *self.ignores]
         for value in sorted({each for each in given if given.count(each) > 1}):
-            yield f"operation {value!r} is named twice in upserts, deletes and ignores; keep one"
+            yield Fault(
+                "MED-1105", f"operation {value!r} is named twice in upserts, deletes and ignores; keep one"
+            )
 
     @property
     def deleted(self) -> str:
@@ -330,15 +341,20 @@ class Join(GoldTable):
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
         if (self.mode == "stream") != (self.within is not None):
-            yield 'within bounds mode="stream", which needs it; give both or neither'
+            yield Fault("MED-1105", 'within bounds mode="stream", which needs it; give both or neither')
         if self.joins == self.reads:
-            yield "joins the table that it reads; join a table derived from it, such as an Upsert"
+            yield Fault(
+                "MED-1105", "joins the table that it reads; join a table derived from it, such as an Upsert"
+            )
         if self.joins.startswith("bronze."):
-            yield f"joins {self.joins}, which is raw; join the silver table that reads it"
+            yield Fault("MED-1301", f"joins {self.joins}, which is raw; join the silver table that reads it")
         if self.mode == "recompute" and self.reading.has_start:
-            yield 'mode="recompute" joins all rows; leave the start out of reading'
+            yield Fault("MED-1105", 'mode="recompute" joins all rows; leave the start out of reading')
         if self.mode != "recompute" and self.reading.changes == "feed":
-            yield f'mode={self.mode!r} cannot take a row back; read appends, or take mode="recompute"'
+            yield Fault(
+                "MED-1305",
+                f'mode={self.mode!r} cannot take a row back; read appends, or take mode="recompute"',
+            )
 
     @property
     def takes_rows_back(self) -> bool:
@@ -391,10 +407,10 @@ class Custom(GoldTable):
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
         if self.name not in self.tables:
-            yield f"tables lacks {self.name!r}: one of them has the name of the query"
+            yield Fault("MED-1105", f"tables lacks {self.name!r}: one of them has the name of the query")
         given = (self.reads, *self.also_reads)
         for table in sorted({each for each in given if given.count(each) > 1}):
-            yield f"also_reads names {table}, which it reads already; leave it out"
+            yield Fault("MED-1105", f"also_reads names {table}, which it reads already; leave it out")
 
     @property
     def side_tables(self) -> tuple[str, ...]:
@@ -441,13 +457,19 @@ class View(GoldKind):
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
         if self.is_file and not self.file.is_file():
-            yield f"sql is the file {self.file}, which there is not; write the statement, or the file's name"
+            yield Fault(
+                "MED-1103",
+                f"sql is the file {self.file}, which there is not; write the statement, or the file's name",
+            )
             return
         try:
             if not self.tables:
-                yield "sql reads no table; a view is kept by the changes of the tables that it reads"
+                yield Fault(
+                    "MED-1201",
+                    "sql reads no table; a view is kept by the changes of the tables that it reads",
+                )
         except SqlError as error:
-            yield f"sql {error}"
+            yield Fault("MED-1201", f"sql {error}")
 
     @property
     def is_file(self) -> bool:

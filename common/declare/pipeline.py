@@ -41,7 +41,7 @@ from common.declare.sinks import ConsoleSink, ForeachSink, KafkaSink, Publish
 from common.declare.table_options import Reading, Storage
 from common.declare.value_formats import Avro, Bytes, Csv, Debezium, Json, Text, Value
 from common.declare.windows import Session, Window, Within
-from common.errors import PipelineError, Problem, nearest
+from common.errors import Fault, PipelineError, Problem, nearest
 
 __all__ = [
     "Aggregate",
@@ -136,12 +136,14 @@ class Topic:
         """Faults of the field values in combination."""
         given = [name for name in ("topics", "pattern", "assign") if getattr(self, name) is not None]
         if len(given) > 1:
-            yield f"{' and '.join(given)} are given; a topic is chosen one way: keep one of them"
+            yield Fault(
+                "MED-1105", f"{' and '.join(given)} are given; a topic is chosen one way: keep one of them"
+            )
         for name in ("max_offsets_per_trigger", "min_partitions"):
             if (given_number := getattr(self, name)) is not None and given_number < 1:
-                yield f"{name} is {given_number}; it must be at least 1"
+                yield Fault("MED-1104", f"{name} is {given_number}; it must be at least 1")
         if self.keep is not None and not length_of(self.keep).milliseconds:
-            yield f"keep={self.keep!r} keeps nothing; leave keep out to keep every record"
+            yield Fault("MED-1104", f"keep={self.keep!r} keeps nothing; leave keep out to keep every record")
         for option in self.kafka:
             yield from _reserved(option)
 
@@ -179,9 +181,9 @@ _RESERVED = {
 def _reserved(option: str) -> Iterator[str]:
     bare = option.removeprefix("kafka.")
     if bare != option:
-        yield f"kafka option {option!r}: write it without 'kafka.': {bare!r}"
+        yield Fault("MED-1106", f"kafka option {option!r}: write it without 'kafka.': {bare!r}")
     if bare in _RESERVED:
-        yield f"kafka option {bare!r} cannot be set: {_RESERVED[bare]}"
+        yield Fault("MED-1106", f"kafka option {bare!r} cannot be set: {_RESERVED[bare]}")
 
 
 @declared
@@ -309,12 +311,20 @@ class Silver:
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
         if self.max_future_after is not None and self.max_future_after == self.event_time:
-            yield "max_future_after is the event time itself, which is not after itself; name another column"
+            yield Fault(
+                "MED-1105",
+                "max_future_after is the event time itself, which is not after itself; name another column",
+            )
         if self.keep == "newest" and self.dedupe != "exact":
-            yield 'keep="newest" replaces rows however old they are; it needs dedupe="exact"'
+            yield Fault(
+                "MED-1105", 'keep="newest" replaces rows however old they are; it needs dedupe="exact"'
+            )
         strict_json = isinstance(self.value, Debezium) or (isinstance(self.value, Json) and self.value.strict)
         if self.unknown_fields != "ignore" and not strict_json:
-            yield f"unknown_fields={self.unknown_fields!r} is for strict Json and Debezium values only"
+            yield Fault(
+                "MED-1105",
+                f"unknown_fields={self.unknown_fields!r} is for strict Json and Debezium values only",
+            )
 
     @property
     def table(self) -> str:
@@ -374,13 +384,16 @@ class Pipeline:
         for files in self.files:
             if files.into is not None and files.into not in topics:
                 known = nearest(files.into, topics) if topics else "the pipeline has no topic"
-                yield f"{files.table}: into={files.into!r} is no bronze table of a topic; {known}"
+                yield Fault(
+                    "MED-1301", f"{files.table}: into={files.into!r} is no bronze table of a topic; {known}"
+                )
         gone = {files.table: files.into for files in self.files if files.into is not None}
         for silver in self.silver:
             if silver.reads in gone:
-                yield (
+                yield Fault(
+                    "MED-1301",
                     f"{silver.table} reads {silver.reads}, whose records go into {gone[silver.reads]}: "
-                    "read that table"
+                    "read that table",
                 )
 
     @property
@@ -424,4 +437,6 @@ class Pipeline:
             if table.table == name:
                 return table
         known = [table.table for table in self.tables]
-        raise PipelineError([Problem(name, f"no such table; {nearest(name, known)}", source_of(self))])
+        raise PipelineError(
+            [Problem(name, Fault("MED-1301", f"no such table; {nearest(name, known)}"), source_of(self))]
+        )

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from common.declare.declared import declared
 from common.declare.field_types import Expressions, TableName
 from common.declare.table_options import Reading
+from common.errors import Fault
 
 
 @declared
@@ -47,7 +48,7 @@ class ForeachSink:
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
         if not callable(self.writer) and not hasattr(self.writer, "process"):
-            yield "writer needs a method process(row), or is a function of a row"
+            yield Fault("MED-1103", "writer needs a method process(row), or is a function of a row")
 
 
 @declared
@@ -63,7 +64,7 @@ class ConsoleSink:
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
         if self.rows < 1:
-            yield f"rows is {self.rows}; it must be at least 1"
+            yield Fault("MED-1104", f"rows is {self.rows}; it must be at least 1")
 
 
 @declared

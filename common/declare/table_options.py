@@ -8,6 +8,7 @@ from typing import Literal
 
 from common.declare.declared import declared
 from common.declare.field_types import Names
+from common.errors import Fault
 
 _MOST_CLUSTERED = 4
 
@@ -36,11 +37,17 @@ class Reading:
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
         if self.starting_version is not None and self.starting_timestamp is not None:
-            yield "starting_version and starting_timestamp are given; a start is chosen one way: keep one"
+            yield Fault(
+                "MED-1105",
+                "starting_version and starting_timestamp are given; a start is chosen one way: keep one",
+            )
         if self.starting_version is not None and self.starting_version < 0:
-            yield f"starting_version is {self.starting_version}; versions begin at 0"
+            yield Fault("MED-1104", f"starting_version is {self.starting_version}; versions begin at 0")
         if self.starting_timestamp is not None and not _is_time(self.starting_timestamp):
-            yield f"starting_timestamp {self.starting_timestamp!r} is no time such as '2026-01-31 12:00:00'"
+            yield Fault(
+                "MED-1103",
+                f"starting_timestamp {self.starting_timestamp!r} is no time such as '2026-01-31 12:00:00'",
+            )
 
 
 def _is_time(text: str) -> bool:
@@ -80,6 +87,11 @@ class Storage:
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
         if self.cluster_by is not None and self.partition_by is not None:
-            yield "cluster_by and partition_by are given; Delta supports one of them: keep one"
+            yield Fault(
+                "MED-1105", "cluster_by and partition_by are given; Delta supports one of them: keep one"
+            )
         if self.cluster_by is not None and len(self.cluster_by) > _MOST_CLUSTERED:
-            yield f"cluster_by has {len(self.cluster_by)} columns; Delta supports at most {_MOST_CLUSTERED}"
+            yield Fault(
+                "MED-1104",
+                f"cluster_by has {len(self.cluster_by)} columns; Delta supports at most {_MOST_CLUSTERED}",
+            )

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BeforeValidator, PlainValidator
 
 from common.declare.declared import declared
+from common.errors import Fault
 
 
 def refuse_bare_text(value: object) -> object:
@@ -141,9 +142,15 @@ class Csv:
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
         if len(self.separator) != 1 or self.separator in '"\r\n':
-            yield f"separator is {self.separator!r}; it must be one character, and no quote or line end"
+            yield Fault(
+                "MED-1103",
+                f"separator is {self.separator!r}; it must be one character, and no quote or line end",
+            )
         if not isinstance(self.null_text, str) and not self.null_text:
-            yield 'null_text is an empty list; leave it out where an empty field is null (null_text="")'
+            yield Fault(
+                "MED-1103",
+                'null_text is an empty list; leave it out where an empty field is null (null_text="")',
+            )
         yield from _limits(1, self.max_bytes)
 
 
@@ -176,6 +183,6 @@ Value = Json | Debezium | Avro | Csv | Text | Bytes
 
 def _limits(max_depth: int, max_bytes: int) -> Iterator[str]:
     if not 1 <= max_depth <= 1000:  # noqa: PLR2004
-        yield f"max_depth is {max_depth}; it must be from 1 to 1000"
+        yield Fault("MED-1104", f"max_depth is {max_depth}; it must be from 1 to 1000")
     if max_bytes < 1:
-        yield f"max_bytes is {max_bytes}; it must be at least 1"
+        yield Fault("MED-1104", f"max_bytes is {max_bytes}; it must be at least 1")

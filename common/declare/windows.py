@@ -8,6 +8,7 @@ from typing import ClassVar
 from common.declare.declared import declared
 from common.declare.field_types import Distance, Interval
 from common.declare.intervals import length_of
+from common.errors import Fault
 
 ZERO_WATERMARK = "a row as old as the newest one would be late already; make it some seconds at least"
 """Reason in the error for a watermark of 0 seconds."""
@@ -38,13 +39,17 @@ class Window:
         """Faults of the field values in combination."""
         slide = self.slide or self.size
         if length_of(self.size).seconds <= 0 or length_of(slide).seconds <= 0:
-            yield "size and slide must be longer than 0 seconds"
+            yield Fault("MED-1104", "size and slide must be longer than 0 seconds")
         elif length_of(slide).seconds > length_of(self.size).seconds:
-            yield f"slide {slide!r} is longer than size {self.size!r}: rows would fall between two windows"
+            yield Fault(
+                "MED-1104",
+                f"slide {slide!r} is longer than size {self.size!r}: rows would fall between two windows",
+            )
         elif (many := int(length_of(self.size).seconds // length_of(slide).seconds)) > _MOST_WINDOWS:
-            yield (
-                f"a row would belong to {many:,} windows of {self.size} that start every {slide}; at most "
-                f"{_MOST_WINDOWS:,} are supported"
+            yield Fault(
+                "MED-1104",
+                f"a row would belong to {many:,} windows of {self.size} that start every {slide}; at "
+                f"most {_MOST_WINDOWS:,} are supported",
             )
 
 
@@ -68,7 +73,7 @@ class Session:
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
         if length_of(self.gap).seconds <= 0:
-            yield "gap must be longer than 0 seconds"
+            yield Fault("MED-1104", "gap must be longer than 0 seconds")
 
 
 @declared
@@ -103,7 +108,10 @@ class Within:
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
         if length_of(self.before).seconds < length_of(self.after).seconds:
-            yield f"before ({self.before}) is earlier than after ({self.after}): no two rows would ever meet"
+            yield Fault(
+                "MED-1104",
+                f"before ({self.before}) is earlier than after ({self.after}): no two rows would ever meet",
+            )
         for name in ("watermark", "joins_watermark"):
             if length_of(getattr(self, name)).seconds == 0:
-                yield f"{name} is {getattr(self, name)}: {ZERO_WATERMARK}"
+                yield Fault("MED-1104", f"{name} is {getattr(self, name)}: {ZERO_WATERMARK}")

@@ -16,7 +16,7 @@ from typing import Any
 
 from common.declare.declared import source_of
 from common.declare.value_formats import Avro
-from common.errors import PipelineError, Problem, nearest
+from common.errors import Fault, PipelineError, Problem, nearest
 from common.schema.avro_default import Defaults
 from common.schema.ddl import Field
 
@@ -122,7 +122,7 @@ def _document(avro: Avro, folder: Path) -> tuple[Any, str]:
 
 
 def _refused(avro: Avro, faults: Sequence[str]) -> PipelineError:
-    return PipelineError([Problem("Avro", fault, source_of(avro)) for fault in faults])
+    return PipelineError([Problem("Avro", Fault("MED-1401", fault), source_of(avro)) for fault in faults])
 
 
 @dataclass

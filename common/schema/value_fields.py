@@ -14,7 +14,7 @@ from typing import Any
 
 from common.declare import Bytes, Csv, Debezium, Json, Text
 from common.declare.declared import source_of
-from common.errors import PipelineError, Problem, nearest
+from common.errors import Fault, PipelineError, Problem, as_fault, nearest
 from common.schema import ddl
 from common.schema.ddl import (
     JSON_TYPES,
@@ -136,7 +136,9 @@ def _nullable(name: str, kind: object) -> dict[str, object]:
 def _refuse(value: Structured, faults: Sequence[str]) -> None:
     if faults:
         source = source_of(value)
-        raise PipelineError([Problem(type(value).__name__, fault, source) for fault in faults])
+        raise PipelineError(
+            [Problem(type(value).__name__, as_fault(fault, "MED-1401"), source) for fault in faults]
+        )
 
 
 def _declared_schema(value: Structured) -> Any:
@@ -283,12 +285,18 @@ def _duplicate_names(found: Sequence[Field], place: str) -> Iterator[str]:
     for field in found:
         inner = f"{place}.{field.name}" if place else field.name
         if not is_unicode(field.name):
-            yield f"field {inner!r} has a lone surrogate in its name, which is no character; rename it"
+            yield Fault(
+                "MED-1304",
+                f"field {inner!r} has a lone surrogate in its name, which is no character; rename it",
+            )
         first = seen.get(field.name.lower())
         if first == inner:
-            yield f"field {inner!r} is there twice; keep one"
+            yield Fault("MED-1303", f"field {inner!r} is there twice; keep one")
         elif first is not None:
-            yield f"fields {first!r} and {inner!r} differ only by case, which Spark ignores; keep one"
+            yield Fault(
+                "MED-1303",
+                f"fields {first!r} and {inner!r} differ only by case, which Spark ignores; keep one",
+            )
         seen[field.name.lower()] = inner
         yield from _duplicate_names(field.nested, inner)
 

@@ -12,11 +12,14 @@ import importlib
 import importlib.metadata
 import os
 import sys
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import Annotated
 
 import typer
 
-from common.errors import MedallionError, RegistryError, SetupError, StoreError
+from common.codes import code_of
+from common.errors import UNNAMED, MedallionError, Problem, RegistryError, SetupError, StoreError
 from common.machine import event_log
 from common.machine.console import err, out, say
 from common.machine.object_store import store_failure
@@ -24,6 +27,7 @@ from common.machine.output_encoding import substitute_unknown_characters
 from common.machine.stop_signals import was_interrupted
 from common.machine.terminal import visible, wrapped
 from orchestration.cli.options import add_environment_options
+from orchestration.cli.problems_output import frame
 
 app = typer.Typer(
     name="medallion",
@@ -168,13 +172,25 @@ def _exit_code_of(error: Exception) -> int | None:
 
 
 def _print_error(error: MedallionError) -> None:
+    code = code_of(error)
     if event_log.is_json():
-        event_log.emit(visible(str(error)), {"exception": type(error).__name__}, "error")
+        event_log.emit(visible(str(error)), {"exception": type(error).__name__, "code": code}, "error")
         return
+    problems = getattr(error, "problems", ())
     head = "error: "
-    text = visible(str(error))
-    if err.is_terminal:
-        text = wrapped(text, err.width - len(head), indent="")
-    for number, line in enumerate(text.splitlines()):
+    for number, line in enumerate(_lines(error, problems, err.width - len(head))):
         err.print(f"[bold red]{head}[/]" if number == 0 else " " * len(head), end="", highlight=False)
         err.print(line, markup=False, highlight=False, soft_wrap=True)
+    codes = sorted({each.code for each in problems} - {UNNAMED}) or [code]
+    err.print(
+        f"{' ' * len(head)}{', '.join(codes)}: medallion explain {codes[0]}", style="dim", highlight=False
+    )
+
+
+def _lines(error: MedallionError, problems: Sequence[Problem], width: int) -> Iterator[str]:
+    """The lines of an error; below a mistake in a file the line of the file."""
+    for text, problem in zip_longest([str(error)] if not problems else str(error).split("\n"), problems):
+        shown = visible(str(text))
+        yield from (wrapped(shown, width, indent="") if err.is_terminal else shown).splitlines()
+        if problem is not None:
+            yield from (visible(line) for line in list(frame(problem))[1:])

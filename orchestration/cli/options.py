@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from common.config.settings import PREFIX
+from common.config.wrong_settings import PREFIX
 
 PipelineOption = Annotated[
     Path | None,

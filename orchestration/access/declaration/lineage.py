@@ -19,7 +19,7 @@ from common.declare import (
     View,
 )
 from common.declare.declared import source_of
-from common.errors import Problem, nearest
+from common.errors import Fault, Problem, nearest
 
 Reader = Silver | Gold | Publish
 
@@ -37,7 +37,7 @@ def lineage_problems(pipeline: Pipeline) -> Iterator[Problem]:
         text = f"reads in a cycle: {shown}" if len(cycle) > 1 else "reads itself"
         reader = next(table for table in readers(pipeline) if table.table == cycle[0])
         instead = f"let one of its tables read a {_READS[layer]} table"
-        yield Problem(cycle[0], f"{text}; {instead}", source_of(reader))
+        yield Problem(cycle[0], Fault("MED-1302", f"{text}; {instead}"), source_of(reader))
     for reader in readers(pipeline):
         if reader.table in in_cycle:
             continue
@@ -89,7 +89,10 @@ def _declared_twice(pipeline: Pipeline) -> Iterator[Problem]:
         source = source_of(declared)
         for table in (declared.table, *getattr(declared, "side_tables", ())):
             if table in first:
-                text = f"is declared twice, first at {first[table]}; one table has one writer: rename one"
+                text = Fault(
+                    "MED-1303",
+                    f"is declared twice, first at {first[table]}; one table has one writer: rename one",
+                )
                 yield Problem(table, text, source)
             first.setdefault(table, source)
 
@@ -107,7 +110,7 @@ def _read_fault(reader: Reader, pipeline: Pipeline) -> str | None:  # noqa: PLR0
     found = known.get(reader.reads)
     if isinstance(reader, Join | Aggregate) and isinstance(found, Upsert | ChangeFeed):
         if reader.mode != "recompute":
-            return f'reads {reader.reads!r}, whose rows change; take mode="recompute"'
+            return Fault("MED-1305", f'reads {reader.reads!r}, whose rows change; take mode="recompute"')
         return None if found.storage.change_feed else _feedless("reads", reader.reads)
     advice = nearest(reader.reads, right) if right else f"the pipeline declares no {wanted} table yet"
     if reader.reads in known:
@@ -116,8 +119,8 @@ def _read_fault(reader: Reader, pipeline: Pipeline) -> str | None:  # noqa: PLR0
             wrong += ', with mode="recompute" also a gold Upsert or ChangeFeed, a View any gold table'
         elif isinstance(found, Gold):
             wrong += " (a View reads any gold table)"
-        return f"{wrong}; {advice}"
-    return f"reads {reader.reads!r}, which the pipeline does not declare; {advice}"
+        return Fault("MED-1301", f"{wrong}; {advice}")
+    return Fault("MED-1301", f"reads {reader.reads!r}, which the pipeline does not declare; {advice}")
 
 
 def _kind(reader: Silver | Gold) -> str:
@@ -130,14 +133,19 @@ def _publish_fault(publish: Publish, pipeline: Pipeline) -> str | None:
     right = [table for table in all_tables(pipeline) if not table.startswith("bronze.")]
     if publish.reads in right:
         return None
-    return f"reads {publish.reads!r}, which is no silver or gold table; {nearest(publish.reads, right)}"
+    return Fault(
+        "MED-1301",
+        f"reads {publish.reads!r}, which is no silver or gold table; {nearest(publish.reads, right)}",
+    )
 
 
 def _view_fault(view: View, pipeline: Pipeline) -> str | None:
     known = [name for table in (*pipeline.silver, *pipeline.gold) for name in written_by(table)]
     for table in sources(view):
         if table not in known:
-            return f"reads {table!r}, which is no silver or gold table; {nearest(table, known)}"
+            return Fault(
+                "MED-1301", f"reads {table!r}, which is no silver or gold table; {nearest(table, known)}"
+            )
     return None
 
 
@@ -148,7 +156,9 @@ def _custom_fault(reader: Reader, pipeline: Pipeline) -> str | None:
         found = next((table for table in tables if name in written_by(table)), None)
         if found is None:
             near = nearest(name, [table.table for table in tables])
-            return f"also_reads {name!r}, which is no silver or gold table of the pipeline; {near}"
+            return Fault(
+                "MED-1301", f"also_reads {name!r}, which is no silver or gold table of the pipeline; {near}"
+            )
         if not isinstance(found, Silver) and not found.storage.change_feed:
             return _feedless("also_reads", name)
     return None
@@ -163,16 +173,24 @@ def _join_fault(reader: Reader, pipeline: Pipeline) -> str | None:
     )
     if found is None:
         right = [table.table for table in (*pipeline.silver, *pipeline.gold) if table is not reader]
-        return f"joins {reader.joins!r}, which the pipeline does not declare; {nearest(reader.joins, right)}"
+        return Fault(
+            "MED-1301",
+            f"joins {reader.joins!r}, which the pipeline does not declare; {nearest(reader.joins, right)}",
+        )
     if isinstance(found, Silver) or reader.mode == "lookup":
         return None
     if reader.mode == "stream":
-        return f'joins {reader.joins!r}, whose rows change; mode="stream" joins a silver table'
+        return Fault(
+            "MED-1305", f'joins {reader.joins!r}, whose rows change; mode="stream" joins a silver table'
+        )
     return None if found.storage.change_feed else _feedless("joins", reader.joins)
 
 
 def _feedless(how: str, table: str) -> str:
-    return f"{how} {table!r}, whose changes it needs: declare {table} with storage=Storage(change_feed=True)"
+    return Fault(
+        "MED-1305",
+        f"{how} {table!r}, whose changes it needs: declare {table} with storage=Storage(change_feed=True)",
+    )
 
 
 def _cycles(pipeline: Pipeline) -> Iterator[tuple[str, ...]]:

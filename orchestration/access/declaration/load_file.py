@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import importlib.util
+import re
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
 from common.declare import Pipeline
 from common.declare.declared import collect_problems
-from common.errors import PipelineError, Problem, UsageError, nearest
-from orchestration.access.declaration.public_names import load_public_names
+from common.errors import Fault, PipelineError, Problem, UsageError, closest, nearest
+from orchestration.access.declaration.public_names import load_public_names, medallion_names
+
+_OWN = r"'(?:medallion|common\.declare)'"
+_NOT_PUBLIC = re.compile(rf"cannot import name '(\w+)' from {_OWN}|module {_OWN} has no attribute '(\w+)'")
 
 
 @dataclass(frozen=True)
@@ -78,10 +83,13 @@ def load_draft(path: Path | None) -> Draft:
         except PipelineError as error:
             failures += error.problems
         except SyntaxError as error:
-            place = f"{error.filename}:{error.lineno}" if error.filename else str(path)
-            failures.append(Problem("pipeline file", f"is not valid Python: {error.msg}", place))
+            parts = (error.filename or path, error.lineno, error.offset)
+            place = ":".join(str(each) for each in parts if each)
+            failures.append(
+                Problem("pipeline file", Fault("MED-1001", f"is not valid Python: {error.msg}"), place)
+            )
         except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever the user's file raises is its problem
-            failures.append(_failure(path, error))
+            failures.append(_failure(path, error, vars(module)))
         finally:
             with contextlib.suppress(ValueError):
                 sys.path.remove(folder)
@@ -100,13 +108,36 @@ def _draft_of(module: ModuleType, path: Path, problems: Sequence[Problem]) -> Dr
         if found
         else "; end the file with pipeline = Pipeline(…)"
     )
-    missing = Problem("pipeline file", f"holds no value named 'pipeline'{hint}", str(path))
+    missing = Problem("pipeline file", Fault("MED-1003", f"holds no value named 'pipeline'{hint}"), str(path))
     return Draft(None, (*problems, missing))
 
 
-def _failure(path: Path, error: BaseException) -> Problem:
+def _failure(path: Path, error: BaseException, names: Mapping[str, object]) -> Problem:
     own = [
         frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path.resolve())
     ]
     place = f"{path}:{own[-1].lineno}" if own else str(path)
-    return Problem("pipeline file", f"raised {type(error).__name__}: {error}", place)
+    fault = _unknown_name(error, names) or Fault("MED-1002", f"raised {type(error).__name__}: {error}")
+    return Problem("pipeline file", fault, place)
+
+
+def _unknown_name(error: BaseException, names: Mapping[str, object]) -> Fault | None:
+    """The mistake of a name that there is not; None for another error."""
+    public = medallion_names()
+    if isinstance(error, NameError) and error.name:
+        known = [name for name in (*names, *dir(builtins)) if not name.startswith("_")]
+        if error.name in public:
+            hint = f"import it: from medallion import {error.name}"
+        else:
+            hint = nearest(error.name, [*known, *public])
+            hint = hint if hint.startswith("did") else "define it, or import it"
+        return Fault("MED-1004", f"{error.name!r} is not defined; {hint}")
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        near = closest(error.name, ["medallion"], cutoff=0.75)
+        hint = f"did you mean {near!r}?" if near else "is it installed, or beside the pipeline file?"
+        return Fault("MED-1004", f"there is no module {error.name!r}; {hint}")
+    missing = _NOT_PUBLIC.search(str(error))
+    if missing is not None:
+        name = missing[1] or missing[2]
+        return Fault("MED-1004", f"medallion has no {name!r}; {nearest(name, public)}")
+    return None

@@ -6,6 +6,8 @@ import importlib.util
 import sys
 from pathlib import Path
 
+from common import declare
+
 _NAME = "medallion"
 
 
@@ -26,3 +28,8 @@ def load_public_names() -> None:
     assert spec.loader is not None  # noqa: S101
     sys.modules[_NAME] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(sys.modules[_NAME])
+
+
+def medallion_names() -> tuple[str, ...]:
+    """The names that a pipeline file can import from ``medallion``."""
+    return tuple(declare.__all__)

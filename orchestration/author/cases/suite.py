@@ -9,7 +9,7 @@ from pathlib import Path
 
 from common.config.settings import Settings
 from common.declare import Pipeline
-from common.errors import PipelineError, Problem, UsageError
+from common.errors import Fault, PipelineError, Problem, UsageError
 from orchestration.access.declaration.load_file import load_draft
 from orchestration.author.cases.problems import case_problems
 from orchestration.author.cases.read.case import Case
@@ -65,7 +65,9 @@ def file_problems(pipeline_file: Path, pipeline: Pipeline) -> tuple[Problem, ...
     own = [case for case in loaded.cases if case.pipeline is None or _is_same(case.pipeline, pipeline_file)]
     found = (*loaded.problems, *(case_problems(own, pipeline) if own else ()))
     # One group, as of a table: a comma in the name of a case must not part it.
-    return tuple(Problem("cases", f"{each.place}: {each.message}", each.source) for each in found)
+    return tuple(
+        Problem("cases", Fault("MED-1601", f"{each.place}: {each.message}"), each.source) for each in found
+    )
 
 
 def forget_modules(files: Sequence[Path]) -> None:

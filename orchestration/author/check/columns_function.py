@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from common.errors import SqlError
+from common.errors import Fault, SqlError
 from common.sql.expression import analyze
 from common.sql.function_names import GENERATORS
 
@@ -27,9 +27,10 @@ _OF_FRAMES = frozenset(
 def function_faults(function: Callable[..., Any]) -> Iterator[str]:
     """Faults of a function that makes a silver table's columns."""
     for name in sorted(set(_calls(function))):
-        yield (
+        yield Fault(
+            "MED-1204",
             f"the columns function must give one row per row, but it calls {name}(); only add, change or "
-            "drop columns in it, keep arrays whole, and reject rows with a Rule"
+            "drop columns in it, keep arrays whole, and reject rows with a Rule",
         )
 
 

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from difflib import get_close_matches
 
-from common.errors import SqlError, nearest
+from common.errors import Fault, SqlError, nearest
 from common.schema.ddl import Field
 from common.sql.expression import Facts, aggregated_fields, analyze
 from common.sql.function_names import FUNCTIONS
@@ -51,7 +51,10 @@ def row_faults(
     if facts is None:
         return
     for name in facts.aggregates:
-        yield f"{name}() is an aggregate, but this is evaluated row by row; put it in gold's measures"
+        yield Fault(
+            "MED-1204",
+            f"{name}() is an aggregate, but this is evaluated row by row; put it in gold's measures",
+        )
     if may_ask_clock:
         random = tuple(name for name in facts.non_deterministic if name in _RANDOM)
         facts = replace(facts, non_deterministic=random)
@@ -77,22 +80,30 @@ def measure_faults(
         name in FUNCTIONS for name in facts.functions
     )  # an unknown one may be a misspelt aggregate
     if is_known and not facts.aggregates and not facts.windows and not facts.subquery:
-        yield "has no aggregate; a measure is one value per group, such as count(*) or max(x)"
+        yield Fault(
+            "MED-1206", "has no aggregate; a measure is one value per group, such as count(*) or max(x)"
+        )
         return
     for name in facts.distinct if in_state else ():
-        yield (
+        yield Fault(
+            "MED-1206",
             f"{name}(distinct …) cannot be kept up to date by a stream; write approx_count_distinct(x), "
-            'or size(collect_set(x)) for an exact count of few values, or take mode="recompute"'
+            'or size(collect_set(x)) for an exact count of few values, or take mode="recompute"',
         )
     for name in facts.aggregates:
         if name in _OF_GROUPING_SETS:
-            yield f"{name}() is for grouping sets, which a table with one grouping has not; leave it out"
+            yield Fault(
+                "MED-1206",
+                f"{name}() is for grouping sets, which a table with one grouping has not; leave it out",
+            )
     for name in facts.nested:
-        yield f"{name}() is inside another aggregate; a measure aggregates once"
+        yield Fault("MED-1206", f"{name}() is inside another aggregate; a measure aggregates once")
     for path in facts.outside_aggregates:
         if groups is not None and path[0].lower() not in groups and scope.missing(path) is None:
             shown = ".".join(path)
-            yield f"{shown!r} is outside of any aggregate; write max({shown}), or add it to by"
+            yield Fault(
+                "MED-1206", f"{shown!r} is outside of any aggregate; write max({shown}), or add it to by"
+            )
 
 
 def holds_uncomparable(field: Field, of: Collection[str] = ("map", "variant")) -> bool:
@@ -109,7 +120,10 @@ def uncomparable_arguments(sql: str, scope: Scope) -> Iterator[str]:
     for name, path in calls:
         if holds_uncomparable(found := scope.type_of(path)):
             shown = ".".join(path)
-            yield f"{name}() compares values, but {shown!r} is of type {found.type}; use a field of it"
+            yield Fault(
+                "MED-1207",
+                f"{name}() compares values, but {shown!r} is of type {found.type}; use a field of it",
+            )
 
 
 def result(sql: str, name: str, scope: Scope) -> Field:
@@ -132,28 +146,33 @@ def _readable(sql: str, scope: Scope) -> Generator[str, None, Facts | None]:
         hint = ""
         if error.word and scope.fields is not None and error.word.isidentifier() and scope.has(error.word):
             hint = f"; {error.word} is a word of SQL: write `{error.word}` in backquotes for the column"
-        yield f"the SQL {error}{hint}"
+        yield Fault("MED-1201", f"the SQL {error}{hint}")
         return None
 
 
 def _common(facts: Facts, scope: Scope, siblings: Collection[str]) -> Iterator[str]:
     if facts.alias is not None:
-        yield f"ends in a name of its own, {facts.alias!r}; leave it out (or is an operator missing?)"
+        yield Fault(
+            "MED-1204",
+            f"ends in a name of its own, {facts.alias!r}; leave it out (or is an operator missing?)",
+        )
     if facts.star:
-        yield "* is not one value; name a field"
+        yield Fault("MED-1204", "* is not one value; name a field")
     if facts.subquery:
-        yield "has a subquery (select …); only the row's own columns can be used"
+        yield Fault("MED-1204", "has a subquery (select …); only the row's own columns can be used")
     for name in facts.windows:
-        yield f"{name}() looks at other rows (over …), which a stream cannot"
+        yield Fault("MED-1204", f"{name}() looks at other rows (over …), which a stream cannot")
     for name in facts.generators:
-        yield f"{name}() returns several rows for one; keep the array, or use transform() on it"
+        yield Fault(
+            "MED-1204", f"{name}() returns several rows for one; keep the array, or use transform() on it"
+        )
     for name in facts.non_deterministic:
         advice = (
             "compute it from columns, as with sha2()"
             if name in _RANDOM
             else "use a column of the row instead"
         )
-        yield f"{name}() returns another value when a micro-batch is replayed; {advice}"
+        yield Fault("MED-1205", f"{name}() returns another value when a micro-batch is replayed; {advice}")
     for name in facts.functions:
         if name not in FUNCTIONS:
             yield from _unknown_function(name)
@@ -164,11 +183,12 @@ def _common(facts: Facts, scope: Scope, siblings: Collection[str]) -> Iterator[s
 def _unknown_function(name: str) -> Iterator[str]:
     near = get_close_matches(name, FUNCTIONS, n=1, cutoff=0.8)
     if near:
-        yield f"Spark has no function {name}(); did you mean {near[0]!r}?"
+        yield Fault("MED-1203", f"Spark has no function {name}(); did you mean {near[0]!r}?")
     elif not _EXTRA_FUNCTIONS.get():
-        yield (
-            f"Spark has no function {name}(); write one of Spark's, or name the extension that adds it in "
-            "the setting spark.conf.spark.sql.extensions"
+        yield Fault(
+            "MED-1203",
+            f"Spark has no function {name}(); write one of Spark's, or name the extension that adds it "
+            "in the setting spark.conf.spark.sql.extensions",
         )
 
 
@@ -179,6 +199,9 @@ def _column(path: tuple[str, ...], scope: Scope, siblings: Collection[str]) -> I
     if path[0].lower() in {name.lower() for name in siblings}:
         near = nearest(path[0], scope.names)
         advice = f"; {near}" if near.startswith("did") else ""
-        yield f"{path[0]!r} is another column of this table; a column sees only {scope.what}{advice}"
+        yield Fault(
+            "MED-1209",
+            f"{path[0]!r} is another column of this table; a column sees only {scope.what}{advice}",
+        )
     else:
-        yield problem
+        yield Fault("MED-1202", problem)

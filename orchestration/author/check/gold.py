@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from common.declare import Aggregate, ChangeFeed, Custom, Gold, History, Join, Upsert, View
 from common.declare.declared import source_of
-from common.errors import Problem, SqlError, nearest
+from common.errors import Fault, Problem, SqlError, nearest
 from common.schema.ddl import Field
 from common.sql.expression import analyze
 from orchestration.author.check.expression import (
@@ -37,22 +37,25 @@ def gold_problems(gold: Gold, silver: Mapping[str, Scope], replaced: Collection[
         replaced: Silver tables that replace rows by newer ones.
     """
     if gold.reads in replaced and not gold.takes_rows_back:
-        text = (
+        text = Fault(
+            "MED-1305",
             f"reads {gold.reads}, which keeps the newest row of a key: this kind of table cannot take back a "
             'row that is replaced there; declare it with mode="recompute", read a table that keeps the first '
-            f"row, or read {gold.reads} with an Upsert"
+            f"row, or read {gold.reads} with an Upsert",
         )
         yield Problem(gold.table, text, source_of(gold))
     if isinstance(gold, Join) and gold.mode == "stream" and gold.joins in replaced:
-        text = (
+        text = Fault(
+            "MED-1305",
             f"joins {gold.joins} as a stream, which keeps the newest row of a key: micro-batches that "
-            'replace a row would be skipped completely; declare it with mode="recompute"'
+            'replace a row would be skipped completely; declare it with mode="recompute"',
         )
         yield Problem(gold.table, text, source_of(gold))
     if gold.reading.changes == "appends" and gold.takes_rows_back and _replaces_rows(gold.reads, replaced):
-        text = (
+        text = Fault(
+            "MED-1305",
             f"reads appends of {gold.reads}, whose rows are replaced: micro-batches that replace a row would "
-            "be skipped completely, with their new rows; leave changes out"
+            "be skipped completely, with their new rows; leave changes out",
         )
         yield Problem(gold.table, text, source_of(gold))
     seen = silver.get(gold.reads, Scope(gold.reads, None))
@@ -129,7 +132,7 @@ def _aggregate(gold: Aggregate, silver: Scope) -> Iterator[Problem]:
         yield from each(f"{place}, window", _window_faults(gold.window.on, silver), source)
         taken = [name for name in (*by, *measures) if name.lower() in _WINDOW]
         text = "column {!r} has the name of a column that the window gives the table; rename it"
-        yield from each(place, (text.format(name) for name in taken), source)
+        yield from each(place, (Fault("MED-1304", text.format(name)) for name in taken), source)
 
 
 def _row_faults(sql: str, scope: Scope) -> Iterator[str]:
@@ -147,7 +150,7 @@ def _measure_faults(
 def _window_faults(on: str, silver: Scope) -> Iterator[str]:
     yield from references("on", [on], silver)
     if (found := silver.type_of((on,)).type) not in {"", "timestamp"}:
-        yield f"on {on!r} is of type {found}; a window is over a timestamp"
+        yield Fault("MED-1207", f"on {on!r} is of type {found}; a window is over a timestamp")
 
 
 def _groups(by: Mapping[str, str]) -> frozenset[str] | None:
@@ -201,18 +204,23 @@ def _key_and_order_faults(
             continue
         for name in given:
             if name.lower() not in {column.lower() for column in kept}:
-                text = f"{argument} {name!r} is not among its columns; {nearest(name, kept)}"
+                text = Fault(
+                    "MED-1202", f"{argument} {name!r} is not among its columns; {nearest(name, kept)}"
+                )
                 if silver.fields is not None and silver.has(name):
-                    text = f"{argument} {name!r} is not among its columns; add it to columns"
+                    text = Fault(
+                        "MED-1202", f"{argument} {name!r} is not among its columns; add it to columns"
+                    )
                 yield text
 
 
 def _comparable(column: Field) -> Iterator[str]:
     """The fault of a column whose values are compared and have a map or variant in them."""
     if holds_uncomparable(column):
-        yield (
+        yield Fault(
+            "MED-1207",
             f"is of type {column.type}, which cannot be compared; "
-            "write sort_array(map_entries(…)), to_json(…), or a field of it"
+            "write sort_array(map_entries(…)), to_json(…), or a field of it",
         )
 
 
@@ -220,11 +228,11 @@ def _key_faults(key: Sequence[str], scope: Scope) -> Iterator[str]:
     """Faults of a key: names that are doubled, of the wrong case, or of a type that cannot be compared."""
     lower = [name.lower() for name in key]
     for name in dict.fromkeys(name for name in lower if lower.count(name) > 1):
-        yield f"key {name!r} is named twice"
+        yield Fault("MED-1303", f"key {name!r} is named twice")
     known = {field.name.lower(): field.name for field in scope.fields or ()}
     for name in key:
         if (own := known.get(name.lower(), name)) != name:
-            yield f"key {name!r} is {own!r} in {scope.what}; use that spelling"
+            yield Fault("MED-1202", f"key {name!r} is {own!r} in {scope.what}; use that spelling")
     yield from _order_faults("key", {name: scope.type_of((name,)) for name in key})
 
 
@@ -232,8 +240,9 @@ def _order_faults(argument: str, columns: Mapping[str, Field]) -> Iterator[str]:
     """Faults of columns that are compared, or ordered by, and have a map or variant in them."""
     for name, column in columns.items():
         if holds_uncomparable(column):
-            yield (
-                f"{argument} {name!r} is of type {column.type}, which cannot be compared; use a field of it"
+            yield Fault(
+                "MED-1207",
+                f"{argument} {name!r} is of type {column.type}, which cannot be compared; use a field of it",
             )
 
 
@@ -264,9 +273,10 @@ def _join(gold: Join, reads: Scope, joins: Scope) -> Iterator[Problem]:
         yield from each(f"{place}, on {column!r}", (*_row_faults(sql, reads), *compared[:1]), source)
     yield from each(place, references("on", named(gold.on), joins), source)
     if gold.how != "semi" and reads.fields is not None and reads.has(gold.joined):
-        text = (
+        text = Fault(
+            "MED-1304",
             f"{reads.what} has a column {gold.joined!r}, which is also the name of the joined row of "
-            f"{gold.joins}; rename the column"
+            f"{gold.joins}; rename the column",
         )
         yield Problem(place, text, source)
     for name, sql in named(gold.columns).items():
@@ -292,4 +302,4 @@ def _time_faults(argument: str, name: str, scope: Scope) -> Iterator[str]:
     yield from references(argument, [name], scope)
     found = scope.type_of((name,)).type
     if scope.has(name) and found not in {"", "timestamp"}:
-        yield f"{argument} {name!r} is of type {found}; event time is a timestamp"
+        yield Fault("MED-1207", f"{argument} {name!r} is of type {found}; event time is a timestamp")

@@ -26,7 +26,7 @@ from common.declare import (
     View,
 )
 from common.declare.declared import FAULTY, UNFIT, Faulty, faulty_attributes, folder_of, source_of
-from common.errors import PipelineError, Problem, nearest
+from common.errors import UNNAMED, Fault, PipelineError, Problem, as_fault, closest, nearest
 from common.schema import avro as avro_schema
 from common.schema.value_fields import examine
 from common.sql.expression import has_sliding_window, makes_windows
@@ -37,6 +37,7 @@ from orchestration.author.check.expression import extra_functions, result, row_f
 from orchestration.author.check.gold import gold_problems, gold_scopes
 from orchestration.author.check.names import each, name_faults, named, references
 from orchestration.author.check.publish import publish_problems, storage_problems
+from orchestration.author.check.settings import setting_problems
 from orchestration.author.check.throwing_sql import throwing_faults
 from orchestration.author.check.visible_columns import (
     BRONZE,
@@ -63,6 +64,7 @@ ENGINE_REASONS = frozenset(
 )
 """Reasons that the engine itself gives for a quarantined row; a rule must not have one of these names."""
 
+_LAYERS = ("bronze", "silver", "gold")
 _COMPOUND = {"array", "map", "struct", "variant"}
 
 
@@ -85,15 +87,16 @@ def draft_problems(draft: Draft, settings: Settings | None) -> tuple[Problem, ..
         settings: The settings that the pipeline runs with; ``None`` if they are not known: then they may add
             any function to those of Spark.
     """
+    of_settings = setting_problems(draft.pipeline, settings) if settings is not None else ()
     if draft.pipeline is None:
-        return draft.problems
+        return (*draft.problems, *of_settings)
     found: list[Problem] = []
     try:
         may_add = settings is None or _may_add_functions(draft.pipeline, settings)
         with extra_functions(are_possible=may_add):
             for problem in _pipeline_problems(draft.pipeline):
                 found.append(problem)  # noqa: PERF402  # what was found before an exception counts
-        found += setting_problems(draft.pipeline, settings) if settings is not None else ()
+        found += of_settings
     except UNFIT:
         if not draft.problems:
             raise
@@ -101,7 +104,7 @@ def draft_problems(draft: Draft, settings: Settings | None) -> tuple[Problem, ..
 
 
 def _pipeline_problems(pipeline: Pipeline) -> Iterator[Problem]:
-    is_whole = not faulty_attributes(pipeline) - {"name", "kafka", "publish", "quality"}
+    is_whole = not any(closest(name, _LAYERS) for name in faulty_attributes(pipeline))
     if is_whole:
         yield from lineage_problems(pipeline)
     scopes: dict[str, Scope] = {}
@@ -157,21 +160,6 @@ def _may_add_functions(pipeline: Pipeline, settings: Settings | None) -> bool:
     return bool(given_functions) or any(isinstance(gold, Custom) for gold in pipeline.gold)
 
 
-def setting_problems(pipeline: Pipeline, settings: Settings) -> tuple[Problem, ...]:
-    """Settings that the pipeline needs and that are not set."""
-    text = (
-        'framing "registry" needs the setting silver.schema_registry: a registry\'s address, or a folder of '
-        "<id>.avsc"
-    )
-    return tuple(
-        Problem(f"{silver.table}, value", text, source_of(silver.value))
-        for silver in pipeline.silver
-        if isinstance(silver.value, Avro)
-        and silver.value.framing == "registry"
-        and settings.silver.schema_registry is None
-    )
-
-
 def unchecked(pipeline: Pipeline) -> tuple[str, ...]:
     """Tables whose columns come from a function: everything that depends on them is checked at job start."""
     return tuple(silver.table for silver in pipeline.silver if callable(silver.columns))
@@ -193,12 +181,16 @@ def _value(silver: Silver, problems: list[Problem]) -> Scope:
             Problem(f"{silver.table}, value", each.message, each.source) for each in error.problems
         )
         return Scope("the value", None)
-    problems.extend(each(f"{silver.table}, value", faults, source_of(silver.value)))
+    texts = (as_fault(fault, "MED-1401") for fault in faults)
+    problems.extend(each(f"{silver.table}, value", texts, source_of(silver.value)))
     if not found:
         return Scope("the value", None)
     taken = [field.name for field in found if field.name.lower() == KAFKA[0].name]
     if taken:
-        text = f"has a field {taken[0]!r}, a name that is reserved for Kafka's coordinates; rename it"
+        text = Fault(
+            "MED-1304",
+            f"has a field {taken[0]!r}, a name that is reserved for Kafka's coordinates; rename it",
+        )
         problems.append(Problem(f"{silver.table}, value", text, source_of(silver.value)))
     return Scope("the value", (*found, *KAFKA))
 
@@ -223,7 +215,7 @@ def _silver(silver: Silver, value: Scope) -> Iterator[Problem]:
             faults += _sliding_fault(sql) if not faults else []
             yield from each(f"{place}, column {name!r}", faults, source)
             if sql.strip().lower() == "null":
-                text = "has no type; cast the null, as in cast(null as string)"
+                text = Fault("MED-1207", "has no type; cast the null, as in cast(null as string)")
                 yield Problem(f"{place}, column {name!r}", text, source)
         yield from each(place, name_faults(silver.columns), source)
         if silver.tombstones == "keep":
@@ -246,13 +238,16 @@ def _where_faults(where: str, silver: Silver, value: Scope) -> Iterator[str]:
     yield from throwing_faults(where, visible)
     kind = result(where, "where", visible).type
     if not faults and kind not in {"", "boolean"}:
-        yield f"is a {kind}, not a boolean; write a condition such as type = 'dns'"
+        yield Fault("MED-1207", f"is a {kind}, not a boolean; write a condition such as type = 'dns'")
     if not faults and makes_windows(where):
-        yield "window(…) makes a window; compare the time itself, as in at >= timestamp'2026-01-01'"
+        yield Fault(
+            "MED-1207", "window(…) makes a window; compare the time itself, as in at >= timestamp'2026-01-01'"
+        )
     if not faults and silver.tombstones == "keep" and "_kafka" not in where.lower():
-        yield (
-            'tombstones="keep", and the condition is over the value alone, which a tombstone does not have: '
-            f"no tombstone would be a row; decide by the record: ({where}) or _kafka.value is null"
+        yield Fault(
+            "MED-1105",
+            'tombstones="keep", and the condition is over the value alone, which a tombstone does not '
+            f"have: no tombstone would be a row; decide by the record: ({where}) or _kafka.value is null",
         )
 
 
@@ -261,33 +256,39 @@ def _tombstone_faults(columns: Mapping[str, str], silver: Silver) -> Iterator[st
     for name in (*silver.key, silver.event_time):
         if name in columns and "_kafka" not in columns[name]:
             shown = "_kafka.timestamp" if name == silver.event_time else "cast(_kafka.key as string)"
-            yield (
-                f'tombstones="keep", and column {name!r} comes from the value alone, which a tombstone does '
-                f"not have: every tombstone would go to quarantine; fall back on the record: "
-                f"coalesce({columns[name]}, {shown})"
+            yield Fault(
+                "MED-1105",
+                f'tombstones="keep", and column {name!r} comes from the value alone, which a tombstone '
+                f"does not have: every tombstone would go to quarantine; fall back on the record: "
+                f"coalesce({columns[name]}, {shown})",
             )
 
 
 def _tombstone_key_fault(columns: Mapping[str, str], silver: Silver) -> Iterator[str]:
     """The fault of a key that a record shares with the tombstone that deletes the record."""
     if not any("_kafka.offset" in columns.get(name, "") for name in silver.key):
-        yield (
-            'tombstones="keep", and a tombstone has the key of the record that it deletes, so it would count '
-            'as a duplicate. Add the offset to the key, as in columns={"place": "_kafka.offset", …}, '
-            f"key={[*silver.key, 'place']}"
+        yield Fault(
+            "MED-1105",
+            'tombstones="keep", and a tombstone has the key of the record that it deletes, so it would '
+            'count as a duplicate. Add the offset to the key, as in columns={"place": "_kafka.offset", '
+            f"…}}, key={[*silver.key, 'place']}",
         )
 
 
 def _type_faults(silver: Silver, scope: Scope) -> Iterator[str]:
     for name in silver.key:
         if (kind := scope.type_of((name,)).kind) in _COMPOUND:
-            yield f"key {name!r} is of type {kind}; a key consists of plain values: use fields of it"
+            yield Fault(
+                "MED-1207",
+                f"key {name!r} is of type {kind}; a key consists of plain values: use fields of it",
+            )
     for argument, name in _times(silver).items():
         found = scope.type_of((name,)).type
         if found not in {"", "timestamp"}:
-            yield (
+            yield Fault(
+                "MED-1207",
                 f"{argument} {name!r} is of type {found}; convert it to a timestamp, "
-                "as in timestamp_millis(…) or try_to_timestamp(…)"
+                "as in timestamp_millis(…) or try_to_timestamp(…)",
             )
 
 
@@ -307,10 +308,16 @@ def _rules(silver: Silver, scope: Scope) -> Iterator[Problem]:
     for rule in silver.rules:
         place, source = f"{silver.table}, rule {rule.name!r}", source_of(rule)
         if rule.name in ENGINE_REASONS:
-            yield Problem(place, "has the name of a reason that the engine itself gives; rename it", source)
+            yield Problem(
+                place,
+                Fault("MED-1304", "has the name of a reason that the engine itself gives; rename it"),
+                source,
+            )
         if rule.name in seen:
             yield Problem(
-                place, "is declared twice; a rule's name is the reason of its rows: rename one", source
+                place,
+                Fault("MED-1303", "is declared twice; a rule's name is the reason of its rows: rename one"),
+                source,
             )
         seen.add(rule.name)
         faults = [*row_faults(rule.condition, visible), *throwing_faults(rule.condition, visible)]
@@ -321,7 +328,11 @@ def _rules(silver: Silver, scope: Scope) -> Iterator[Problem]:
 def _sliding_fault(sql: str) -> list[str]:
     """The fault of an expression that gives several rows for one."""
     is_sliding = has_sliding_window(sql)
-    return ["a window with a slide gives several rows for one; leave the slide out"] if is_sliding else []
+    return (
+        [Fault("MED-1204", "a window with a slide gives several rows for one; leave the slide out")]
+        if is_sliding
+        else []
+    )
 
 
 def _lookups(silver: Silver, rows: Scope) -> Iterator[Problem]:
@@ -329,7 +340,9 @@ def _lookups(silver: Silver, rows: Scope) -> Iterator[Problem]:
     for lookup in silver.lookups:
         place, source = f"{silver.table}, lookup {lookup.name!r}", source_of(lookup)
         if lookup.name in taken:
-            yield Problem(place, "has the name of a column or of another lookup; rename it", source)
+            yield Problem(
+                place, Fault("MED-1304", "has the name of a column or of another lookup; rename it"), source
+            )
         taken.add(lookup.name)
         for column, sql in named(lookup.on).items():
             yield from each(f"{place}, on {column!r}", _lookup_key_faults(sql, rows), source)
@@ -349,16 +362,24 @@ def _quality(suite: Quality, scopes: Mapping[str, Scope]) -> Iterator[Problem]:
             if layer == "bronze"
             else "is not declared"
         )
-        yield Problem(place, f"{suite.table!r} {what}; {nearest(suite.table, scopes)}", source_of(suite))
+        yield Problem(
+            place,
+            Fault("MED-1301", f"{suite.table!r} {what}; {nearest(suite.table, scopes)}"),
+            source_of(suite),
+        )
         return
     for expectation in suite.expectations:
         named_place = f"{place}, {getattr(expectation, 'name', type(expectation).__name__)}"
         for argument, name in _columns_of(expectation):
             if (fault := _column_fault(name, scopes[suite.table])) is not None:
-                yield Problem(named_place, f"{argument} {fault}", source_of(expectation))
+                yield Problem(named_place, Fault("MED-1202", f"{argument} {fault}"), source_of(expectation))
         if isinstance(expectation, Meets):
             faults = row_faults(expectation.condition, scopes[suite.table], may_ask_clock=True)
-            yield from each(named_place, (f"condition {fault}" for fault in faults), source_of(expectation))
+            yield from each(
+                named_place,
+                (as_fault(fault, UNNAMED).behind("condition") for fault in faults),
+                source_of(expectation),
+            )
         if isinstance(expectation, References | SumsEqual):
             yield from each(named_place, _other_table_faults(expectation, scopes), source_of(expectation))
 
@@ -375,8 +396,10 @@ def _columns_of(expectation: object) -> Iterator[tuple[str, str]]:
 
 def _other_table_faults(expectation: References | SumsEqual, scopes: Mapping[str, Scope]) -> Iterator[str]:
     if expectation.table not in scopes:
-        yield f"{expectation.table!r} is no silver or gold table of the pipeline; " + nearest(
-            expectation.table, scopes
+        yield Fault(
+            "MED-1301",
+            f"{expectation.table!r} is no silver or gold table of the pipeline; "
+            + nearest(expectation.table, scopes),
         )
         return
     scope = scopes[expectation.table]
@@ -384,9 +407,11 @@ def _other_table_faults(expectation: References | SumsEqual, scopes: Mapping[str
     names = expectation.other_columns if isinstance(expectation, References) else (expectation.other_column,)
     for name in names:
         if name != "*" and (fault := _column_fault(name, scope)) is not None:
-            yield f"{argument} {fault}"
+            yield Fault("MED-1202", f"{argument} {fault}")
     if isinstance(expectation, SumsEqual) and expectation.where is not None:
-        yield from (f"where {fault}" for fault in row_faults(expectation.where, scope))
+        yield from (
+            as_fault(fault, UNNAMED).behind("where") for fault in row_faults(expectation.where, scope)
+        )
 
 
 def _columns_of_arguments(expectation: Expect) -> Iterator[tuple[str, str]]:
@@ -403,4 +428,4 @@ def _column_fault(name: str, scope: Scope) -> str | None:
     """The fault of a column name in an expectation, which is case-sensitive, unlike SQL."""
     if scope.fields is None or name in {field.name for field in scope.fields}:
         return None
-    return f"{name!r} is no column of {scope.what}; {nearest(name, scope.names)}"
+    return Fault("MED-1202", f"{name!r} is no column of {scope.what}; {nearest(name, scope.names)}")

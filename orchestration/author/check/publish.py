@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from common.declare import Aggregate, Custom, Gold, Join, KafkaSink, Pipeline, Publish
 from common.declare.declared import source_of
-from common.errors import Problem
+from common.errors import Fault, Problem
 from common.schema.ddl import DdlError, Field, parse
 from orchestration.author.check.expression import row_faults
 from orchestration.author.check.names import each, name_faults, named, references
@@ -21,9 +21,10 @@ def publish_problems(pipeline: Pipeline, scopes: Mapping[str, Scope]) -> Iterato
         if isinstance(publish.to, KafkaSink) and not publish.to.kafka:
             topics = {name for topic in pipeline.bronze for name in topic.topic_names}
             if publish.to.topic in topics:
-                loop = (
+                loop = Fault(
+                    "MED-1302",
                     f"sends to topic {publish.to.topic!r}, which the pipeline itself reads: the rows would "
-                    "come in again, without end; send to another topic"
+                    "come in again, without end; send to another topic",
                 )
                 yield Problem(publish.table, loop, source)
         seen = scopes.get(publish.reads, Scope(publish.reads, None))
@@ -56,7 +57,7 @@ def custom_problems(gold: Custom) -> Iterator[Problem]:
         try:
             fields = parse(text)
         except DdlError as error:
-            yield from each(place, error.faults, source_of(gold))
+            yield from each(place, (Fault("MED-1401", fault) for fault in error.faults), source_of(gold))
             continue
         yield from each(place, name_faults(field.name for field in fields), source_of(gold))
 
@@ -78,15 +79,17 @@ def _feed_problems(pipeline: Pipeline, publish: Publish) -> Iterator[Problem]:
     silver = next((one for one in pipeline.silver if one.table == publish.reads), None)
     replaced = silver is not None and silver.keep == "newest"
     if publish.reading.changes == "appends" and (replaced or (gold is not None and changes_rows(gold))):
-        text = (
+        text = Fault(
+            "MED-1305",
             f"reads appends of {publish.reads}, whose rows are replaced: micro-batches that replace a row "
-            "would not be sent at all. Leave reading out"
+            "would not be sent at all. Leave reading out",
         )
         yield Problem(publish.table, text, source_of(publish))
     elif gold is not None and not gold.storage.change_feed and changes_rows(gold):
-        text = (
+        text = Fault(
+            "MED-1305",
             f"reads {publish.reads}, whose rows change, and which keeps no change data feed: give it "
-            "storage=Storage(change_feed=True)"
+            "storage=Storage(change_feed=True)",
         )
         yield Problem(publish.table, text, source_of(publish))
 

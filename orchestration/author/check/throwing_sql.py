@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 from sqlglot import exp
 
-from common.errors import SqlError
+from common.errors import Fault, SqlError
 from common.schema.ddl import Field
 from common.sql.expression import parse, path_of
 from orchestration.author.check.visible_columns import Scope
@@ -71,7 +71,7 @@ def _faults(sql: str, fault_of: Callable[[exp.Expr], str | None]) -> Iterator[st
     except SqlError:
         return  # ``row_faults`` reports it
     found = map(fault_of, root.walk())
-    yield from dict.fromkeys(fault for fault in found if fault is not None)
+    yield from (Fault("MED-1208", fault) for fault in dict.fromkeys(found) if fault is not None)
 
 
 def _throwing_fault(node: exp.Expr, scope: Scope) -> str | None:  # noqa: PLR0911  # a return per kind

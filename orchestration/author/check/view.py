@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from common.declare import View
 from common.declare.declared import source_of
-from common.errors import Problem, SqlError
+from common.errors import Fault, Problem, SqlError
 from common.sql.function_names import FUNCTIONS, NON_DETERMINISTIC
 from common.sql.statement import Statement, functions_of, read_statement
 from common.sql.way import way_of
@@ -38,22 +38,23 @@ def _faults(view: View, scopes: Mapping[str, Scope]) -> Iterator[str]:
         functions = functions_of(view.statement)
         statement = read_view(view, scopes)
     except SqlError as error:
-        yield f"sql {error}"
+        yield Fault("MED-1201", f"sql {error}")
         return
     for name in functions:
         if name in NON_DETERMINISTIC:
-            yield (
-                f"sql calls {name}(), whose value differs each time, so that the table could not be kept by "
-                "changes; use a column of a row instead"
+            yield Fault(
+                "MED-1205",
+                f"sql calls {name}(), whose value differs each time, so that the table could not be kept "
+                "by changes; use a column of a row instead",
             )
         elif name not in FUNCTIONS:
-            yield f"sql calls {name}(), which Spark does not have"
+            yield Fault("MED-1203", f"sql calls {name}(), which Spark does not have")
     if statement is None:
         return
     yield from name_faults(name for name in statement.columns if not name.startswith("_"))
     way = way_of(statement)
     if view.kept is not None and view.kept != way.kept:
-        yield f"kept={view.kept!r}, but the statement is kept {way.kept}: {way.why}"
+        yield Fault("MED-1210", f"kept={view.kept!r}, but the statement is kept {way.kept}: {way.why}")
 
 
 def read_view(view: View, scopes: Mapping[str, Scope]) -> Statement | None:

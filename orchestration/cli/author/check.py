@@ -22,15 +22,22 @@ from orchestration.access.declaration.context import Context, context
 from orchestration.access.declaration.lineage import readers, sources
 from orchestration.access.declaration.load_file import load_draft
 from orchestration.access.progress.expired import lacking_records
-from orchestration.author.cases.suite import file_problems
+from orchestration.author.cases.suite import file_problems, forget_modules
+from orchestration.author.check.fix import difference, fixes, mended
 from orchestration.author.check.notes import notes
 from orchestration.author.check.pipeline import draft_problems, unchecked
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.cli.problems_output import documents, print_problems
 from orchestration.observe.alerts.scope import blind_rules
 
 PathArgument = Annotated[
     Path | None,
     typer.Argument(metavar="[PIPELINE]", help="The pipeline file; the same as -p.", show_default=False),
+]
+
+FixOption = Annotated[
+    bool,
+    typer.Option("--fix", help="Write what has exactly one answer into the files, and print the difference."),
 ]
 
 _SECRETS = {"options", "conf", "channels", "openlineage"}
@@ -48,11 +55,14 @@ def check_pipeline(
     settings: SettingsOption = None,
     set_: SetOption = None,
     as_json: JsonOption = False,
+    fix: FixOption = False,
 ) -> None:
     """Validate a pipeline, its settings and its tests, in a second and without Spark; print every problem.
 
     Exit code 2 if there is a problem.
     """
+    if fix:
+        _mend(path or pipeline, settings, set_)
     try:
         ready = context(path or pipeline, settings, set_)
     except SettingsError as error:
@@ -66,11 +76,36 @@ def check_pipeline(
         known = notes_of(shown, ready) if shown else ()
         typer.echo(json.dumps(_document(shown, ready.settings, problems, known), indent=2))
     elif problems or found is None:
-        _print_problems(problems, ready.settings.pipeline)
+        print_problems(out, problems, ready.settings.pipeline)
+        _offer(problems)
     else:
         _summary(found, ready.settings, notes_of(found, ready))
     if problems:
         raise typer.Exit(PipelineError.exit_code)
+
+
+_MOST_ROUNDS = 10
+"""A mended name may show mistakes that it hid, which are mended in the next round."""
+
+
+def _mend(path: Path | None, settings: Path | None, set_: list[str] | None) -> None:
+    """Write what has exactly one answer into the files, and print the difference."""
+    done: set[tuple[Path, int, str]] = set()
+    for _ in range(_MOST_ROUNDS):
+        try:
+            ready = context(path, settings, set_)
+            file, problems = ready.settings.pipeline, draft_problems(ready.draft, ready.settings)
+        except SettingsError as error:
+            file, problems = path, error.problems
+        found = [each for each in fixes(problems) if each.mark not in done]
+        if not found:
+            return
+        done.update(each.mark for each in found)
+        for changed, (before, after) in mended(found).items():
+            for line in difference(changed, before, after):
+                out.print(visible(line), markup=False, highlight=False, soft_wrap=True)
+            changed.write_bytes(after.encode("utf-8"))
+        forget_modules([file] if file is not None else [])
 
 
 def _print_beside(error: SettingsError, file: Path | None, *, as_json: bool) -> None:
@@ -80,40 +115,28 @@ def _print_beside(error: SettingsError, file: Path | None, *, as_json: bool) -> 
         with contextlib.suppress(UsageError):  # of a file that does not exist; the settings are wrong first
             problems = draft_problems(load_draft(file), None)
     if as_json:
-        wrong = [Problem("settings", line.strip()) for line in str(error).splitlines()]
         shown = {"pipeline": None, "file": str(file) if file else None, "ok": False}
-        typer.echo(json.dumps(shown | {"problems": _listed([*wrong, *problems])}, indent=2))
+        found = documents([*error.problems, *problems])
+        typer.echo(json.dumps(shown | {"problems": found}, indent=2))
     elif problems:
-        _print_problems(problems, file)
+        print_problems(out, problems, file)
+        _offer([*error.problems, *problems])
 
 
-def _listed(problems: Sequence[Problem]) -> list[dict[str, str]]:
-    return [{"place": each.place, "message": each.message, "source": each.source} for each in problems]
+def _offer(problems: Sequence[Problem]) -> None:
+    """Say how many mistakes ``--fix`` would mend."""
+    if number := len(fixes(problems)):
+        which = (
+            "one of them has one answer, and is"
+            if number == 1
+            else f"{number} of them have one answer, and are"
+        )
+        out.print(f"\n{which} mended by: medallion check --fix", highlight=False, soft_wrap=True)
 
 
 def _shown(text: str) -> str:
     """The text as it is, neither markup nor control characters."""
     return escape(visible(text))
-
-
-def _print_problems(problems: Sequence[Problem], file: Path | None) -> None:
-    number = len(problems)
-    out.print(
-        f"[bold red]{number} problem{'' if number == 1 else 's'}[/] in {_shown(str(file))}",
-        highlight=False,
-        soft_wrap=True,
-    )
-    groups: dict[str, list[Problem]] = {}
-    for problem in problems:
-        groups.setdefault(problem.place.partition(",")[0], []).append(problem)
-    for table, group in groups.items():
-        first = group[0].source
-        out.print(f"\n[bold]{_shown(table)}[/]  [dim]{_shown(first)}[/]", highlight=False, soft_wrap=True)
-        for problem in group:
-            _, _, rest = problem.place.partition(", ")
-            text = f"{rest}: {problem.message}" if rest else problem.message
-            elsewhere = f"  [dim]{_shown(problem.source)}[/]" if problem.source != first else ""
-            out.print(f"  {_shown(_fitted(text, 2))}{elsewhere}", highlight=False, soft_wrap=True)
 
 
 def _fitted(text: str, used: int = 0) -> str:
@@ -220,7 +243,7 @@ def _document(
         "pipeline": pipeline.name if pipeline else None,
         "file": str(settings.pipeline) if settings.pipeline else None,
         "ok": not problems,
-        "problems": _listed(problems),
+        "problems": documents(problems),
         "topics": topics,
         "reads": reads,
         "checked_at_start": list(unchecked(pipeline)) if pipeline else [],

@@ -1,13 +1,15 @@
-"""``medallion explain``: how a view is kept, without Spark."""
+"""``medallion explain``: how a view is kept, or what the code of a message means; without Spark."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from common.errors import PipelineError
+from common.codes import CODES
+from common.errors import PipelineError, UsageError, nearest
 from common.machine.console import out
 from orchestration.access.declaration.context import context
 from orchestration.author.check.explain import explain
@@ -18,28 +20,44 @@ if TYPE_CHECKING:
     from orchestration.author.check.explain import Explanation
 
 
+_LINK = re.compile(r"\[([^\]]+)\]\(\.\./([^)]+)\)")
+
+
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command("explain")(explain_view)
 
 
 def explain_view(  # the options of the command
-    table: Annotated[str, typer.Argument(help="The view, such as gold.revenue.")],
+    what: Annotated[str, typer.Argument(help="A view, such as gold.revenue, or a code, such as MED-1202.")],
     pipeline: PipelineOption = None,
     settings: SettingsOption = None,
     set_: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say how a view is kept: its sources, the way, the key, and what a change of each source reads."""
+    """Say how a view is kept, and what a change of each source reads; or what the code of a message means."""
+    if what.upper().startswith("MED-"):
+        _explain_code(what.upper(), as_json=as_json)
+        return
     ready = context(pipeline, settings, set_)
     if problems := draft_problems(ready.draft, ready.settings):
         raise PipelineError(problems)
-    found = explain(ready.pipeline, table)
+    found = explain(ready.pipeline, what)
     if as_json:
         out.print_json(data=asdict(found))
         return
     for line in _lines(found):
         out.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _explain_code(code: str, *, as_json: bool) -> None:
+    if code not in CODES:
+        raise UsageError(f"{code} is no code; {nearest(code, CODES)}")
+    if as_json:
+        out.print_json(data={"code": code, **asdict(CODES[code])})
+        return
+    for line in (f"{code}  {CODES[code].title}", CODES[code].advice):
+        out.print(_LINK.sub(r"\1 (\2)", line), markup=False, highlight=False, soft_wrap=True)
 
 
 def _lines(found: Explanation) -> list[str]:

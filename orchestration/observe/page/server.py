@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from common.config.addresses import split_address
 from common.errors import AddressError
 
 if TYPE_CHECKING:
@@ -35,11 +36,10 @@ def parse_address(text: str) -> tuple[str, int]:
     Raises:
         AddressError: The text is no address.
     """
-    host, _, port = text.strip().rpartition(":")
-    host = host.removeprefix("[").removesuffix("]") or LOOPBACK
-    if not (port.isascii() and port.isdigit()) or int(port) > 65_535:  # noqa: PLR2004  # the largest port
+    found = split_address(text)
+    if found is None:
         raise AddressError(f"{text!r} is no address to listen at; write it like 127.0.0.1:8484")
-    return host, int(port)
+    return found
 
 
 def listen(text: str) -> socket.socket:

@@ -67,29 +67,32 @@ def test_one_file_does_not_linger_for_the_next_load(tmp_path: Path) -> None:
     [
         (
             "bronze:\n  triger: x\n",
-            "medallion.yaml: bronze.triger is not a setting; did you mean 'bronze.trigger'?",
+            "medallion.yaml:2:3: bronze.triger is not a setting; did you mean 'bronze.trigger'?",
         ),
-        ("bronz:\n  trigger: x\n", "medallion.yaml: bronz is not a setting; did you mean 'bronze'?"),
+        ("bronz:\n  trigger: x\n", "medallion.yaml:1:1: bronz is not a setting; did you mean 'bronze'?"),
         ("- a\n", "medallion.yaml: expected 'key: value' lines, found a list."),
-        ("a: [\n", "medallion.yaml:2: not valid YAML (expected the node content, but found '<stream end>')."),
+        (
+            "a: [\n",
+            "medallion.yaml:2:1: not valid YAML (expected the node content, but found '<stream end>').",
+        ),
         (
             "bronze:\n  trigger: 5\n",
             (
-                "medallion.yaml: bronze.trigger is 5: 5 is not a duration; "
+                "medallion.yaml:2:3: bronze.trigger is 5: 5 is not a duration; "
                 "write it like '500 milliseconds' or '2 seconds'."
             ),
         ),
         (
             "catalog: unity\n",
             (
-                "medallion.yaml: catalog is 'unity': Unity Catalog is not supported: its open server could "
-                "not be had for a test; write hive for a Hive metastore, session for the catalog of the "
-                "job's Spark session, or none (docs/observe/catalog.md)."
+                "medallion.yaml:1:1: catalog is 'unity': Unity Catalog is not supported: its open server "
+                "could not be had for a test; write hive for a Hive metastore, session for the catalog of "
+                "the job's Spark session, or none (docs/observe/catalog.md)."
             ),
         ),
         (
             "spark:\n  shuffle_partitions: 0\n",
-            "medallion.yaml: spark.shuffle_partitions is 0: Input should be greater than or equal to 1.",
+            "medallion.yaml:2:3: spark.shuffle_partitions is 0: must be at least 1.",
         ),
     ],
 )
@@ -100,8 +103,8 @@ def test_a_mistake_in_the_file_names_the_file_and_the_key(text: str, message: st
 def test_every_mistake_is_told_at_once() -> None:
     lines = refusal("bronze:\n  triger: x\nspark:\n  state_store: rocks\n").splitlines()
     assert [line.split(" is ")[0] for line in sorted(lines)] == [
-        "medallion.yaml: bronze.triger",
-        "medallion.yaml: spark.state_store",
+        "medallion.yaml:2:3: bronze.triger",
+        "medallion.yaml:4:3: spark.state_store",
     ]
 
 
@@ -136,7 +139,7 @@ def test_an_unknown_variable_is_refused_and_the_nearest_named(monkeypatch: pytes
 def test_a_variable_of_the_wrong_type_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEDALLION_BRONZE__MIN_PARTITIONS", "many")
     assert refusal().startswith(
-        "environment MEDALLION_BRONZE__MIN_PARTITIONS: bronze.min_partitions is 'many': Input should be"
+        "environment MEDALLION_BRONZE__MIN_PARTITIONS: bronze.min_partitions is 'many': expected a whole"
     )
 
 

@@ -72,7 +72,7 @@ def test_an_environment_without_a_file_is_refused_with_the_nearest_name() -> Non
 
 def test_a_mistake_in_the_file_of_an_environment_is_named_with_that_file() -> None:
     write("medallion.dev.yaml", "gold: {compact_every: x}\n")
-    with pytest.raises(SettingsError, match=r"^medallion\.dev\.yaml: gold\.compact_every is 'x'"):
+    with pytest.raises(SettingsError, match=r"^medallion\.dev\.yaml:1:8: gold\.compact_every is 'x'"):
         load("dev")
     write("medallion.dev.yaml", "gild: {}\n")
     with pytest.raises(SettingsError, match=r"^medallion\.dev\.yaml: gild is not a setting"):

@@ -67,7 +67,7 @@ def test_a_file_that_is_no_python_is_refused_in_words(tmp_path: Path) -> None:
 
 def test_a_syntax_error_is_told_with_its_line(tmp_path: Path) -> None:
     path = written(tmp_path, "x = 1\ny = (\n")
-    assert problem(path) == (f"{path}:2", "is not valid Python: '(' was never closed")
+    assert problem(path) == (f"{path}:2:5", "is not valid Python: '(' was never closed")
 
 
 def test_an_error_of_the_users_code_is_told_with_the_line_of_the_file(tmp_path: Path) -> None:

@@ -37,9 +37,9 @@ from orchestration.author.check.pipeline import (
     ENGINE_REASONS,
     check,
     draft_problems,
-    setting_problems,
     unchecked,
 )
+from orchestration.author.check.settings import setting_problems
 from orchestration.cli.author.check import register
 from orchestration.cli.run import run
 
@@ -562,7 +562,7 @@ pipeline = Pipeline(
 _EACH_OF_MANY = (
     "'startng_offsets' is not a field of Topic; did you mean 'starting_offsets'?",
     "max_offsets_per_trigger is 0;",
-    "on_fail: input should be",
+    "on_fail: expected 'warn'",
     "watermark: '1 dya' is no interval",
     "reads 'bronze.ordrs'",
     "'decimal(39,2)' has 39 digits",
@@ -572,7 +572,7 @@ _EACH_OF_MANY = (
     "needs watermark, such as",
     "'wattermark' is not a field of Silver",
     "key 'idd' is no column of silver.clicks",
-    "mode: input should be",
+    "mode: expected '",
     "reads 'silver.order', which the pipeline does not declare",
     "key: must be a list",
     "newest_by 'att' is no column",

@@ -1,0 +1,63 @@
+"""Settings that cannot work with a pipeline or on this machine, known before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from common.config.addresses import broker_fault
+from common.config.kafka_option_names import misspelt
+from common.config.settings import Settings
+from common.declare import Avro, KafkaSink, Pipeline
+from common.declare.declared import source_of
+from common.errors import Fault, Problem
+
+_SERVERS = "bootstrap.servers"
+
+
+def setting_problems(pipeline: Pipeline | None, settings: Settings) -> tuple[Problem, ...]:
+    """Settings that the pipeline needs and that are not set, and those that cannot work."""
+    return (*_missing(pipeline, settings), *_unusable(settings), *_options(pipeline, settings))
+
+
+def _missing(pipeline: Pipeline | None, settings: Settings) -> Iterator[Problem]:
+    for silver in pipeline.silver if pipeline is not None else ():
+        is_framed = isinstance(silver.value, Avro) and silver.value.framing == "registry"
+        if is_framed and settings.silver.schema_registry is None:
+            text = (
+                'framing "registry" needs the setting silver.schema_registry: a registry\'s address, or a '
+                "folder of <id>.avsc"
+            )
+            yield Problem(f"{silver.table}, value", Fault("MED-1504", text), source_of(silver.value))
+
+
+def _unusable(settings: Settings) -> Iterator[Problem]:
+    """Folders and files of the settings that are not on this machine."""
+    home, ivy = settings.java_home, settings.jars.ivy_settings
+    if home is not None and not (home / "bin" / "java").is_file():
+        text = f"java_home is {str(home)!r}: there is no bin/java in it; leave it out to take the first found"
+        yield Problem("settings", Fault("MED-1502", text), settings.origin_of("java_home"))
+    if ivy is not None and not ivy.is_file():
+        text = f"jars.ivy_settings is {str(ivy)!r}: there is no such file"
+        yield Problem("settings", Fault("MED-1502", text), settings.origin_of("jars", "ivy_settings"))
+
+
+def _options(pipeline: Pipeline | None, settings: Settings) -> Iterator[Problem]:
+    for option, text in _option_faults(settings.kafka.options):
+        origin = settings.origin_of("kafka", "options", option)
+        yield Problem("settings", Fault("MED-1106", f"kafka.options: {text}"), origin)
+    if pipeline is None:
+        return
+    sinks = [each.to for each in pipeline.publish if isinstance(each.to, KafkaSink)]
+    named = [(f"Pipeline {pipeline.name!r}", pipeline), *((each.table, each) for each in pipeline.topics)]
+    for place, declared in (*named, *(("KafkaSink", sink) for sink in sinks)):
+        options: Mapping[str, str] = getattr(declared, "kafka", {})
+        for _, text in _option_faults(options):
+            yield Problem(place, Fault("MED-1106", text), source_of(declared))
+
+
+def _option_faults(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for option, right in misspelt(options):
+        yield option, f"{option!r} is no option of Kafka's clients; did you mean {right!r}?"
+    servers = options.get(_SERVERS, "")
+    if servers and not servers.startswith(("env:", "file:")) and (fault := broker_fault(servers)):
+        yield _SERVERS, f"{_SERVERS}: {fault}"

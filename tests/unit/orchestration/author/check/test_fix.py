@@ -1,0 +1,174 @@
+"""A mistake shows its line with a mark below the word, and what has exactly one answer is mended."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from common.config.settings import load_settings
+from common.errors import Problem, SettingsError
+from orchestration.access.declaration.load_file import load_draft
+from orchestration.author.check.fix import fixes
+from orchestration.author.check.locate import locate
+from orchestration.author.check.pipeline import draft_problems
+from tests.support import in_process
+
+RIGHT = """\
+from medallion import Json, Pipeline, Rule, Silver, Topic, Upsert
+
+pipeline = Pipeline(
+    "shop",
+    bronze=[Topic("orders", starting_offsets="earliest")],
+    silver=[
+        Silver(
+            "orders",
+            reads="bronze.orders",
+            value=Json("id string, amount double, at timestamp"),
+            columns={"order_id": "id", "amount": "coalesce(amount, 0)", "ordered_at": "at"},
+            key=["order_id"],
+            event_time="ordered_at",
+            watermark="1 day",
+            rules=[Rule("positive", "amount > 0", on_fail="quarantine")],
+        ),
+    ],
+    gold=[Upsert("latest", reads="silver.orders", key=["order_id"], newest_by=["ordered_at"])],
+)
+"""
+
+MISTAKES = [
+    ("starting_offsets=", "startng_offsets=", "MED-1101", "startng_offsets"),
+    ('reads="bronze.orders"', 'reads="bronze.order"', "MED-1301", "bronze.order"),
+    ('"order_id": "id"', '"order_id": "idd"', "MED-1202", "idd"),
+    ("coalesce(amount, 0)", "coalesse(amount, 0)", "MED-1203", "coalesse"),
+    ('event_time="ordered_at"', 'event_time="ordred_at"', "MED-1202", "ordred_at"),
+    ('watermark="1 day"', 'watermark="1 dya"', "MED-1103", "1 dya"),
+    ('on_fail="quarantine"', 'on_fail="quarntine"', "MED-1103", "quarntine"),
+    ('"amount > 0"', '"amuont > 0"', "MED-1202", "amuont"),
+    ("gold=[Upsert(", "gold=[Upsrt(", "MED-1004", "Upsrt"),
+    ("Topic, Upsert", "Topic, Upsret", "MED-1004", "Upsret"),
+    ("from medallion", "from medalion", "MED-1004", "medalion"),
+    ('key=["order_id"], newest_by', 'key="order_id", newest_by', "MED-1103", "order_id"),
+    ('newest_by=["ordered_at"]', 'newest_by=["ordered"]', "MED-1202", "ordered"),
+    ('newest_by=["ordered_at"]', "", "MED-1102", "Upsert"),
+    ("silver=[", "slver=[", "MED-1101", "slver"),
+]
+HAVE_NO_ANSWER = {'watermark="1 dya"', ""}
+
+
+def problems_of(file: Path) -> tuple[Problem, ...]:
+    return draft_problems(load_draft(file), load_settings(overrides=[]))
+
+
+@pytest.mark.parametrize(("right", "wrong", "code", "word"), MISTAKES)
+def test_a_mistake_is_marked_at_its_word_and_mended_where_it_has_one_answer(
+    right: str, wrong: str, code: str, word: str, tmp_path: Path
+) -> None:
+    assert RIGHT.count(right) == 1
+    file = tmp_path / "shop.py"
+    file.write_text(RIGHT.replace(right, wrong))
+    (problem,) = problems_of(file)
+    spot = locate(problem)
+    assert spot is not None
+    assert (problem.code, spot.word) == (code, word)
+    assert spot.text == file.read_text().splitlines()[spot.line - 1]
+    assert word in wrong or word == "Upsert"
+    ended = in_process.run("check", str(file), "--fix")
+    if wrong in HAVE_NO_ANSWER:
+        assert ended.code == 2
+        assert file.read_text() == RIGHT.replace(right, wrong)
+    else:
+        assert ended.code == 0, ended.stdout
+        assert file.read_text() == RIGHT
+        assert [line[1:].strip() for line in ended.stdout.splitlines() if line.startswith("+ ")] in (
+            [line.strip() for line in RIGHT.splitlines() if right in line],
+            [],  # of the first line, which is not indented
+        )
+
+
+def test_without_fix_nothing_is_written_and_the_command_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "shop.py"
+    text = RIGHT.replace("Upsert(", "Upsrt(")
+    file.write_text(text)
+    ended = in_process.run("check", str(file))
+    assert (ended.code, file.read_text()) == (2, text)
+    assert "medallion check --fix" in ended.stdout
+    shown = [line for line in ended.stdout.splitlines() if "Upsrt(" in line or "^^^^^" in line]
+    assert shown[0].index("Upsrt") == shown[1].index("^")
+    document = json.loads(in_process.run("check", str(file), "--json").stdout)
+    (problem,) = document["problems"]
+    line = next(number for number, each in enumerate(text.splitlines(), 1) if "Upsrt(" in each)
+    assert (problem["code"], problem["line"], problem["column"]) == ("MED-1004", line, 11)
+
+
+def test_a_word_that_is_as_near_to_two_others_is_not_mended(tmp_path: Path) -> None:
+    file = tmp_path / "shop.py"
+    text = RIGHT.replace("amount double", "amount1 double, amount2 double").replace(
+        "coalesce(amount,", "coalesce(amount3,"
+    )
+    file.write_text(text.replace('"amount > 0"', '"true"'))
+    (problem,) = problems_of(file)
+    assert "did you mean 'amount1' or 'amount2'?" in problem.message
+    assert fixes([problem]) == ()
+
+
+def test_settings_are_mended_in_their_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("shop.py").write_text(RIGHT)
+    wrong = "pipeline: shop.py\nspark:\n  masterr: local[2]\nkafka:\n  options: {security.protcol: SSL}\n"
+    Path("medallion.yaml").write_text(wrong)
+    with pytest.raises(SettingsError, match=r"^medallion\.yaml:3:3: spark\.masterr is not a setting"):
+        load_settings()
+    assert in_process.run("check", "--fix").code == 0
+    right = wrong.replace("masterr", "master").replace("protcol", "protocol")
+    assert Path("medallion.yaml").read_text() == right
+
+
+@pytest.mark.parametrize(
+    ("setting", "code"),
+    [
+        ("spark.driver_memory=lots", "MED-1502"),
+        ("spark.master=yarnn", "MED-1502"),
+        ("http.address=foo", "MED-1502"),
+        ("java_home=/nope", "MED-1502"),
+        ("kafka.bootstrap_servers=localhost", "MED-1502"),
+        ("kafka.bootstrap_servers=a:9092,b", "MED-1502"),
+        ("kafka.options.security.protcol=SSL", "MED-1106"),
+        ("kafka.options.bootstrap.servers=localhost", "MED-1106"),
+        ("silver.max_bytes_per_trigger=much", "MED-1502"),
+        ("spark.mastr=yarn", "MED-1501"),
+        ("bronze=5", "MED-1502"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused_in_words_of_the_engine(
+    setting: str, code: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "shop.py"
+    file.write_text(RIGHT)
+    ended = in_process.run("check", str(file), "--json", "--set", setting)
+    (problem,) = json.loads(ended.stdout)["problems"]
+    assert (ended.code, problem["code"]) == (2, code)
+    assert not {"instance of", "Input", "pydantic"} & set(problem["message"].split())
+    assert "Settings" not in problem["message"]
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        *("spark.driver_memory=2g", "spark.driver_memory=512m"),
+        *("spark.master=local", "spark.master=local[*]", "spark.master=local[2,3]", "spark.master=yarn"),
+        *("spark.master=spark://a:7077,b:7077", "spark.master=k8s://https://x:6443"),
+        *("http.address=8484", "http.address='[::1]:0'", "http.address=:8484", "http.address=0.0.0.0:80"),
+        *("kafka.bootstrap_servers=a:1,b.c:65535", "kafka.bootstrap_servers=SSL://a:9093"),
+        *(
+            "kafka.bootstrap_servers='[::1]:9092'",
+            "kafka.options.my.own.plugin=x",
+            "silver.max_bytes_per_trigger=1g",
+        ),
+    ],
+)
+def test_settings_that_worked_before_work(setting: str, tmp_path: Path) -> None:
+    file = tmp_path / "shop.py"
+    file.write_text(RIGHT)
+    assert in_process.run("check", str(file), "--set", setting).code == 0
