@@ -61,6 +61,16 @@ def unready(page: str) -> set[str]:
     return {line.partition(":")[0] for line in text.splitlines()} - {"ready"}
 
 
+def pipeline_metric(page: str, metric: str) -> float | None:
+    """The value of a metric of the whole pipeline; None if it is not known."""
+    return next((value for (name, _), value in samples(page).items() if name == metric), None)
+
+
+def seen(page: str) -> dict[str, str]:
+    """How grave the page says each table is, and ``""`` for the pipeline; none if nobody need look."""
+    return {one["table"]: one["severity"] for one in json.loads(get(page, "api/status")[1])["problems"]}
+
+
 def raised(page: str) -> list[tuple[str, str]]:
     """Rule and table of the raised alerts."""
     alerts = json.loads(get(page, "api/status")[1])["alerts"]
