@@ -15,6 +15,9 @@ KafkaOffsets = Mapping[str, Mapping[str, int]]
 """The next offset to read, by topic and by partition, as Spark's offset log writes it."""
 
 
+FORMAT = 1
+"""The format of a commit's metadata (docs/records/commits.md); a commit that names none has this one."""
+
 SOURCE_COMMITS = "source_commits"
 """The entry of a commit's metadata with the last commit that is read of each source."""
 
@@ -135,6 +138,7 @@ class MicroBatch:
     def metadata(self, step: str, counts: Mapping[str, Any]) -> str:
         """The metadata of a commit of this batch: who wrote it, which positions it covers, row counts."""
         content = {
+            "format": FORMAT,
             "pipeline": self.pipeline,
             "query": self.query,
             "query_id": self.query_id,

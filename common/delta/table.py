@@ -24,7 +24,7 @@ from pyspark.sql.types import CalendarIntervalType, DayTimeIntervalType, YearMon
 from common.delta import delta_rs
 from common.delta.log import LogReader, is_creation_cut_off
 from common.delta.match.checkpoint_match import commits_metadata
-from common.delta.micro_batch import MicroBatch, fenced
+from common.delta.micro_batch import FORMAT, MicroBatch, fenced
 from common.errors import MedallionError, TableShapeError
 from common.machine.storage_folder import StorageFolder
 from common.rows.rows import Rows
@@ -362,7 +362,8 @@ def maintenance_metadata(pipeline: str, table: str, by: str, **facts: Any) -> st
     """
     if by not in BY:
         raise AssertionError(f"{by!r} is none of {BY}")
-    return json.dumps({"pipeline": pipeline, "table": table, "by": by, **fenced(), **facts})
+    named: dict[str, Any] = {"format": FORMAT, "pipeline": pipeline, "table": table, "by": by}
+    return json.dumps(named | fenced() | facts)
 
 
 def append_with_metadata(frame: DataFrame, path: str, metadata: str) -> None:

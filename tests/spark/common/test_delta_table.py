@@ -133,6 +133,7 @@ def test_a_write_of_the_same_identity_is_skipped_and_of_any_other_is_not(spark: 
     history = DeltaTable(path).history()
     assert [json.loads(one["userMetadata"])["batch_id"] for one in history[:4]] == [0, 6, 5, 4]
     assert json.loads(history[1]["userMetadata"]) == {
+        "format": 1,
         "pipeline": "shop",
         "query": "silver.orders",
         "query_id": "q1",
