@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from common.errors import UNNAMED, CaseError, MedallionError, PipelineError, Problem
+from common.errors import UNNAMED, CaseError, MedallionError, PipelineError, Problem, SettingsError
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,6 +374,21 @@ CODES: Mapping[str, Code] = {
 }
 """All codes, in order."""
 
+EXIT_CODES: Mapping[int, str] = {
+    0: "The command has done what it was told.",
+    1: "An error of the machine, a table, a query or the audit; the message has its code.",
+    2: "What was written must change: an option, a setting, the pipeline file or a case.",
+    3: "A quality suite failed.",
+    4: "Another process writes the table.",
+    5: "A case of the pipeline's own tests failed (`medallion test`).",
+    6: "The plan has something to do (`medallion plan`).",
+    130: "Interrupted by Ctrl-C or a signal.",
+}
+"""What the exit code of a command means; each has one meaning."""
+
+TO_DO = 6
+"""Exit code of a plan that has something to do."""
+
 _OF_CLASSES = {each.error: code for code, each in CODES.items() if each.error}
 
 
@@ -381,7 +396,7 @@ def code_of(error: MedallionError | Problem) -> str:
     """The code of an error, or of a mistake."""
     if isinstance(error, Problem):
         return error.code
-    if isinstance(error, PipelineError | CaseError) and len(error.problems) == 1:
+    if isinstance(error, PipelineError | CaseError | SettingsError) and len(error.problems) == 1:
         found = error.problems[0].code
         if found != UNNAMED:
             return found

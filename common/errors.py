@@ -147,7 +147,7 @@ class SettingsError(UsageError):
     """
 
     def __init__(self, message: str, problems: Iterable[Problem] = ()) -> None:
-        self.problems = tuple(problems) or (Problem("settings", Fault("MED-1502", message)),)
+        self.problems = tuple(problems) or (Problem("settings", Fault("MED-1500", message)),)
         super().__init__(message)
 
     @classmethod

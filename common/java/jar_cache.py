@@ -259,7 +259,7 @@ def _not_fetched(settings: Settings, left: Sequence[Jar], wanted: Sequence[Jar],
     return JarError(
         f"{what} Check the network, or name your own mirror with the setting jars.ivy_settings, then: "
         "medallion jars fetch. Without a network: medallion jars export DIR on a machine that has one, then "
-        "medallion jars fetch --from DIR here."
+        "medallion jars fetch --bundle DIR here."
         + "".join(f"\n  {line}" for line in [f"From {log}:", *failure_lines(log)])
     )
 

@@ -1,7 +1,5 @@
-"""The ``medallion`` command: arguments in, exit code out.
+"""The ``medallion`` command: arguments in, exit code out (``common.codes.EXIT_CODES``).
 
-Exit codes: 0 ok, 1 error, 2 usage, 3 a quality suite failed, 4 the lease is held, 5 a case
-of a pipeline's own tests failed or a plan has something to do, 130 interrupted.
 A ``MedallionError`` is printed as its message; any other exception is a bug and keeps its traceback.
 """
 
@@ -19,13 +17,16 @@ from typing import Annotated
 import typer
 
 from common.codes import code_of
-from common.errors import UNNAMED, MedallionError, Problem, RegistryError, SetupError, StoreError
+from common.errors import UNNAMED, MedallionError, Problem, RegistryError, SetupError, StoreError, UsageError
 from common.machine import event_log
 from common.machine.console import err, out, say
 from common.machine.object_store import store_failure
 from common.machine.output_encoding import substitute_unknown_characters
 from common.machine.stop_signals import was_interrupted
 from common.machine.terminal import visible, wrapped
+from orchestration.cli import json_output
+from orchestration.cli.completion import add_completion
+from orchestration.cli.former_spellings import current
 from orchestration.cli.options import add_environment_options
 from orchestration.cli.problems_output import frame
 
@@ -86,6 +87,7 @@ def _register(wing: str, names: tuple[str, ...]) -> None:
 for _wing, _names in COMMANDS.items():
     _register(_wing, _names)
 add_environment_options(app)
+add_completion(app)
 
 
 # Some versions of Typer contain their own copy of click: the base class of Typer's errors is found from them.
@@ -102,8 +104,10 @@ _DISK_REFUSES = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 def main() -> None:
     """Run a command and end the process with its exit code."""
     substitute_unknown_characters(is_data=bool({"--json", "--csv"} & set(sys.argv)))
+    words = _words()
+    json_output.begin(is_wanted="--json" in words)
     try:
-        code = app(standalone_mode=False, prog_name="medallion")
+        code = app(words, standalone_mode=False, prog_name="medallion")
     except MedallionError as error:
         code = _INTERRUPTED if was_interrupted() else error.exit_code
         if not was_interrupted():
@@ -112,7 +116,8 @@ def main() -> None:
         code = _INTERRUPTED
     except _USAGE_ERROR as error:
         error.show()  # type: ignore[attr-defined]  # every ClickException can
-        code = 2
+        code = UsageError.exit_code
+        json_output.print_error(UsageError(error.format_message()))  # type: ignore[attr-defined]
     except KeyboardInterrupt:
         code = _INTERRUPTED
     except BrokenPipeError:
@@ -126,6 +131,14 @@ def main() -> None:
     if code == _INTERRUPTED and was_interrupted():
         say("interrupted")
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _words() -> list[str]:
+    """The words of the command line, former spellings replaced, which is said."""
+    words, notes = current(sys.argv[1:], typer.main.get_command(app))
+    for note in notes:
+        say(note)
+    return words
 
 
 def _is_of_an_interrupt(error: BaseException | None) -> bool:
@@ -172,6 +185,8 @@ def _exit_code_of(error: Exception) -> int | None:
 
 
 def _print_error(error: MedallionError) -> None:
+    """Print an error for people on stderr; under ``--json`` also its document on stdout."""
+    json_output.print_error(error)
     code = code_of(error)
     if event_log.is_json():
         event_log.emit(visible(str(error)), {"exception": type(error).__name__, "code": code}, "error")

@@ -25,7 +25,9 @@ SettingsOption = Annotated[
 SetOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="KEY=VALUE", help="A setting, such as bronze.trigger='5 seconds'; repeatable."
+        "--set",
+        metavar="KEY=VALUE",
+        help="A setting, such as bronze.trigger='5 seconds'; repeatable.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]

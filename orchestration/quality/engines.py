@@ -56,7 +56,7 @@ class Pinned:
             now = DeltaTable(self.path, version=self.version, storage_options=options).file_uris()
         except DeltaError as error:
             raise UsageError(
-                f"--since {self.since}: a version of {self.table} can no longer be read ({error}). "
+                f"--since-version {self.since}: a version of {self.table} can no longer be read ({error}). "
                 "Choose a newer one."
             ) from error
         return [file for file in now if file not in before]

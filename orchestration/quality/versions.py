@@ -54,7 +54,9 @@ def pin(layout: Layout, table: str, version: int | None = None, since: int | Non
         raise TableMissingError(table, path, "Fill it first: medallion up, or medallion backfill.")
     version = newest if version is None else version
     if since is not None and not 0 <= since <= version:
-        raise UsageError(f"--since {since}: {table} is at version {version}; name an older version of it.")
+        raise UsageError(
+            f"--since-version {since}: {table} is at version {version}; name an older version of it."
+        )
     return Pinned(table, path, version, since)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from common import errors
-from common.codes import CODES
+from common.codes import CODES, EXIT_CODES
 
 _HEADS = {
     "1": "What you wrote must change",
@@ -27,6 +27,8 @@ def reference() -> str:
         "Written by `python -m tests.reference.errors_reference > docs/reference/errors.md`, and compared",
         "by a test.",
     ]
+    lines += ["", "## Exit codes", "", "| exit code | what it means |", "|---|---|"]
+    lines += [f"| {number} | {meaning} |" for number, meaning in EXIT_CODES.items()]
     for digit, head in _HEADS.items():
         lines += [
             "",

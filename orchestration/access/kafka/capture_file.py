@@ -73,7 +73,7 @@ def read_capture(path: Path, key_field: str | None = None) -> Iterator[Message]:
     except (OSError, EOFError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise UsageError(
-            f"{path}: cannot be read after line {number} ({why}). Give --from a whole file."
+            f"{path}: cannot be read after line {number} ({why}). Give --from-file a whole file."
         ) from error
 
 

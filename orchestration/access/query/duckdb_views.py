@@ -207,7 +207,7 @@ def _extension() -> Path:
 def _refuse_version(version: int, newest: Mapping[str, int | None]) -> None:
     if len(newest) != 1:
         found = ", ".join(newest) or "none"
-        raise UsageError(f"--version reads one table only; the SQL names {found}. Name exactly one table.")
+        raise UsageError(f"--as-of reads one table only; the SQL names {found}. Name exactly one table.")
     for table, last in newest.items():
         if last is not None and version > last:
             raise UsageError(f"{table} has no version {version} yet; its newest is {last}.")
@@ -220,7 +220,7 @@ def _create_views(database: Database, layout: Layout, tables: Sequence[str], ver
         if table.endswith(SUFFIX):
             path = path.removesuffix(SUFFIX)
             if version is not None:
-                raise UsageError(f"{table} is the published version; --version reads a version of the table")
+                raise UsageError(f"{table} is the published version; --as-of reads a version of the table")
             published = read_published(path)
             at = None if published is None else published.version
         source = database.source(path, at)

@@ -22,6 +22,7 @@ from common.machine.stop_signals import handled
 from orchestration.access.declaration.context import Context, context
 from orchestration.access.declaration.environment import refuse_in_sandbox
 from orchestration.access.kafka.producer import Produced, produce
+from orchestration.cli.json_output import print_document
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 
 _SEED = 7
@@ -69,16 +70,16 @@ def command(
             "--skip",
             min=0,
             help="Number of messages at the start that are not sent.",
-            show_default="sample: as many as the topic has; --from: 0",
+            show_default="sample: as many as the topic has; --from-file: 0",
         ),
     ] = None,
     file: Annotated[
         Path | None,
-        typer.Option("--from", metavar="FILE", help="Send a file, one message per line; .gz too."),
+        typer.Option("--from-file", metavar="FILE", help="Send a file, one message per line; .gz too."),
     ] = None,
     key_field: Annotated[
         str | None,
-        typer.Option("--key-field", metavar="PATH", help="With --from: the key, such as properties.url."),
+        typer.Option("--key-field", metavar="PATH", help="With a file: the key, such as properties.url."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -93,7 +94,7 @@ def command(
     report = _fill(ready, table, name, messages, bound, skip=0 if file and skip is None else skip)
     _report_keyless(messages)
     if as_json:
-        out.print_json(data=_document(report))
+        print_document(_document(report))
     else:
         _print_report(report)
 
@@ -190,7 +191,11 @@ def _target(pipeline: Pipeline, name: str | None, *, is_sample: bool) -> tuple[T
         able = [table for table in pipeline.topics if table.sample or not is_sample]
         if len(able) != 1:
             tables = able or pipeline.bronze
-            why = "several topics have a sample" if able else "no topic has a sample, and --from is not given"
+            why = (
+                "several topics have a sample"
+                if able
+                else "no topic has a sample, and --from-file is not given"
+            )
             known = ", ".join(table.name for table in tables)
             raise UsageError(f"--topic is missing: {why if is_sample else 'there are several'} ({known}).")
         return able[0], _topic_of(able[0])
@@ -215,16 +220,16 @@ def _messages(table: Topic, file: Path | None, key_field: str | None, seed: int 
         from orchestration.access.kafka.capture_file import read_capture, read_keyed_capture
 
         if seed is not None:
-            raise UsageError("--seed is for sample data: it cannot be used with --from.")
+            raise UsageError("--seed is for sample data: it cannot be used with --from-file.")
         if not file.is_file():
-            raise UsageError(f"--from {file}: no such file.")
+            raise UsageError(f"--from-file {file}: no such file.")
         return read_capture(file) if key_field is None else read_keyed_capture(file, key_field)
     if key_field is not None:
-        raise UsageError("--key-field is for files: it needs --from.")
+        raise UsageError("--key-field is for files: it needs --from-file.")
     if table.sample is None:
         raise UsageError(
             f"{table.table} has no sample data. Declare it with Topic({table.name!r}, sample=…), or "
-            "send a file with --from."
+            "send a file with --from-file."
         )
     return table.sample(_SEED if seed is None else seed)
 

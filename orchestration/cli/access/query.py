@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -14,6 +13,7 @@ from common.delta.log import snapshot
 from common.errors import UsageError
 from common.machine.console import err, out, page
 from orchestration.access.declaration.context import Context, context
+from orchestration.cli.json_output import print_document
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 
 _LIMIT = 50
@@ -41,7 +41,9 @@ def query(
         int | None,
         typer.Option(min=1, help="Rows to print.", show_default=f"{_LIMIT}; all with --json and --csv"),
     ] = None,
-    version: Annotated[int | None, typer.Option(min=0, help="Read this version of the table.")] = None,
+    version: Annotated[
+        int | None, typer.Option("--as-of", metavar="VERSION", min=0, help="Read this version of the table.")
+    ] = None,
     is_unsafe: Annotated[
         bool,
         typer.Option(
@@ -64,7 +66,7 @@ def query(
     if text is None:
         if as_csv or version is not None:
             raise UsageError(
-                "--csv and --version need SQL, such as: medallion query --csv 'select * from gold.x'"
+                "--csv and --as-of need SQL, such as: medallion query --csv 'select * from gold.x'"
             )
         _list_tables(ready, as_json=as_json)
         return
@@ -105,7 +107,7 @@ def _list_tables(ready: Context, *, as_json: bool) -> None:
             }
             for name, now in found.items()
         ]
-        sys.stdout.write(json.dumps(document, indent=2) + "\n")
+        print_document({"tables": document})
         return
     columns = (
         Column("table"),

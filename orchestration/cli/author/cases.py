@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from common.config.settings import Settings
 from common.errors import CaseError, CasesFailedError, MedallionError, UsageError
 from common.machine.console import err, out, say
 from orchestration.access.declaration.context import Context, context
+from orchestration.cli.json_output import print_document
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _run_once(settings: Settings, files: Sequence[Path], only: str | None, *, as
         started = time.monotonic() - began
         outcomes = _run(session, suite, settings, is_quiet=as_json)
     if as_json:
-        sys.stdout.write(json.dumps([outcome_document(one) for one in outcomes], indent=2) + "\n")
+        print_document({"cases": [outcome_document(one) for one in outcomes]})
     else:
         out.print(summary(outcomes, time.monotonic() - began - started, started), highlight=False)
     if not all(outcome.has_passed for outcome in outcomes):

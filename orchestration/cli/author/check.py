@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,6 +25,7 @@ from orchestration.author.cases.suite import file_problems, forget_modules
 from orchestration.author.check.fix import difference, fixes, mended
 from orchestration.author.check.notes import notes
 from orchestration.author.check.pipeline import draft_problems, unchecked
+from orchestration.cli.json_output import print_document
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.cli.problems_output import documents, print_problems
 from orchestration.observe.alerts.scope import blind_rules
@@ -61,6 +61,8 @@ def check_pipeline(
 
     Exit code 2 if there is a problem.
     """
+    if path is not None and pipeline is not None:
+        raise UsageError(f"the pipeline file is named twice, {path} and -p {pipeline}: name it once")
     if fix:
         _mend(path or pipeline, settings, set_)
     try:
@@ -74,7 +76,7 @@ def check_pipeline(
     if as_json:
         shown = None if ready.draft.problems else found
         known = notes_of(shown, ready) if shown else ()
-        typer.echo(json.dumps(_document(shown, ready.settings, problems, known), indent=2))
+        print_document(_document(shown, ready.settings, problems, known))
     elif problems or found is None:
         print_problems(out, problems, ready.settings.pipeline)
         _offer(problems)
@@ -117,7 +119,7 @@ def _print_beside(error: SettingsError, file: Path | None, *, as_json: bool) -> 
     if as_json:
         shown = {"pipeline": None, "file": str(file) if file else None, "ok": False}
         found = documents([*error.problems, *problems])
-        typer.echo(json.dumps(shown | {"problems": found}, indent=2))
+        print_document(shown | {"problems": found})
     elif problems:
         print_problems(out, problems, file)
         _offer([*error.problems, *problems])

@@ -14,6 +14,7 @@ from common.machine.console import out
 from orchestration.access.declaration.context import context
 from orchestration.author.check.explain import explain
 from orchestration.author.check.pipeline import draft_problems
+from orchestration.cli.json_output import print_document
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def explain_view(  # the options of the command
         raise PipelineError(problems)
     found = explain(ready.pipeline, what)
     if as_json:
-        out.print_json(data=asdict(found))
+        print_document(asdict(found))
         return
     for line in _lines(found):
         out.print(line, markup=False, highlight=False, soft_wrap=True)
@@ -54,7 +55,7 @@ def _explain_code(code: str, *, as_json: bool) -> None:
     if code not in CODES:
         raise UsageError(f"{code} is no code; {nearest(code, CODES)}")
     if as_json:
-        out.print_json(data={"code": code, **asdict(CODES[code])})
+        print_document({"code": code, **asdict(CODES[code])})
         return
     for line in (f"{code}  {CODES[code].title}", CODES[code].advice):
         out.print(_LINK.sub(r"\1 (\2)", line), markup=False, highlight=False, soft_wrap=True)

@@ -15,13 +15,14 @@ import typer
 from common.config.settings import Settings
 from common.declare import Avro
 from common.errors import PipelineError, UsageError, nearest
-from common.machine.console import out, say
+from common.machine.console import say
 from common.schema import avro as avro_schema
 from orchestration.access.declaration.context import context
 from orchestration.access.kafka.topic_sample import Sampled
 from orchestration.author.propose import value_shapes
 from orchestration.author.propose.pipeline_source import Proposal, render
 from orchestration.author.propose.propose import propose, table_name
+from orchestration.cli.json_output import print_document
 from orchestration.cli.options import JsonOption, SetOption, SettingsOption
 
 _MOST_TOPICS = 20
@@ -43,11 +44,9 @@ def command(
     ] = None,
     file: Annotated[
         Path | None,
-        typer.Option(
-            "--from", "--from-file", metavar="FILE", help="A file of messages, one per line; .gz too."
-        ),
+        typer.Option("--from-file", metavar="FILE", help="A file of messages, one per line; .gz too."),
     ] = None,
-    output: Annotated[Path, typer.Option("--output", help="The file to write.")] = Path("pipeline.py"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("pipeline.py"),
     samples: Annotated[int, typer.Option("--samples", min=1, help="Messages to read, per topic.")] = 10_000,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: JsonOption = False,
@@ -76,7 +75,7 @@ def command(
         _write(output.parent / file_name, text)
     _write(output, render(name, proposals))
     if as_json:
-        out.print_json(data={"output": str(output), "topics": [_document(each) for each in proposals]})
+        print_document({"output": str(output), "topics": [_document(each) for each in proposals]})
         return
     for proposal in proposals:
         _print_proposal(proposal)
@@ -86,16 +85,16 @@ def command(
         say(f"  medallion {command_name} -p {output}{where}")
     if file is not None:
         say("The messages of the file are sent, beside a running `medallion up`, with:")
-        say(f"  medallion produce -p {output} --from {file}{where}")
+        say(f"  medallion produce -p {output} --from-file {file}{where}")
 
 
 def _of_file(file: Path, topics: Sequence[str] | None, count: int) -> list[tuple[str, list[Sampled]]]:
     from orchestration.access.kafka.capture_file import sample_capture
 
     if not file.is_file():
-        raise UsageError(f"--from {file}: {'is a folder' if file.is_dir() else 'no such file'}.")
+        raise UsageError(f"--from-file {file}: {'is a folder' if file.is_dir() else 'no such file'}.")
     if topics is not None and len(topics) != 1:
-        raise UsageError("--from has the messages of one topic; give at most one --topic.")
+        raise UsageError("--from-file has the messages of one topic; give at most one --topic.")
     name = topics[0] if topics else table_name(file.name.partition(".")[0])
     return [(name, [Sampled(0, 0, message.value) for message in sample_capture(file, count)])]
 
@@ -118,7 +117,7 @@ def _of_broker(
         there = kafka.topic_names(address, options)
         wanted = list(dict.fromkeys(topics or there))
         if not wanted:
-            raise UsageError(f"There is no topic at {address}. Send messages to one, or give --from.")
+            raise UsageError(f"There is no topic at {address}. Send messages to one, or give --from-file.")
         if not topics and len(wanted) > _MOST_TOPICS:
             raise UsageError(f"There are {len(wanted)} topics at {address}; name some with --topic.")
         for name in wanted:

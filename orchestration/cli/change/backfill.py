@@ -1,4 +1,4 @@
-"""``medallion backfill``: processes what is available, layer by layer; ``backfill ls``: the former runs."""
+"""``medallion backfill``: processes what is available, layer by layer; ``backfill list``: the former runs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from orchestration.access.declaration.context import Context, context
 from orchestration.access.progress.record_range import parse_range
 from orchestration.change.backfill.runs import COMPLETE, FAILED, STOPPED, RunRecord, read_runs
 from orchestration.cli.change.recover_output import effort_text
+from orchestration.cli.json_output import print_document
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.cli.run.run import checked, gate_failure
 from orchestration.observe.page.serve import alerts_of
 
-if TYPE_CHECKING:  # imports Spark, which `backfill ls` does not need
+if TYPE_CHECKING:  # imports Spark, which `backfill list` does not need
     from orchestration.change.backfill.catch_up import LayerResult
     from orchestration.change.backfill.run import Plan, Request
 
@@ -42,7 +43,7 @@ def backfill(
     set_: SetOption = None,
     layer: Annotated[Layer | None, typer.Option("--layer", help="Only this layer.")] = None,
     table: Annotated[
-        str | None, typer.Option("--table", help="Only the query of this table, as silver.orders.")
+        str | None, typer.Option("--table", "-t", help="Only the query of this table, as silver.orders.")
     ] = None,
     begin: Annotated[
         str | None,
@@ -65,7 +66,7 @@ def backfill(
     """Process what is available now, then end: bronze, then silver, then gold.
 
     Ctrl-C stops at a micro-batch boundary; the same command continues from there, and after the end there is
-    nothing left to read. `backfill ls` lists the former runs.
+    nothing left to read. `backfill list` lists the former runs.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -123,7 +124,7 @@ def _print_results(
 ) -> None:
     if as_json:
         documents = [{"layer": d.layer, "rows": d.rows, "seconds": round(d.seconds, 3)} for d in results]
-        out.print_json(data={"complete": is_complete, "layers": documents})
+        print_document({"complete": is_complete, "layers": documents})
     for done in results:
         rate = done.rows / done.seconds if done.seconds else 0
         say(f"{done.layer}: {done.rows:,} rows in {done.seconds:.1f} s ({rate:,.0f} rows/s)")
@@ -139,9 +140,7 @@ def _print_plan(found: Plan, *, as_json: bool) -> None:
         reads = [
             {"table": one.table, "is_at_most": one.is_at_most, **asdict(one.effort)} for one in found.reads
         ]
-        out.print_json(
-            data={"reads": reads, "left_out": {one.topic.table: one.left_out for one in found.begins}}
-        )
+        print_document({"reads": reads, "left_out": {one.topic.table: one.left_out for one in found.begins}})
         return
     for begin in found.begins:
         say(
@@ -156,7 +155,7 @@ def _print_plan(found: Plan, *, as_json: bool) -> None:
         say(f"{one.table}: reads {at_most}{effort_text(one.effort, knows_bytes=one.effort.bytes > 0)}")
 
 
-@backfills.command("ls")
+@backfills.command("list")
 def ls(
     ctx: typer.Context,
     pipeline: PipelineOption = None,
@@ -165,7 +164,7 @@ def ls(
     as_json: JsonOption = False,
 ) -> None:
     """List former backfills, newest first: when, how each ended, rows, seconds, and what it was to read."""
-    before = ctx.parent.params if ctx.parent is not None else {}  # options that stand before `ls`
+    before = ctx.parent.params if ctx.parent is not None else {}  # options that stand before `list`
     as_json = as_json or bool(before.get("as_json"))
     ready = context(
         pipeline or before.get("pipeline"),
@@ -176,7 +175,7 @@ def ls(
     if as_json:
         names = ("started_at", "ended_at", "state", "options", "rows", "seconds", "error")
         data = [{name: getattr(one, name) for name in names} for one in runs]
-        out.print_json(data=data, default=lambda moment: moment.isoformat())
+        print_document({"runs": data})
         return
     for one in runs:
         what = one.options or "everything"

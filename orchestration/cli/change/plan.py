@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from common.codes import TO_DO
 from common.errors import PipelineError
 from common.machine.console import out
 from common.machine.terminal import visible
 from orchestration.access.declaration.context import Context, context
 from orchestration.author.check.pipeline import draft_problems
 from orchestration.cli.change.recover_output import effort_text
+from orchestration.cli.json_output import print_document
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 
 if TYPE_CHECKING:  # imports Spark, which other commands do not need
@@ -22,7 +24,6 @@ if TYPE_CHECKING:  # imports Spark, which other commands do not need
 
     from orchestration.change.plan.change import Change, QueryPlan
 
-TO_DO = 5
 """Exit code where the next start does anything else than go on."""
 
 _WORDS = {
@@ -69,7 +70,7 @@ def plan_pipeline(  # the options of the command
         source = None if exact is False else _lazy_spark(ready, stack)
         plans = plan(ready.pipeline, ready.settings, ready.layout, source, exact=bool(exact))
     if as_json:
-        out.print_json(data={"pipeline": ready.pipeline.name, "queries": [_document(one) for one in plans]})
+        print_document({"pipeline": ready.pipeline.name, "queries": [_document(one) for one in plans]})
     else:
         _print(plans)
     if has_something_to_do(plans):

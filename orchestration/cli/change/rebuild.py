@@ -11,12 +11,13 @@ from common.declare import Bronze, Gold, Silver
 from common.delta.log import LogReader
 from common.delta.maintenance.retention import expired_topics
 from common.errors import UsageError
-from common.machine.console import out, say
+from common.machine.console import say
 from common.machine.terminal import visible
 from orchestration.access.declaration.context import Context, context
 from orchestration.access.declaration.lineage import sources, written_by
 from orchestration.access.history.effort import effort_of
 from orchestration.cli.change.recover_output import effort_text
+from orchestration.cli.json_output import print_document
 from orchestration.cli.observe.status_output import bytes_text
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.cli.warm_job import ask_holder
@@ -72,7 +73,7 @@ def _rebuild_gold(ready: Context, table: str, *, as_json: bool) -> None:
     asked = ask_holder(ready, [table], "rebuild", {"table": table})
     moved = move_checkpoint(ready.pipeline, ready.layout, table) if asked is None else asked["moved"]
     if as_json:
-        out.print_json(data={"table": table, "checkpoint_moved_to": moved})
+        print_document({"table": table, "checkpoint_moved_to": moved})
         return
     when = "the next start of the gold job" if asked is None else "the running job"
     if moved is None:
@@ -88,7 +89,7 @@ def _print_effort(ready: Context, declared: Silver | Gold, *, as_json: bool, **m
     copies = [LogReader(ready.layout.table_path(name)).snapshot() for name in written_by(declared)]
     disk = sum(one.bytes for one in copies if one is not None)
     if as_json:
-        out.print_json(data={"table": declared.table, **asdict(effort), "disk": disk, **more})
+        print_document({"table": declared.table, **asdict(effort), "disk": disk, **more})
         return
     if not any(copies):
         say(f"{declared.table} does not exist yet: the next start of its job fills it")
@@ -119,7 +120,7 @@ def _rebuild_silver(
     finally:
         spark.stop()
     if as_json:
-        out.print_json(data={"table": silver.table, **asdict(done)}, default=str)
+        print_document({"table": silver.table, **asdict(done)})
         return
     if done.comparison is not None:
         _print_comparison(silver, done.comparison)

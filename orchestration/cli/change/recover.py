@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from common.errors import UsageError
-from common.machine.console import out, say
+from common.machine.console import say
 from orchestration.access.declaration.context import Context, context
 from orchestration.cli.change.recover_output import gap_document, gap_line, step_document, step_lines
+from orchestration.cli.json_output import print_document
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def _recover(ready: Context, table: str | None, *, plan: bool, as_json: bool) ->
     done = recover_all(ready.pipeline, ready.settings, ready.layout, only=table, is_plan=plan, say=announce)
     if as_json:
         steps = [step_document(step) for step in done.steps]
-        out.print_json(data={"table": table, "plan": plan, "steps": steps, "kept": list(done.kept)})
+        print_document({"table": table, "plan": plan, "steps": steps, "kept": list(done.kept)})
         return
     if not done.steps:
         say(f"{table or ready.pipeline.name}: checkpoints and tables agree; there is nothing to do")
@@ -117,7 +118,7 @@ def _accept_gaps(ready: Context, table: str | None, *, plan: bool, as_json: bool
     gaps = [gap for one in done for gap in one.gaps]
     kept = [one.kept for one in done if one.kept is not None]
     if as_json:
-        out.print_json(data={"plan": plan, "gaps": [gap_document(gap) for gap in gaps], "kept": kept})
+        print_document({"plan": plan, "gaps": [gap_document(gap) for gap in gaps], "kept": kept})
         return
     for gap in gaps:
         say(gap_line(gap, is_plan=plan))
@@ -142,7 +143,7 @@ def _begin_topics(
     topics = recoveries.NewTopics(new, same)
     done = recoveries.recover(ready.pipeline, ready.settings, ready.layout, table, topics, is_plan=plan)
     if as_json:
-        out.print_json(data={"table": table, "plan": plan, "steps": list(done.steps), "kept": done.kept})
+        print_document({"table": table, "plan": plan, "steps": list(done.steps), "kept": done.kept})
         return
     if not done.steps:
         say(f"{table}: the checkpoint agrees with the table's commits; there is nothing to do")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -20,6 +19,7 @@ from common.machine.console import err, out, page
 from common.machine.terminal import megabytes, say, wrapped
 from common.spark import class_archive
 from orchestration.access.declaration.context import context
+from orchestration.cli.json_output import print_document
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.install.machine.doctor import EAGER_SETS, Finding, examine
 from orchestration.install.machine.setup import ensure_java
@@ -47,7 +47,7 @@ def doctor(
         findings = list(examine(loaded))
         states = Counter(finding.state for finding in findings)
         document = {"ok": not states["fail"], "findings": [asdict(finding) for finding in findings]}
-        out.print_json(json.dumps(document))
+        print_document(document)
     else:
         with err.status("examining this machine"):
             findings = list(examine(loaded))
@@ -72,7 +72,7 @@ def setup(
         found = {"home": str(java.home), "version": java.version, "origin": java.origin}
         document = {"java": found, "jars": [str(path) for path in paths], "class_archive": classes}
         document["value_reader"] = str(reader)
-        out.print_json(json.dumps(document))
+        print_document(document)
         return
     size = megabytes(sum(jar.size_bytes for jar in jar_cache.locked(*EAGER_SETS)))
     for line in (

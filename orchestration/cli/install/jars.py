@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -18,6 +17,7 @@ from common.machine.console import err, out, page
 from common.machine.terminal import megabytes
 from orchestration.access.declaration.context import context
 from orchestration.cli.grid import Column, Grid
+from orchestration.cli.json_output import print_document
 from orchestration.cli.options import JsonOption, SetOption, SettingsOption
 
 _COLOURS = {"ok": "green", "missing": "yellow", "altered": "bold red"}
@@ -33,7 +33,7 @@ SetNameOption = Annotated[
 ]
 FromOption = Annotated[
     Path | None,
-    typer.Option("--from", metavar="DIR", help="A bundle written by `jars export`; no network is used."),
+    typer.Option("--bundle", metavar="DIR", help="A bundle written by `jars export`; no network is used."),
 ]
 
 commands = typer.Typer(no_args_is_help=True, help="The locked jars of Spark and the embedded broker.")
@@ -132,11 +132,13 @@ def export(
     loaded = context(settings=settings, overrides=overrides).settings
     copies = jar_cache.export(loaded, target, *(set_name or ()))
     if as_json:
-        out.print_json(json.dumps({"bundle": str(target.resolve()), "jars": [str(copy) for copy in copies]}))
+        print_document({"bundle": str(target.resolve()), "jars": [str(copy) for copy in copies]})
         return
     size = megabytes(sum(copy.stat().st_size for copy in copies))
     out.print(f"{_counted(copies)}, {size}, in {target}", highlight=False, soft_wrap=True)
-    out.print(f"on the other machine: medallion jars fetch --from {target}", highlight=False, soft_wrap=True)
+    out.print(
+        f"on the other machine: medallion jars fetch --bundle {target}", highlight=False, soft_wrap=True
+    )
 
 
 def _counted(things: Sequence[object]) -> str:
@@ -166,4 +168,4 @@ def _print_json(
     document: dict[str, object] = {"cache": str(jar_cache.cache_dir(loaded)), "jars": rows}
     if fetched is not None:
         document["fetched"] = list(fetched)
-    out.print_json(json.dumps(document))
+    print_document(document)

@@ -1,9 +1,7 @@
-"""``medallion alerts ls`` and ``test``: what is raised and watched, and whether the channels work."""
+"""``medallion alerts list`` and ``test``: what is raised and watched, and whether the channels work."""
 
 from __future__ import annotations
 
-import json
-import sys
 from typing import Annotated
 
 import typer
@@ -11,6 +9,7 @@ import typer
 from common.errors import UsageError, nearest
 from common.machine.console import out, page
 from orchestration.access.declaration.context import context
+from orchestration.cli.json_output import print_document
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 
 app = typer.Typer(
@@ -23,7 +22,7 @@ def register(parent: typer.Typer) -> None:
     parent.add_typer(app)
 
 
-@app.command("ls")
+@app.command("list")
 def ls(
     pipeline: PipelineOption = None,
     settings: SettingsOption = None,
@@ -42,7 +41,7 @@ def ls(
     ready = context(pipeline, settings, overrides)
     given, seen = ready.settings.alerts, read_alerts(ready.layout.alerts)
     if as_json:
-        sys.stdout.write(json.dumps(alerts_document(given, seen), indent=2) + "\n")
+        print_document(alerts_document(given, seen))
         return
     if not given.active_rules:
         out.print("No alert is configured: the settings have neither alerts.channels nor alerts.rules.")

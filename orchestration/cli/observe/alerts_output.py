@@ -1,4 +1,4 @@
-"""``medallion alerts ls`` for people, and as JSON."""
+"""``medallion alerts list`` for people, and as JSON."""
 
 from __future__ import annotations
 

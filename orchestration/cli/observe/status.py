@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +11,7 @@ from rich.console import Console, RenderableType
 from common.errors import UsageError
 from common.machine.console import out
 from orchestration.access.declaration.context import context
+from orchestration.cli.json_output import print_document
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def status(
     broker = BrokerOffsets(ready.pipeline, ready.settings)
     collector = Collector(ready.pipeline, ready.layout, broker, ready.settings)
     if as_json:
-        sys.stdout.write(json.dumps(document(collector.collect()), indent=2) + "\n")
+        print_document(document(collector.collect()))
     elif watch:
         _watch(collector, every)
     else:

@@ -19,6 +19,7 @@ from common.machine.console import out, page, say
 from common.machine.file_modes import umask
 from common.spark.session import build_session
 from orchestration.access.declaration.context import Context, context
+from orchestration.cli.json_output import print_document
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.cli.warm_job import ask_holder, holders
 
@@ -53,7 +54,10 @@ def run(
     set_: SetOption = None,
     as_json: JsonOption = False,
     since: Annotated[
-        int | None, typer.Option(min=0, help="Read only rows in files written after this version; one table.")
+        int | None,
+        typer.Option(
+            "--since-version", min=0, help="Read only rows in files written after this version; one table."
+        ),
     ] = None,
     slice_: Annotated[
         str | None,
@@ -97,9 +101,9 @@ def _pin(
     from orchestration.quality import versions
 
     if since is not None and slice_ is not None:
-        raise UsageError("--since and --slice: use only one of them.")
+        raise UsageError("--since-version and --slice: use only one of them.")
     if since is not None and len(suites) != 1:
-        raise UsageError("--since is a version of one table: name the table.")
+        raise UsageError("--since-version is a version of one table: name the table.")
     age = None if slice_ is None else _age(slice_)
     versions.pin_versions(suites, ready.layout)  # all tables exist, before the first is read
     pinned = []
@@ -192,7 +196,7 @@ def _print(
             document(result) | ({"examples": [examples_document(one) for one in shown]} if shown else {})
             for result, shown in found
         ]
-        out.print_json(data={"data_docs": index and str(index), "suites": suites}, ensure_ascii=True)
+        print_document({"data_docs": index and str(index), "suites": suites})
         return
     for result, shown in found:
         page().print(suite_tables(result, shown))
@@ -252,7 +256,7 @@ def status(
             documents.append(
                 {**state_document(one, listed or 1), **({"failing_rows": examples} if rows else {})}
             )
-        out.print_json(data=documents, ensure_ascii=True, default=str)
+        print_document({"suites": documents})
         return
     page().print(state_table(found))
     for one in found:
@@ -303,7 +307,9 @@ def profile_table(
     pipeline: PipelineOption = None,
     settings: SettingsOption = None,
     set_: SetOption = None,
-    version: Annotated[int | None, typer.Option(min=0, help="Describe this version.")] = None,
+    version: Annotated[
+        int | None, typer.Option("--as-of", metavar="VERSION", min=0, help="Describe this version.")
+    ] = None,
 ) -> None:
     """Propose a suite from the rows of a table, with the reason of each bound, and write an HTML profile.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +11,7 @@ import typer
 from common.machine.console import page, say
 from common.machine.file_modes import umask
 from orchestration.access.declaration.context import Context, context
+from orchestration.cli.json_output import print_document
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.cli.warm_job import ask_holder
 
@@ -32,7 +31,13 @@ def audit(
     settings: SettingsOption = None,
     set_: SetOption = None,
     table: Annotated[
-        str | None, typer.Option("--table", help="One silver table.", show_default="all")
+        str | None,
+        typer.Option(
+            "--table",
+            "-t",
+            help="One silver table.",
+            show_default="all",
+        ),
     ] = None,
     since: Annotated[
         str | None,
@@ -83,7 +88,7 @@ def _print(accounts: Sequence[Account], *, as_json: bool) -> None:
     from orchestration.cli.records import audit_output
 
     if as_json:
-        sys.stdout.write(json.dumps(audit_output.document(accounts), indent=2) + "\n")
+        print_document(audit_output.document(accounts))
     else:
         for one in accounts:
             page().print(audit_output.table(one))

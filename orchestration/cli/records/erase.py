@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from common.errors import UsageError
-from common.machine.console import out, page, say
+from common.machine.console import page, say
 from orchestration.access.declaration.context import Context, context
+from orchestration.cli.json_output import print_document
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.cli.warm_job import ask_job, holders
 
@@ -82,7 +83,7 @@ def erase(
     if as_json:
         from orchestration.cli.records.erase_output import document
 
-        out.print_json(data=document(erasure.plan, is_done=is_done))
+        print_document(document(erasure.plan, is_done=is_done))
     elif is_done:
         _show_old_files(ready, erasure.plan)
 
@@ -117,7 +118,7 @@ def _is_done_by_job(  # the options of the command
     if as_json:
         from orchestration.cli.records.erase_output import document
 
-        out.print_json(data=document(found, is_done=is_done))
+        print_document(document(found, is_done=is_done))
     elif is_done:
         _show_old_files(ready, found)
     return True

@@ -1,8 +1,7 @@
-"""``medallion quarantine ls``, ``show`` and ``replay``: rows that silver rejected, and judging them again."""
+"""``medallion quarantine list``, ``show``, ``replay``: rows that silver rejected, and judging them again."""
 
 from __future__ import annotations
 
-import json
 import sys
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Annotated
@@ -14,6 +13,7 @@ from common.delta.log import latest_version
 from common.errors import UsageError
 from common.machine.console import err, out, page, say
 from orchestration.access.declaration.context import Context, context
+from orchestration.cli.json_output import print_document
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def register(parent: typer.Typer) -> None:
     parent.add_typer(app)
 
 
-@app.command("ls")
+@app.command("list")
 def ls(
     table: TableOption = None,
     pipeline: PipelineOption = None,
@@ -69,7 +69,7 @@ def ls(
         for group in groups(database, ready.layout, silver)
     ]
     if as_json:
-        sys.stdout.write(json.dumps([group_document(one) for one in found], indent=2) + "\n")
+        print_document({"groups": [group_document(one) for one in found]})
     elif found:
         page().print(group_table(found))
     else:
@@ -110,7 +110,7 @@ def show(
     )
     if as_json:
         documents = [row_document(row, is_full=is_full) for row in found]
-        sys.stdout.write(json.dumps(documents, indent=2) + "\n")
+        print_document({"rows": documents})
         return
     count = 0
     for row in found:
@@ -141,7 +141,7 @@ def replay(
     *,
     is_dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Only print what would happen; jobs may run."),
+        typer.Option("--plan", help="Only print what would happen; jobs may run."),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -167,7 +167,7 @@ def replay(
         require_condition(where, silver.quarantine, ready.layout.table_path(silver.quarantine))
     done = _replayed(ready, silver, where=where, is_with_new_rules=with_rules == "new", is_dry_run=is_dry_run)
     if as_json:
-        sys.stdout.write(json.dumps(asdict(done), indent=2) + "\n")
+        print_document(asdict(done))
     else:
         sys.stdout.write("\n".join(replay_lines(done)) + "\n")
 

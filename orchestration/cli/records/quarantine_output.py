@@ -141,7 +141,7 @@ def replay_lines(done: Replay) -> list[str]:
     else:
         lines.append("  no row can be judged again")
     if done.is_dry_run:
-        lines.append("  dry run: nothing was written")
+        lines.append("  nothing was written")
     return lines
 
 

@@ -10,11 +10,12 @@ import typer
 
 from common.declare import Silver
 from common.errors import UsageError
-from common.machine.console import out, say
+from common.machine.console import say
 from orchestration.access.declaration.context import Context, context
 from orchestration.access.declaration.lineage import sources
 from orchestration.access.history.effort import effort_of, effort_of_range
 from orchestration.cli.change.recover_output import effort_text
+from orchestration.cli.json_output import print_document
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 
 if TYPE_CHECKING:  # imports Spark, which --plan does not need
@@ -80,7 +81,7 @@ def _print_plan(ready: Context, silver: Silver, records: RecordRange, *, as_json
     again, by_hand = filled_again(stay)
     if as_json:
         data = {"table": silver.table, "records": records.options, **asdict(effort)}
-        out.print_json(data={**data, "again": again, "by_hand": by_hand})
+        print_document({**data, "again": again, "by_hand": by_hand})
         return
     say(f"{silver.table}: reads {effort_text(effort)} of {silver.reads} ({records})")
     for gold in (one for one in stay if one.table in again):
@@ -106,7 +107,7 @@ def _restate(ready: Context, silver: Silver, records: RecordRange, *, as_json: b
     ) as spark:
         done = judge_again(spark, ready.pipeline, ready.settings, ready.layout, silver, records, say)
     if as_json:
-        out.print_json(data={"table": silver.table, "range": records.options, **asdict(done)})
+        print_document({"table": silver.table, "range": records.options, **asdict(done)})
         return
     say(f"{silver.table}: {done.records:,} records were judged again")
     for table, numbers in done.changes.items():

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from common.machine.console import out, page, say
+from common.machine.console import page, say
 from orchestration.access.declaration.context import Context, context
 from orchestration.cli.grid import Column, Grid
+from orchestration.cli.json_output import print_document
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.cli.warm_job import ask_job, holders
 
@@ -35,7 +36,7 @@ def maintain_tables(
     dry_run: Annotated[
         bool,
         typer.Option(
-            "--dry-run", help="Show files and bytes, and which old files would be kept; change nothing."
+            "--plan", help="Show files and bytes, and which old files would be kept; change nothing."
         ),
     ] = False,
     now: Annotated[
@@ -67,7 +68,7 @@ def maintain_tables(
                 done += [_maintain(spark, ready, name, at_once=now) for name in rest]
         done.sort(key=lambda one: names.index(one.table))
     if as_json:
-        out.print_json(data=[_document(one) for one in done])
+        print_document({"tables": [_document(one) for one in done]})
         return
     page().print(_table(done, is_dry_run=dry_run))
     for one in done:

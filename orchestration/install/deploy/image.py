@@ -27,7 +27,7 @@ COPY requirements.lock wheel/ /tmp/program/
 RUN pip install --no-cache-dir --require-hashes -r /tmp/program/requirements.lock
 RUN pip install --no-cache-dir --no-deps /tmp/program/*.whl
 COPY jars/ /tmp/jars/
-RUN medallion jars fetch --from /tmp/jars && medallion setup && rm -rf /tmp/jars /tmp/program
+RUN medallion jars fetch --bundle /tmp/jars && medallion setup && rm -rf /tmp/jars /tmp/program
 COPY pipeline/ {home}/pipeline/
 RUN mkdir -p {home}/data && chown -R {uid}:{uid} {home}
 USER {uid}:{uid}

@@ -126,7 +126,7 @@ def _quarantine_share(rule: AlertRule, facts: Facts) -> Iterator[Found]:
             continue
         text = (
             f"{100 * recent.share:.1f} % of the {recent.read:,} rows of the last {duration(recent.seconds)} "
-            f"went to quarantine (limit {limit:g} %): medallion quarantine ls"
+            f"went to quarantine (limit {limit:g} %): medallion quarantine list"
         )
         yield table.table, Observation(recent.read >= rule.rows and 100 * recent.share > limit, text)
 

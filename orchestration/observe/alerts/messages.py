@@ -58,7 +58,7 @@ def _place(alert: AlertState) -> str:
 
 
 def _body(lines: list[str]) -> str:
-    more = [f"… and {len(lines) - _LINES} more: medallion alerts ls"] if len(lines) > _LINES else []
+    more = [f"… and {len(lines) - _LINES} more: medallion alerts list"] if len(lines) > _LINES else []
     return "\n".join([*lines[:_LINES], *more])
 
 

@@ -90,7 +90,7 @@ _RULES = (
         "5m",
         "warning",
         f"Many rows of {_TABLE} go to quarantine",
-        "{{ $value | humanizePercentage }} of the rows of the last 15 minutes: medallion quarantine ls.",
+        "{{ $value | humanizePercentage }} of the rows of the last 15 minutes: medallion quarantine list.",
     ),
     Rule(
         "MedallionAlertsNotWatched",

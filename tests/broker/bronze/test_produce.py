@@ -172,7 +172,7 @@ def test_a_capture_arrives_line_by_line_with_its_keys(
     lines = [b'{"a":{"b":"x"},"n":%d}' % number for number in range(50)] + [b"no json", b""]
     capture = tmp_path / "capture.jsonl"
     capture.write_bytes(b"\n".join(lines) + b"\n")
-    options = ("--from", str(capture), "--key-field", "a.b", "--rate", "max")
+    options = ("--from-file", str(capture), "--key-field", "a.b", "--rate", "max")
     for _ in range(2):  # a capture is replayed whole each time
         subprocess.run(medallion(*options), cwd=ROOT, capture_output=True, check=True)
     found = [message for messages in stored(broker, topic).values() for message in messages]

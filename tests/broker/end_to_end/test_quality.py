@@ -208,7 +208,7 @@ def test_cases_are_recorded_from_quarantine_and_offsets_and_pass(filled: Filled,
         assert (first.code(), second.code()) == (0, 0), first.stderr + second.stderr
         ran = commands.run("test", str(file), "--json")
         assert ran.code() == 0, ran.stdout + ran.stderr
-    outcomes = json.loads(ran.stdout)
+    outcomes = json.loads(ran.stdout)["cases"]
     assert [one["passed"] for one in outcomes] == [True, True]
     assert outcomes[0]["case"].startswith(
         f"{topic}/{newest['partition']}/{newest['offset']} is quarantined: "

@@ -171,8 +171,8 @@ def test_what_passes_now_enters_silver_once_and_gold_follows(shop: Shop, tmp_pat
         assert done.code() == 0, done.stderr
         told = json.loads(done.stdout)
         assert (told["passed"], told["inserted"], told["duplicates"], told["failed"]) == (4, 2, 2, 2)
-        left = commands.run("quarantine", "ls", "--json")
-        assert {one["reason"]: one["rows"] for one in json.loads(left.stdout)} == {
+        left = commands.run("quarantine", "list", "--json")
+        assert {one["reason"]: one["rows"] for one in json.loads(left.stdout)["groups"]} == {
             "amount_small": 1,
             "no_tests": 1,
             "not_utf8": 1,

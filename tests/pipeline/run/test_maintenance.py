@@ -142,11 +142,11 @@ def test_the_verb_waits_for_no_job_and_knows_the_tables(
     app = typer.Typer()
     command.register(app)
     monkeypatch.setattr(command, "context", lambda *given: _Ready(engine))
-    shown = CliRunner().invoke(app, ["--dry-run", "--json", "gold.latest"])
-    (row,) = json.loads(shown.output)
+    shown = CliRunner().invoke(app, ["--plan", "--json", "gold.latest"])
+    (row,) = json.loads(shown.output)["tables"]
     assert (row["table"], row["files_after"]) == ("gold.latest", None)
     assert row["files_before"] == len(engine.files("gold.latest"))
-    assert "not yet" in CliRunner().invoke(app, ["--dry-run"]).output
+    assert "not yet" in CliRunner().invoke(app, ["--plan"]).output
     with Leases(engine.layout.leases, ["gold.latest"], "run-gold"):
         held = CliRunner().invoke(app, ["gold.latest"])
     assert isinstance(held.exception, LeaseHeldError)

@@ -118,5 +118,5 @@ class TestMirror:
         assert "1 of 2 jars could not be fetched" in message
         assert "org.example:cup:1.0" in message
         assert "org.example#cup;1.0: not found" in message
-        assert "medallion jars fetch --from DIR" in message
+        assert "medallion jars fetch --bundle DIR" in message
         assert jar_cache.verify(settings) == [(tea, "ok"), (cup, "missing")]

@@ -120,7 +120,7 @@ def test_a_damaged_jar_is_named_and_without_a_network_the_way_out_is_told(damage
         assert "Traceback" not in command.stderr
         assert "error: 1 of 1 jars could not be fetched" in command.stderr
         assert damaged.jar.coordinate in command.stderr
-        assert "medallion jars fetch --from DIR" in command.stderr
+        assert "medallion jars fetch --bundle DIR" in command.stderr
         assert not (damaged.commands.folder / "data" / "kafka" / "state.json").exists()
 
 

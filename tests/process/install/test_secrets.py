@@ -107,7 +107,7 @@ def test_no_command_leaves_a_secret_anywhere(shop: Medallion, tmp_path: Path) ->
         ("check",),
         ("doctor",),
         ("query", "select * from gold.counts"),
-        ("quarantine", "ls"),
+        ("quarantine", "list"),
         ("maintain", "--json"),
     ):
         ended.append(shop.run(*words, env=env))

@@ -117,7 +117,7 @@ def test_beside_packages_of_the_same_names(environment: Environment, project: Pa
     where = environment.run("python", "-c", "import common, medallion; print(common.__file__)", at=project)
     assert where.strip() == str(project / "common" / "__init__.py")
     assert environment.run("medallion", "check", "-p", "shop.py", at=project)
-    environment.run("medallion", "init", "--from", "orders.jsonl", at=project)
+    environment.run("medallion", "init", "--from-file", "orders.jsonl", at=project)
     assert "\nfrom medallion import " in (project / "pipeline.py").read_text()
     tests = environment.run("python", "-m", "pytest", "-q", "-k", "test_own_packages", at=project)
     assert "1 passed, 1 deselected" in tests  # the other one is the case, which needs Spark
@@ -163,7 +163,7 @@ def test_the_demo_in_an_empty_folder(environment: Environment, tmp_path: Path) -
 def test_rows_and_a_pipelines_own_tests(environment: Environment, project: Path) -> None:
     """A backfill, then a process per layer, with what a run needs and no extra."""
     shop = ("-p", "shop.py", *_SET)
-    environment.run("medallion", "produce", "--from", "orders.jsonl", *shop, at=project)
+    environment.run("medallion", "produce", "--from-file", "orders.jsonl", *shop, at=project)
     environment.run("medallion", "backfill", *shop, at=project)
     assert revenue(environment, project) == {"eur": "12.50", "usd": "80.00"}
     suites = run(environment.command("medallion", "quality", "run", *shop), project, environment.env)
@@ -175,7 +175,7 @@ def test_rows_and_a_pipelines_own_tests(environment: Environment, project: Path)
         environment.command("medallion", "up", "--separate", *shop), cwd=project, env=environment.env
     )
     try:
-        environment.run("medallion", "produce", "--from", "more.jsonl", *shop, at=project)
+        environment.run("medallion", "produce", "--from-file", "more.jsonl", *shop, at=project)
         await_that(lambda: revenue(environment, project)["eur"] == "20.00", "the separate jobs have read it")
         jobs.send_signal(signal.SIGINT)
         assert jobs.wait(DEADLINE_SECONDS) == 0
@@ -195,7 +195,7 @@ def test_spark_submit_on_a_cluster(environment: Environment, project: Path, tmp_
     (project / "job.py").write_text(
         "import common\nfrom medallion import main\n\nprint(common.TOPIC)\nmain()\n"
     )
-    environment.run("medallion", "produce", "--from", "orders.jsonl", "-p", "shop.py", at=project)
+    environment.run("medallion", "produce", "--from-file", "orders.jsonl", "-p", "shop.py", at=project)
     home = Path(pyspark.__file__).parent
     given = environment.env | {
         "JAVA_HOME": str(find_java(settings).home),

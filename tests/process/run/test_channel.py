@@ -43,7 +43,7 @@ def test_commands_beside_a_running_job_are_done_by_the_job(
         (account,) = json.loads(done("audit", "--json"))["tables"]
         assert account["balanced"]
         assert account["offsets"] == 2_000
-        maintained = json.loads(done("maintain", "--json"))
+        maintained = json.loads(done("maintain", "--json"))["tables"]
         assert {one["table"] for one in maintained} >= {
             "bronze.quakes",
             "silver.quakes",

@@ -86,7 +86,7 @@ def test_packed_rows_break_between_numbers() -> None:
 @pytest.mark.parametrize("width", [20, 30, 60])
 def test_a_command_in_a_message_stays_on_one_line(width: int) -> None:
     command = "medallion query --csv 'select * from gold.x'"
-    lines = wrapped(f"--csv and --version need SQL, such as: {command}", width).split("\n")
+    lines = wrapped(f"--csv and --as-of need SQL, such as: {command}", width).split("\n")
     assert command in [line.strip() for line in lines]
     assert all(len(line) <= width for line in lines if command not in line)
 

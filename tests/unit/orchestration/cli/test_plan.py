@@ -28,7 +28,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_everything_is_new_where_there_is_no_table(shop: Path) -> None:
     result = CliRunner().invoke(app, ["plan", "-p", str(shop), "--json"])
-    assert result.exit_code == 5
+    assert result.exit_code == 6
     found = json.loads(result.stdout)
     assert {one["query"]: one["effect"] for one in found["queries"]} == {
         "bronze.orders": "new",

@@ -49,15 +49,15 @@ def test_a_table_that_does_not_exist_has_nothing_to_restate(shop: Path) -> None:
 
 
 def test_former_runs_are_listed(shop: Path) -> None:
-    assert json.loads(run("backfill", "ls", "--json", "-p", str(shop)).stdout) == []
+    assert json.loads(run("backfill", "list", "--json", "-p", str(shop)).stdout)["runs"] == []
     folder = shop.parent
     record = RunRecord(folder / "data" / "shop" / "backfills", "--layer silver")
     record.read("silver", 1234, 2.0)
     record.end(COMPLETE)
-    line = run("backfill", "ls", "-p", str(shop)).stdout.splitlines()[-1]
+    line = run("backfill", "list", "-p", str(shop)).stdout.splitlines()[-1]
     assert "complete" in line
     assert "1,234 rows" in line
     assert line.endswith("--layer silver")
-    (found,) = json.loads(run("backfill", "ls", "--json", "-p", str(shop)).stdout)
-    assert json.loads(run("backfill", "-p", str(shop), "--json", "ls").stdout) == [found]
+    (found,) = json.loads(run("backfill", "list", "--json", "-p", str(shop)).stdout)["runs"]
+    assert json.loads(run("backfill", "-p", str(shop), "--json", "list").stdout)["runs"] == [found]
     assert (found["rows"], found["state"], found["options"]) == (1234, "complete", "--layer silver")

@@ -129,9 +129,11 @@ def test_a_version_whose_log_is_gone_is_no_start_of_a_slice(shop: Shop) -> None:
     path = shop.tables / "silver" / "orders"
     DeltaTable(str(path)).create_checkpoint()
     (path / "_delta_log" / f"{0:020}.json").unlink()
-    failed = shop.run("run", "silver.orders", "--no-docs", "--since", "0")
+    failed = shop.run("run", "silver.orders", "--no-docs", "--since-version", "0")
     assert failed.code == 2
-    assert failed.error.startswith("error: --since 0: a version of silver.orders can no longer be read (")
+    assert failed.error.startswith(
+        "error: --since-version 0: a version of silver.orders can no longer be read ("
+    )
     assert failed.error.endswith("Choose a newer one.")
 
 
@@ -151,7 +153,7 @@ def test_a_failure_exits_3_with_rows_on_request_and_state_and_history(shop: Shop
         [{"id": "AB-0000", "rows": 2}, {"id": "AB-0001", "rows": 2}],
         rows,
     ]
-    status = json.loads(shop.run("status", "gold.latest", "--json", "--rows").stdout)[0]
+    status = json.loads(shop.run("status", "gold.latest", "--json", "--rows").stdout)["suites"][0]
     assert {key: status[key] for key in ("state", "gate", "version", "published_version")} == {
         "state": "failed", "gate": "publish", "version": 1, "published_version": None,
     }  # fmt: skip
@@ -168,12 +170,12 @@ def test_a_failure_exits_3_with_rows_on_request_and_state_and_history(shop: Shop
     hidden = shop.run("status", "gold.latest", "--rows")
     assert "AB-0001" not in hidden.stdout
     assert "records were erased after this run" in hidden.stderr
-    part = shop.run("run", "gold.latest", "--no-docs", "--since", "0")
+    part = shop.run("run", "gold.latest", "--no-docs", "--since-version", "0")
     assert "gold.latest, version 1 since version 0, 2 rows: failed" in part.stdout
     assert shop.run("run", "--no-docs", "--slice", "24h").code == 3
     assert "write it like 24h" in shop.run("run", "--slice", "soon").error
-    assert "name the table" in shop.run("run", "--since", "0").error
-    assert "use only one" in shop.run("run", "--since", "0", "--slice", "1h").error
+    assert "name the table" in shop.run("run", "--since-version", "0").error
+    assert "use only one" in shop.run("run", "--since-version", "0", "--slice", "1h").error
 
 
 def test_rows_of_an_expectation_that_was_met_are_not_shown(shop: Shop) -> None:
@@ -182,7 +184,7 @@ def test_rows_of_an_expectation_that_was_met_are_not_shown(shop: Shop) -> None:
     shop.file.write_text(PIPELINE.replace('Unique(["id"]),', met))
     shop.write("gold.latest", 4, -5)
     assert shop.run("run", "gold.latest", "--no-docs").code == 3
-    (status,) = json.loads(shop.run("status", "gold.latest", "--json", "--rows").stdout)
+    (status,) = json.loads(shop.run("status", "gold.latest", "--json", "--rows").stdout)["suites"]
     assert [one["expectation"] for one in status["failing_rows"]] == ["unique", "in_range"]
 
 

@@ -165,7 +165,7 @@ def test_every_command_with_settings_takes_an_environment(words: tuple[str, ...]
 def test_a_command_that_writes_a_topic_is_refused_in_a_sandbox() -> None:
     write("shop.py", PIPELINE)
     write("orders.jsonl", "{}\n")
-    done = run("produce", "--from", "orders.jsonl", "-p", "shop.py", "--sandbox", "prod")
+    done = run("produce", "--from-file", "orders.jsonl", "-p", "shop.py", "--sandbox", "prod")
     assert done.code == 2
     assert done.error.startswith("error: medallion produce writes to the topics of environment prod")
     done = run("run", "bronze", "-p", "shop.py", "--sandbox", "prod")

@@ -190,7 +190,7 @@ def test_without_sql_the_tables_are_listed(command: typer.Typer) -> None:
     cells = [line.split()[:3] for line in result.stdout.splitlines()]
     assert ["silver.quakes", "4", "1"] in cells
     assert ["gold.by_network", "not", "yet"] in cells
-    document = json.loads(CliRunner().invoke(command, ["--json"]).stdout)
+    document = json.loads(CliRunner().invoke(command, ["--json"]).stdout)["tables"]
     assert [(table["table"], table["rows"], table["version"]) for table in document] == [
         ("bronze.quakes", None, None),
         ("silver.quakes", 4, 1),

@@ -652,12 +652,11 @@ def test_init_reads_a_file_and_names_the_command_that_sends_it(tmp_path: Path) -
     file.write_text("\n".join(json.dumps(each) for each in ORDERS))
     app = typer.Typer()
     init.register(app)
-    for option in ("--from", "--from-file"):
-        done = CliRunner().invoke(app, [option, str(file), "--output", str(output), "--force"])
-        assert done.exit_code == 0, done.output
-        assert f"medallion produce -p {output} --from {file}" in done.output
-        assert check(load_pipeline(output)) == ()
-    refused = CliRunner().invoke(app, ["--from", str(tmp_path), "--output", str(output), "--force"])
+    done = CliRunner().invoke(app, ["--from-file", str(file), "--output", str(output), "--force"])
+    assert done.exit_code == 0, done.output
+    assert f"medallion produce -p {output} --from-file {file}" in done.output
+    assert check(load_pipeline(output)) == ()
+    refused = CliRunner().invoke(app, ["--from-file", str(tmp_path), "--output", str(output), "--force"])
     assert "is a folder" in str(refused.exception)
 
 

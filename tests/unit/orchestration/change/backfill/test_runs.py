@@ -50,7 +50,7 @@ def test_a_listed_run_is_one_line_in_a_pipe(tmp_path: Path, monkeypatch: pytest.
         tmp_path / "data" / "shop" / "backfills", "--table silver.orders --from 2026-01-01T00:00:00Z"
     )
     record.end(FAILED, "the broker is away, " * 20)
-    result = CliRunner().invoke(app, ["backfill", "ls", "-p", str(file)])
+    result = CliRunner().invoke(app, ["backfill", "list", "-p", str(file)])
     listed, error = result.stdout.splitlines()
     assert listed.endswith("--table silver.orders --from 2026-01-01T00:00:00Z")
     assert error == f"  {'the broker is away, ' * 20}".rstrip()

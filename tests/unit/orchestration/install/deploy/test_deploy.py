@@ -272,7 +272,7 @@ def test_the_image_runs_as_no_root_and_fetches_nothing_at_its_start(tmp_path: Pa
     last_run = max(place for place, line in enumerate(lines) if line.startswith("RUN"))
     assert lines.index("USER 10001:10001") > last_run
     assert any(
-        line.startswith("RUN medallion jars fetch --from /tmp/jars && medallion setup") for line in lines
+        line.startswith("RUN medallion jars fetch --bundle /tmp/jars && medallion setup") for line in lines
     )
     assert "--set-name s3" in "\n".join(lines)
     assert not re.search(r"(ADD|COPY) .*http", "\n".join(lines))

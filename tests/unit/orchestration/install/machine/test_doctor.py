@@ -230,6 +230,7 @@ def test_the_command_prints_one_document_and_fails_if_a_finding_does(
 
     assert code == 1
     assert json.loads(printed) == {
+        "document_version": 1,
         "ok": False,
         "findings": [{"area": "x", "name": "y", "state": "fail", "value": "z", "advice": "do"}],
     }

@@ -131,5 +131,5 @@ def test_one_message_lists_the_alerts_of_a_severity_and_counts_the_rest() -> Non
     (message,) = compose("shop", due(many, "team", ["lag"]))
     assert message.title == "medallion shop: 60 alerts (critical)"
     assert message.body.splitlines()[0] == ("lag gold.t0: 12 rows are unread. Since 2026-01-05 10:00:00 UTC.")
-    assert message.body.splitlines()[-1] == "… and 10 more: medallion alerts ls"
+    assert message.body.splitlines()[-1] == "… and 10 more: medallion alerts list"
     assert len(message.due.raised) == 60

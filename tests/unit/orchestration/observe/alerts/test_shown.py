@@ -108,17 +108,17 @@ def test_test_sends_a_message_to_each_channel_and_says_which_fails(tmp_path: Pat
 
 def test_ls_lists_rules_channels_and_what_is_raised(tmp_path: Path) -> None:
     settings = ("alerts.rules.lag={when: lag, over: 3}", "alerts.channels.team=json://u:secret@127.0.0.1:1/x")
-    unwatched = command(tmp_path, "ls", settings=settings)
+    unwatched = command(tmp_path, "list", settings=settings)
     assert "No process has watched yet" in unwatched.stdout  # type: ignore[attr-defined]
     pipeline = LivedIn(tmp_path, alerts={"rules": {"lag": {"when": "lag", "over": "3"}}})
     pipeline.caught_up()
     pipeline.bronze(5, ago=60)
     live = Live(PIPELINE, pipeline.settings, pipeline.layout)
     Watch("shop", pipeline.settings.alerts, pipeline.layout.alerts, live.facts).look()
-    found = command(tmp_path, "ls", settings=settings)
+    found = command(tmp_path, "list", settings=settings)
     assert "raised: silver.orders" in found.stdout  # type: ignore[attr-defined]
     assert "lag silver.orders: 5 rows are unread (limit 3)" in found.stdout  # type: ignore[attr-defined]
-    as_json = json.loads(command(tmp_path, "ls", "--json", settings=settings).stdout)  # type: ignore[attr-defined]
+    as_json = json.loads(command(tmp_path, "list", "--json", settings=settings).stdout)  # type: ignore[attr-defined]
     assert as_json["rules"]["lag"]["channels"] == ["team"]
     assert [one["rule"] for one in as_json["raised"]] == ["lag"]
     assert "secret" not in found.stdout + json.dumps(as_json)  # type: ignore[attr-defined]
@@ -132,7 +132,7 @@ def test_ls_says_of_a_rule_that_cannot_be_judged_that_it_is_not_known(tmp_path: 
     live = Live(PIPELINE, pipeline.settings, pipeline.layout)
     Watch("shop", pipeline.settings.alerts, pipeline.layout.alerts, live.facts).look()
     settings = ("alerts.rules.fresh={when: freshness, over: 1 hour}",)
-    found = command(tmp_path, "ls", settings=settings)
+    found = command(tmp_path, "list", settings=settings)
     assert "not known" in found.stdout  # type: ignore[attr-defined]
     assert "fine" not in found.stdout  # type: ignore[attr-defined]
 
@@ -142,7 +142,7 @@ def test_a_rule_that_matches_no_table_is_named_before_a_night_depends_on_it(tmp_
     wrong = "alerts.rules.night={when: query_dead, tables: [gold.quakes_latset]}"
     given = ("-p", str(EXAMPLE), "--settings", str(tmp_path / "medallion.yaml"))
     (tmp_path / "medallion.yaml").touch()
-    for words in (("alerts", "ls"), ("check",)):
+    for words in (("alerts", "list"), ("check",)):
         found = " ".join(run(*words, *given, settings=(f"data_dir={tmp_path}", wrong)).stdout.split())
         assert "alerts.rules.night watches nothing: gold.quakes_latset matches no table of" in found
         assert "did you mean 'gold.quakes_latest'?" in found
@@ -176,7 +176,7 @@ def test_a_rule_that_the_watching_process_does_not_know_is_not_fine(tmp_path: Pa
     now = datetime.now(UTC)
     for at, states in ((now, ["fine", "not watched"]), (now - timedelta(hours=1), ["not watched"] * 2)):
         write_alerts(pipeline.layout.alerts, AlertsFile(at, 7, "host", 10.0, {"old": "warning"}))
-        lines = command(tmp_path, "ls", settings=(old, new)).stdout.splitlines()  # type: ignore[attr-defined]
+        lines = command(tmp_path, "list", settings=(old, new)).stdout.splitlines()  # type: ignore[attr-defined]
         assert [line.partition("none")[2].strip() for line in lines[1:3]] == states
 
 

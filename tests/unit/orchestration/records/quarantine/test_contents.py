@@ -111,11 +111,11 @@ def fill(tmp_path: Path) -> None:
 
 
 def test_counts_by_reason_name_first_last_and_an_example(command: typer.Typer, tmp_path: Path) -> None:
-    told = CliRunner().invoke(command, ["quarantine", "ls"])
+    told = CliRunner().invoke(command, ["quarantine", "list"])
     assert "No row is in quarantine." in told.output
     fill(tmp_path)
-    told = CliRunner().invoke(command, ["quarantine", "ls", "--json"], catch_exceptions=False)
-    assert json.loads(told.output) == [
+    told = CliRunner().invoke(command, ["quarantine", "list", "--json"], catch_exceptions=False)
+    assert json.loads(told.output)["groups"] == [
         {
             "table": "silver.quakes",
             "reason": reason,
@@ -128,7 +128,7 @@ def test_counts_by_reason_name_first_last_and_an_example(command: typer.Typer, t
         }
         for reason, dropped, first in (("known", 1, 2), ("not_utf8", 0, 1))
     ]
-    told = CliRunner().invoke(command, ["quarantine", "ls", "-t", "quakes"], catch_exceptions=False)
+    told = CliRunner().invoke(command, ["quarantine", "list", "-t", "quakes"], catch_exceptions=False)
     assert "t/0/8" in told.output
 
 
@@ -150,18 +150,20 @@ def test_rows_are_shown_newest_first_and_cut_with_their_length_said(
     document = json.loads(
         CliRunner().invoke(command, ["quarantine", "show", "--json", "--where", '"offset" = 7']).output
     )
-    assert [(one["value"], one["value_bytes"], one["key"]) for one in document] == [
+    assert [(one["value"], one["value_bytes"], one["key"]) for one in document["rows"]] == [
         ("\\u001b[1m[red]:smile:", 16, "k")
     ]
     dropped = CliRunner().invoke(command, ["quarantine", "show", "--json", "--where", "verdict = 'drop'"])
-    assert json.loads(dropped.output)[0]["value"] is None
+    assert json.loads(dropped.output)["rows"][0]["value"] is None
     unquoted = CliRunner().invoke(command, ["quarantine", "show", "--where", "offset = 7"]).exception
     assert isinstance(unquoted, UsageError)
     assert "write the column in double quotes" in str(unquoted)
 
 
 def test_a_table_that_is_none_or_not_written_is_told(command: typer.Typer) -> None:
-    assert isinstance(CliRunner().invoke(command, ["quarantine", "ls", "-t", "quake"]).exception, UsageError)
+    assert isinstance(
+        CliRunner().invoke(command, ["quarantine", "list", "-t", "quake"]).exception, UsageError
+    )
     missing = CliRunner().invoke(command, ["quarantine", "show", "-t", "quakes"]).exception
     assert isinstance(missing, TableMissingError)
     never = CliRunner().invoke(command, ["quarantine", "replay", "-t", "quakes"]).exception
