@@ -34,12 +34,16 @@ class UnreadCommits:
         begin: The version at which the unread part begins.
         oldest_at: Time of the oldest unread commit with data; None if nothing is unread.
         removed_at: Time of the oldest unread commit that removed files, such as a compaction; None if none.
+        listed: Files of the commits that no earlier look of this reader has counted.
+        end: The version up to which is counted; None where there is no table.
     """
 
     backlog: Backlog
     begin: int
     oldest_at: datetime | None = None
     removed_at: datetime | None = None
+    listed: int = 0
+    end: int | None = None
 
 
 class UnreadCounter:
@@ -55,9 +59,14 @@ class UnreadCounter:
         self._base = 0
         self._sums: tuple[array[int], ...] = ()
         self._removals: list[tuple[int, datetime]] = []
+        self._looked: dict[str, tuple[int, int]] = {}
 
-    def count(self, position: DeltaPosition | None) -> UnreadCommits:
-        """What a stream at a position has not read; None is the position before its first micro-batch.
+    def count(self, position: DeltaPosition | None, reader: str = "") -> UnreadCommits:
+        """What a stream at a position has not read.
+
+        Args:
+            position: Where the stream is; None before its first micro-batch.
+            reader: The name of its query.
 
         Raises:
             HistoryGoneError: The log's cleanup has deleted commits that the stream has not read.
@@ -73,11 +82,12 @@ class UnreadCounter:
         if begin <= latest:
             self._log.require(begin)
             self._extend(begin, latest)
+        listed = self._listed(reader, begin, latest)
         is_summed = position is not None and not position.in_snapshot
         left = self._since(begin, position) if is_summed else self._log.backlog(position)
         if not left.files:
-            return UnreadCommits(left, begin)
-        return UnreadCommits(left, begin, self._oldest(begin), self._removed(begin))
+            return UnreadCommits(left, begin, listed=listed, end=latest)
+        return UnreadCommits(left, begin, self._oldest(begin), self._removed(begin), listed, latest)
 
     def forget_before(self, version: int) -> None:
         """Release the sums that no reader at or above a version needs."""
@@ -103,6 +113,13 @@ class UnreadCounter:
                 self._removals.append((commit.version, commit.timestamp))
             if commit.version % _IN_MEMORY == 0:
                 self._log.forget_before(commit.version - _IN_MEMORY)
+
+    def _listed(self, reader: str, begin: int, latest: int) -> int:
+        """The files of the commits that the reader's last look did not see."""
+        generation, seen = self._looked.get(reader, (-1, -1))
+        self._looked[reader] = (self._log.generation, latest)
+        first = max(begin, seen + 1) if generation == self._log.generation else begin
+        return self._grown(first).files if first <= latest else 0
 
     def _since(self, begin: int, position: DeltaPosition | None) -> Backlog:
         """Unread rows since a version, without the files of that commit that the stream has already read."""

@@ -211,6 +211,16 @@ METRICS: tuple[Metric, ...] = (
         lambda table, status: table.lag.files,
     ),
     _per_table(
+        "query_new_listed_files",
+        "Files of the source that the last look listed (numNewListedFiles); not for bronze.",
+        lambda table, status: table.lag.listed,
+    ),
+    _per_table(
+        "query_backlog_end_version",
+        "The source's version up to which unread rows are counted (backlogEndOffset); not for bronze.",
+        lambda table, status: table.lag.end,
+    ),
+    _per_table(
         "query_time_to_loss_seconds",
         "Seconds until unread data is deleted at the present rates; +Inf for never, 0 if data is lost.",
         lambda table, status: table.loss.seconds,

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from common.config.paths import Layout
 from common.config.settings import Settings
-from common.declare import Aggregate, Bronze, Files, Join, Pipeline, Publish, Silver, Table
+from common.declare import Aggregate, Bronze, Files, Gold, Join, Pipeline, Publish, Silver, Table
 from common.delta.checkpoint import Checkpoint, PlannedBatch, delta_position, kafka_position
 from common.delta.commit import from_epoch_ms
 from common.delta.log import LogReader, Snapshot
@@ -27,7 +27,7 @@ from orchestration.access.history.catalog_state import CatalogEntry, read_entrie
 from orchestration.access.history.job_state import JobState, read_states
 from orchestration.access.progress.query_states import QueryState, read_state
 from orchestration.access.progress.rows_read import rows_between
-from orchestration.access.progress.unread_commits import UnreadCounter
+from orchestration.access.progress.unread_commits import UnreadCommits, UnreadCounter
 from orchestration.observe.status import time_to_loss
 from orchestration.observe.status.freshness import TIMESTAMP, UNKNOWN, RecordTrail
 from orchestration.observe.status.late_counts import Late, LateCounter, OtherRecords, counts_late_rows
@@ -250,7 +250,7 @@ class Collector:
         if isinstance(declared, Bronze):
             return _kafka_lag(declared, _position(progress), at, offsets, rate)
         try:
-            return self._delta_lag(declared.reads, progress.entry, at, rate)
+            return self._delta_lag(declared, progress.entry, at, rate)
         except HistoryGoneError as error:
             note = str(error).partition(". ")[0]
             lost = TimeToLoss(0.0, f"the log of {declared.reads}: commits are lost already")
@@ -259,8 +259,13 @@ class Collector:
             return Lag(unit, note=str(error).partition(". ")[0]), time_to_loss.UNKNOWN
 
     def _delta_lag(
-        self, source: str, entry: PlannedBatch | None, at: datetime, rate: float | None
+        self,
+        declared: Silver | Gold | Publish,
+        entry: PlannedBatch | None,
+        at: datetime,
+        rate: float | None,
     ) -> tuple[Lag, TimeToLoss]:
+        source = declared.reads
         log = self.log(source)
         position = None if entry is None else delta_position(entry)
         now = log.snapshot()
@@ -268,15 +273,14 @@ class Collector:
             return Lag("rows", 0, 0, 0, 0, note=f"waits for {source}", seconds=0.0), time_to_loss.NEVER
         if position is not None and position.table_id != now.table_id:
             return Lag("rows", note=f"its checkpoint belongs to another {source}"), time_to_loss.UNKNOWN
-        unread = self._unread.setdefault(source, UnreadCounter(log)).count(position)
+        unread = self._unread.setdefault(source, UnreadCounter(log)).count(position, declared.table)
         self._needed.setdefault(source, []).append(unread.begin)
         left = unread.backlog
         note = "" if left.rows is not None else f"files of {source} lack statistics"
         if not left.files:
-            lag = Lag("rows", left.rows, left.versions, left.files, left.bytes, note, 0.0)
-            return lag, time_to_loss.NEVER
+            return _unread_lag(unread, note, 0.0), time_to_loss.NEVER
         seconds = max(0.0, (at - (unread.oldest_at or now.timestamp)).total_seconds())
-        lag = Lag("rows", left.rows, left.versions, left.files, left.bytes, note, seconds)
+        lag = _unread_lag(unread, note, seconds)
         if left.rows is None or rate is None:
             return lag, time_to_loss.UNKNOWN
         rows = time_to_loss.Unread(left.rows, seconds, rate)
@@ -377,6 +381,13 @@ def _catalog(declared: Table | Publish, entries: Mapping[str, CatalogEntry]) -> 
     sides = (entries[table] for table in declared.side_tables if table in entries)
     fault = next((f"{side.name}: {side.error}" for side in sides if side.error), "")
     return replace(own, error=fault)
+
+
+def _unread_lag(unread: UnreadCommits, note: str, seconds: float) -> Lag:
+    left = unread.backlog
+    return Lag(
+        "rows", left.rows, left.versions, left.files, left.bytes, note, seconds, unread.listed, unread.end
+    )
 
 
 def _kafka_lag(

@@ -27,7 +27,9 @@ def document(status: Status) -> dict[str, Any]:
     ``path``, ``exists``, ``rows``, ``files``, ``bytes``, ``version``, ``committed_at``,
     ``lag`` (``unit``: records or rows; ``count``, ``versions``, ``files``, ``bytes``, ``note``, ``seconds``:
     age of the oldest unread one; ``numFilesOutstanding`` and ``numBytesOutstanding``: files and bytes under
-    the names that other platforms have for them),
+    the names that other platforms have for them; ``numNewListedFiles``: files of the source that this look
+    listed, not those that an earlier look of the same process did; ``backlogEndOffset``: the source's
+    version up to which is counted),
     ``rows_per_second`` (last 60 s), ``last_batch_id``, ``watermark_at``,
     ``quarantine`` (``table``, ``rows``, ``reasons``: rows by reason, ``recent``: ``read`` and ``quarantined``
     rows of the last ``seconds``, ``share`` of them; null except for silver),
@@ -157,6 +159,8 @@ def _lag_document(lag: Lag) -> dict[str, Any]:
         "seconds": _rounded(lag.seconds),
         "numFilesOutstanding": lag.files,
         "numBytesOutstanding": lag.bytes,
+        "numNewListedFiles": lag.listed,
+        "backlogEndOffset": lag.end,
     }
 
 

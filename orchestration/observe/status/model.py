@@ -46,6 +46,8 @@ class Lag:
         bytes: Size of these files (``numBytesOutstanding``); None for Kafka.
         note: The reason why a number is not known; empty if all are.
         seconds: Age of the oldest unread record (by Kafka's timestamp) or commit; 0 if nothing is unread.
+        listed: Number of the source's files that this look listed (``numNewListedFiles``); None for Kafka.
+        end: The source's version up to which rows are counted (``backlogEndOffset``); None for Kafka.
     """
 
     unit: str
@@ -55,6 +57,8 @@ class Lag:
     bytes: int | None = None
     note: str = ""
     seconds: float | None = None
+    listed: int | None = None
+    end: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

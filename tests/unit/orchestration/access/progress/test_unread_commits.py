@@ -86,8 +86,13 @@ def test_a_look_reads_only_new_commits_and_keeps_none_of_a_long_backlog(
     log._commits.clear()
     write(tmp_path, 200, add(1, 5))
     assert counter.count(at(3)).backlog.rows == 198
-    assert counter.count(at(150)).backlog.rows == 51
-    assert set(log._commits) <= {3, 150, 200}
+    looks = [counter.count(at(180), name) for name in ("silver.a", "silver.a", "silver.b")]
+    assert [(look.listed, look.end) for look in looks] == [(21, 200), (0, 200), (21, 200)]
+    write(tmp_path, 201, add(1, 5), add(1, 5))
+    look = counter.count(at(180), "silver.a")
+    assert (look.listed, look.end, look.backlog.files) == (2, 201, 23)
+    assert counter.count(at(150)).backlog.rows == 53
+    assert set(log._commits) <= {3, 150, 180, 200, 201}
 
 
 def test_commits_that_the_cleanup_deletes_while_a_reader_is_stopped_are_seen(tmp_path: Path) -> None:

@@ -333,6 +333,8 @@ def test_the_document_has_stable_keys_and_exact_numbers(layout: Layout) -> None:
             "seconds": None,
             "numFilesOutstanding": None,
             "numBytesOutstanding": None,
+            "numNewListedFiles": None,
+            "backlogEndOffset": None,
         },
         "last_batch_id": 0,
         "watermark_at": None,
