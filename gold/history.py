@@ -30,6 +30,7 @@ from gold.source.stream import (
 )
 from gold.table import create
 from gold.table.context import Context
+from gold.table.defined import Defined, inexact_columns
 from gold.table.maintained import Maintained, Work
 from gold.table.row_order import COORDINATES
 from gold.table.sql_columns import columns, each, misfit, named
@@ -56,6 +57,13 @@ def build_query(context: Context, gold: History) -> Stream:
     return context.query(gold, frame, target.write)
 
 
+def defined(context: Context, gold: History, version: int | None) -> Defined:
+    """The intervals that a table must have at a version of its source."""
+    silver = at_version(context.spark, context.path(gold.reads), version)
+    key = (*gold.key, "valid_from")
+    return Defined(gold.table, _whole_history(silver, gold), key, inexact_columns(gold))
+
+
 @dataclass(frozen=True)
 class _History(Maintained):
     """A history.
@@ -79,8 +87,7 @@ class _History(Maintained):
             return work.keep(came.derive(self._recomputed(came, work)[0]))
         silver = self._silver(work)
         work.counts["unplaced"] = silver.where(F.col(self.gold.valid_by).isNull()).count()
-        history = _history(versions(silver, self.gold).where(_PLACED), self.gold)
-        return work.keep(work.rows.derive(history), whole=True)
+        return work.keep(work.rows.derive(_whole_history(silver, self.gold)), whole=True)
 
     def touched(self, work: Work) -> Rows | None:
         if work.batch.in_first_state() or (self.has_feed and work.batch.in_commit_before()):
@@ -159,6 +166,11 @@ def versions(silver: DataFrame, gold: History) -> DataFrame:
         if gold.delete_when is not None:
             trials.append(("delete_when", lambda: silver.where(f"({gold.delete_when})")))
         raise misfit(error, trials, gold.table, source_of(gold)) from error
+
+
+def _whole_history(silver: DataFrame, gold: History) -> DataFrame:
+    """The table's rows of all keys, from all of silver."""
+    return _history(versions(silver, gold).where(_PLACED), gold)
 
 
 def _history(found: DataFrame, gold: History) -> DataFrame:

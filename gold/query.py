@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from common.declare import Aggregate, ChangeFeed, Custom, Gold, History, Join, Upsert, View
@@ -18,18 +18,23 @@ from gold.source.stream import lacks_feed
 from gold.table.compact_every import compacting
 from gold.table.context import Context
 from gold.table.declaration_marks import changed, keeps_deleted_keys, meaning
+from gold.table.defined import Defined, depends_on_order, why_undefined
 from gold.upsert import query as upsert
 from gold.view import query as view
 
 __all__ = [
     "Context",
+    "Defined",
     "build_query",
     "changed_attributes",
     "check_appends",
+    "defined",
+    "depends_on_order",
     "former_side_tables",
     "marks_of",
     "missing_feed_warning",
     "side_steps",
+    "why_undefined",
 ]
 
 
@@ -48,6 +53,30 @@ def build_query(context: Context, gold: Gold) -> Stream:
     stream = refuse_foreign_appends(context, gold, _build(context, gold))
     stream = explain_missing_history(stream, gold, context.path(gold.reads))
     return replace(compacting(context, gold, stream), declared=meaning(gold))
+
+
+def defined(context: Context, gold: Gold, versions: Sequence[int | None]) -> Sequence[Defined]:  # noqa: PLR0911
+    """The rows that the tables of a gold query must have at versions of its sources.
+
+    Args:
+        context: Where the tables are, and the session.
+        gold: The declaration.
+        versions: A version of each source, in the order of the query; None where nothing was read of it.
+    """
+    if why_undefined(gold):
+        return ()
+    match gold:
+        case Aggregate():
+            return (stateful.defined(context, gold, versions[0]),)
+        case Upsert() | ChangeFeed():
+            return tuple(upsert.defined(context, gold, versions[0]))
+        case History():
+            return (history.defined(context, gold, versions[0]),)
+        case Join():
+            return (join.defined(context, gold, versions),)
+        case View():
+            return (view.defined(context, gold, versions),)
+    return ()
 
 
 def side_steps(gold: Gold, path: Callable[[str], str]) -> tuple[SideStep, ...]:

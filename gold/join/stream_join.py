@@ -30,14 +30,9 @@ def build_query(context: Context, gold: Join) -> Stream:
         TableMissingError: There is no table to join.
         TableShapeError: The table exists with other columns.
     """
-    within = gold.within
-    if within is None:
-        raise AssertionError(gold.table)
     other = other_path(context, gold)
-    left = _timed(new_rows(context, gold, in_order=True), _HERE, within.on, within.watermark)
-    right = rows_in_order(context, gold, gold.joins, other, Reading())
-    right = _timed(right, _THERE, within.joins_on, within.joins_watermark)
-    frame = joined(left, right, gold, within=_bounds(within))
+    left = new_rows(context, gold, in_order=True)
+    frame = pairs(left, rows_in_order(context, gold, gold.joins, other, Reading()), gold)
     path = context.path(gold.table)
     create.ensure(context, gold.table, frame.schema, gold.storage)
 
@@ -49,6 +44,16 @@ def build_query(context: Context, gold: Join) -> Stream:
 
     # A left row without a match comes when the watermark moves, with or without new rows.
     return context.query(gold, frame, write, without_rows=gold.how == "left")
+
+
+def pairs(left: DataFrame, right: DataFrame, gold: Join) -> DataFrame:
+    """The join of both tables within the bounds of event time."""
+    within = gold.within
+    if within is None:
+        raise AssertionError(gold.table)
+    left = _timed(left, _HERE, within.on, within.watermark)
+    right = _timed(right, _THERE, within.joins_on, within.joins_watermark)
+    return joined(left, right, gold, within=_bounds(within))
 
 
 def _timed(rows: DataFrame, name: str, at: str, watermark: str) -> DataFrame:

@@ -7,7 +7,7 @@ so a micro-batch that the table has is complete, and one that was cut off betwee
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -31,6 +31,7 @@ from common.streaming.query import Stream
 from gold.source.stream import at_version, changes
 from gold.table import create
 from gold.table.context import Context
+from gold.table.defined import Defined, inexact_columns
 from gold.table.maintained import Maintained, Work
 from gold.table.row_order import total_order
 from gold.table.unchanged import Unchanged
@@ -118,6 +119,21 @@ def _with_table_columns(
         delta_table.add_columns(context.spark, context.pipeline.name, gold.table, path, fields)
         return frame
     return frame.drop(*more)
+
+
+def defined(context: Context, gold: Upsert | ChangeFeed, version: int | None) -> Iterator[Defined]:
+    """The rows that the tables of a query must have at a version of its source."""
+    schema = context.spark.read.format("delta").load(context.path(gold.table)).schema
+    order = total_order(gold.sequence_by if isinstance(gold, ChangeFeed) else gold.newest_by)
+    found = _versions_at(at_version(context.spark, context.path(gold.reads), version), gold, schema)
+    found = found.select(*(F.col(f"`{name}`") for name in (*schema.names, IS_DELETE)))
+    key = tuple(gold.key)
+    newest = _newest_of(found, unchanged_of(gold, schema), key, order)
+    alive = newest.where(~F.col(IS_DELETE)).drop(IS_DELETE)
+    yield Defined(gold.table, alive, key, inexact_columns(gold))
+    for table in gold.side_tables:
+        names = _deleted_columns(key, order)
+        yield Defined(table, newest.where(IS_DELETE).select(*(F.col(f"`{name}`") for name in names)), key)
 
 
 @dataclass(frozen=True)
@@ -212,10 +228,7 @@ class _Upserted(Maintained):
 
     def _versions_at(self, session: SparkSession, version: int | None) -> DataFrame:
         """All versions of rows that the source has at one of its own, with the table's columns."""
-        found = versions(at_version(session, self.source, version), self.gold)
-        # At an older version the source may lack a column that was added later.
-        later = {field.name: F.lit(None).cast(field.dataType) for field in self.schema}
-        return found.withColumns({name: each for name, each in later.items() if name not in found.columns})
+        return _versions_at(at_version(session, self.source, version), self.gold, self.schema)
 
     def _compared(self, changes: Rows, work: Work) -> Rows:
         """Changes in the driver, compared with the tables there.
@@ -297,10 +310,7 @@ class _Upserted(Maintained):
         found = self._versions_at(keys.session, version)
         found = found.select(*(F.col(f"`{name}`") for name in (*self.schema.names, IS_DELETE)))
         found = delta_merge.frame_with_keys(found, keys, self.key)
-        if self.unchanged is not None:
-            delete = F.col(IS_DELETE)
-            return newest_whole(found, self.unchanged, is_delete=delete, key=self.key, order=self.order)
-        return latest_in_spark.latest_per_key(found, key=self.key, order=self.order)
+        return _newest_of(found, self.unchanged, self.key, self.order)
 
     def _refuse_unknown_operations(self, keys: Rows) -> None:
         if FIRST_UNKNOWN not in keys.columns:
@@ -339,6 +349,23 @@ class _Upserted(Maintained):
             path, step = self.deleted_path, _DELETED_STEP
         changes, metadata = self._changes(outcome, what, numbers), work.batch.metadata(step, work.counts)
         delta_merge.write_changes(changes, path, metadata, key=self.key, numbers=numbers, keys=work.keys)
+
+
+def _versions_at(source: DataFrame, gold: Upsert | ChangeFeed, schema: StructType) -> DataFrame:
+    """All versions of rows that a source has, with the table's columns."""
+    found = versions(source, gold)
+    # At an older version the source may lack a column that was added later.
+    later = {field.name: F.lit(None).cast(field.dataType) for field in schema}
+    return found.withColumns({name: each for name, each in later.items() if name not in found.columns})
+
+
+def _newest_of(
+    found: DataFrame, unchanged: Unchanged | None, key: Sequence[str], order: Sequence[str]
+) -> DataFrame:
+    """The newest version of each key among all that there are, with ``IS_DELETE``."""
+    if unchanged is not None:
+        return newest_whole(found, unchanged, is_delete=F.col(IS_DELETE), key=key, order=order)
+    return latest_in_spark.latest_per_key(found, key=key, order=order)
 
 
 def _deleted_columns(key: Sequence[str], order: Sequence[str]) -> Sequence[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 
@@ -21,6 +21,7 @@ from common.streaming.query import Stream
 from gold.source.stream import at_version, keeps_feed, stream
 from gold.table import create
 from gold.table.context import Context
+from gold.table.defined import Defined
 from gold.table.maintained import Maintained, Work
 from gold.view import multiset
 from gold.view.delta_rule import DeltaRule, Touched, consolidated, sql
@@ -56,6 +57,16 @@ def build_query(context: Context, gold: View) -> Stream:
     )
     target = _Kept(context.path(gold.table), gold.storage.cluster_by or (), statement, schema, paths)
     return context.query(gold, reduce(DataFrame.unionByName, changes), target.write)
+
+
+def defined(context: Context, gold: View, versions: Sequence[int | None]) -> Defined:
+    """The rows that a view must have at versions of its tables, in the order of ``sources``."""
+    tables = {
+        table: at_version(context.spark, context.path_of(table), version)
+        for table, version in zip(gold.sources, versions, strict=True)
+    }
+    statement = read_statement(gold.statement, {name: frame.columns for name, frame in tables.items()})
+    return Defined(gold.table, _all_of(statement, (tables[name] for name in statement.tables)))
 
 
 @dataclass(frozen=True)
@@ -139,7 +150,7 @@ class _Kept(Maintained):
             at_version(versions.session, versions.paths[name], versions.now[name])
             for name in self.statement.tables
         )
-        return sql(self.statement.over_inputs, *tables).toDF(*self.statement.columns)
+        return _all_of(self.statement, tables)
 
     def _versions(self, work: Work) -> Versions:
         """The versions of the last commit, read from the table's log, and those of the micro-batch."""
@@ -152,6 +163,11 @@ class _Kept(Maintained):
             version, covered = work.batch.source_version(place), (before or {}).get(table)
             now[table] = covered if version is None or (covered or 0) > version else version
         return Versions(work.rows.session, self.paths, before, now)
+
+
+def _all_of(statement: Statement, tables: Iterable[DataFrame]) -> DataFrame:
+    """All rows of a statement over its tables, in the order of its text."""
+    return sql(statement.over_inputs, *tables).toDF(*statement.columns)
 
 
 def _above(statement: Statement, rows: DataFrame) -> DataFrame:

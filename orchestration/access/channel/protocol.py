@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-VERSION = 1
+VERSION = 2
 _MOST_BYTES = 64 * 2**20
 """The longest message that is read."""
 

@@ -46,6 +46,7 @@ def audit(
             help="Only offsets read since a time (2026-01-01T00:00Z), or since the last balanced audit.",
         ),
     ] = None,
+    gold: Annotated[bool, typer.Option("--gold", help="Compare all rows of gold, not a sample.")] = False,
     *,
     as_json: JsonOption = False,
 ) -> None:
@@ -59,6 +60,10 @@ def audit(
     The broker is asked whether the topics are the ones that bronze has read, and whether they still have
     what bronze has not read yet. Without its answer the last line says what was not compared.
 
+    Each gold table is compared with what its declaration gives over silver at the version that its commit
+    names: of a table with more than 10,000 rows a range of keys that is chosen anew each time, with --gold
+    all rows. An audit with --since compares gold tables with --gold only.
+
     A balanced audit records its result; --since last continues from there, cheaply enough to run every few
     minutes. If rows were changed since then (an erasure, a replay), it reads everything again. A gold table
     that another program has changed is a fault, too.
@@ -66,16 +71,19 @@ def audit(
     --json: {"balanced", "offsets", "tables": [{"table", "reads", "balanced", "since", "batch_id",
     "versions": {table: version}, "offsets", "looked_at", "totals": {place: offsets}, "partitions": [{"topic",
     "partition", "first", "end", "offsets", and a number per place}], "faults": [{"fault", "text", "count",
-    "examples": [{"topic", "partition", "offset"}]}], "without_digest", "notes",
-    "compared_with_kafka", "not_compared_because", "seconds"}]}. Numbers are exact; examples are the first 20.
+    "examples": [{"topic", "partition", "offset"}], "keys"}], "gold": [{"table", "version", "range_of",
+    "without", "why"}], "without_digest", "notes", "compared_with_kafka", "not_compared_because",
+    "seconds"}]}. Numbers are exact; examples are the first 20, keys the first 10.
     """
     from orchestration.records.audit import audit as audits
 
     ready = context(pipeline, settings, set_)
     begin = None if since is None else audits.parse_since(since)
     silvers = audits.select_tables(ready.pipeline, table)
-    asked = ask_holder(ready, [one.table for one in silvers], "audit", {"table": table, "since": since})
-    accounts = _accounts(ready, silvers, begin) if asked is None else _parsed(asked)
+    asked = ask_holder(
+        ready, [one.table for one in silvers], "audit", {"table": table, "since": since, "gold": gold}
+    )
+    accounts = _accounts(ready, silvers, begin, is_whole=gold) if asked is None else _parsed(asked)
     _print(accounts, as_json=as_json)
 
 
@@ -106,7 +114,7 @@ def _parsed(found: Any) -> list[Account]:
     return ACCOUNTS.validate_python(found)
 
 
-def _accounts(ready: Context, silvers: Sequence[Silver], begin: Since) -> list[Account]:
+def _accounts(ready: Context, silvers: Sequence[Silver], begin: Since, *, is_whole: bool) -> list[Account]:
     """The accounts of some silver tables, computed in a session of the command's own."""
     from common.spark.session import build_session
     from orchestration.records.audit import audit as audits
@@ -116,7 +124,8 @@ def _accounts(ready: Context, silvers: Sequence[Silver], begin: Since) -> list[A
         broker_asker(ready.pipeline, ready.settings, ready.layout),
         ready.settings.gold.accept_commits,
     )
-    run = partial(audits.audit, since=begin, say=say, ask=ask, accepted=known)
+    gold = audits.gold_proof(ready.settings, begin, is_whole=is_whole)
+    run = partial(audits.audit, since=begin, say=say, ask=ask, accepted=known, gold=gold)
     spark = build_session(ready.settings, "audit", ready.layout.log, compiled="rows")
     try:
         with umask(ready.settings.umask):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rich.text import Text
@@ -22,6 +23,7 @@ _NEXT = {
     "changed": "fill the gold table again with medallion rebuild, or restore the version before; or accept "
     "the change by name",
     "bytes": "restore these files from a copy of the table; where there is none, the rows are as they are",
+    "content": "type the command: it fills the table from the rows of its source",
     "history": "type the command, or restore the newest copies of the source and of its checkpoint",
     "lost commit": "restore the newest copy of the table together with its checkpoint",
     "topic": "start the bronze job: where it cannot go on, it writes nothing and names the command",
@@ -49,7 +51,7 @@ def table(account: Account) -> Grid:
 
 def verdict(accounts: Sequence[Account]) -> str:
     """The last line of an audit without a fault; it says so if the topics were not compared."""
-    offsets = f"{sum(one.offsets for one in accounts):,} offsets, each in exactly one place"
+    offsets = f"{sum(one.offsets for one in accounts):,} offsets, each in exactly one place{_gold(accounts)}"
     if reasons := dict.fromkeys(one.not_compared for one in accounts if one.not_compared):
         return f"the tables balance: {offsets}; not compared with Kafka: {'; '.join(reasons)}"
     return f"balanced: {offsets}"
@@ -63,6 +65,24 @@ def notes(account: Account) -> Iterator[str]:
             f"{account.undigested:,} micro-batches of {account.reads} have no digest of their bytes: Spark "
             "wrote them, whose files have checksums, or an earlier version of the engine"
         )
+    for one in account.gold:
+        if one.why:
+            yield f"{one.table} was not compared with its declaration: {one.why}"
+        elif one.without:
+            yield f"{one.table} was compared without {one.without}, which may differ when computed again"
+
+
+def _gold(accounts: Sequence[Account]) -> str:
+    compared = [table for one in accounts for table in one.gold if not table.why]
+    if not compared:
+        return ""
+    ranges = sum(bool(table.range_of) for table in compared)
+    noun = (
+        "1 gold table is what its declaration gives"
+        if len(compared) == 1
+        else (f"{len(compared)} gold tables are what their declarations give")
+    )
+    return f"; {noun}{f', {ranges} of them in a range of keys' if ranges else ''}"
 
 
 def error(accounts: Sequence[Account]) -> AccountError:
@@ -76,6 +96,13 @@ def error(accounts: Sequence[Account]) -> AccountError:
 
 
 def _fault_lines(fault: Fault) -> list[str]:
+    if fault.keys:
+        more = f", and {fault.count - len(fault.keys):,} more" if fault.count > len(fault.keys) else ""
+        return [
+            f"{fault.name}: {fault.text}",
+            f"  keys: {', '.join(fault.keys)}{more}",
+            f"  next: {_NEXT[fault.name]}",
+        ]
     if not fault.examples:
         return [f"{fault.name}: {fault.text}", f"  next: {_NEXT[fault.name]}"]
     places = ", ".join(f"{topic}/{partition}/{offset}" for topic, partition, offset in fault.examples)
@@ -124,9 +151,11 @@ def document(accounts: Sequence[Account]) -> dict[str, Any]:
                             {"topic": topic, "partition": partition, "offset": offset}
                             for topic, partition, offset in fault.examples
                         ],
+                        "keys": list(fault.keys),
                     }
                     for fault in one.faults
                 ],
+                "gold": [asdict(each) for each in one.gold],
                 "without_digest": one.undigested,
                 "notes": list(one.notes),
                 "compared_with_kafka": not one.not_compared,

@@ -23,6 +23,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from common.config.paths import Layout
+from common.config.settings import Settings
 from common.declare import Bronze, Pipeline, Silver, Topic
 from common.delta.log import LogReader
 from common.delta.maintenance.retention import expired_topics
@@ -33,7 +34,8 @@ from orchestration.access.progress.erased import erased_records, unfinished_run
 from orchestration.records.audit import last_audit
 from orchestration.records.audit.accepted_gaps import read_gaps
 from orchestration.records.audit.bronze_bytes import byte_faults, undigested
-from orchestration.records.audit.gold.changes import gold_faults, history_faults, published_faults
+from orchestration.records.audit.gold.changes import gold_faults, history_faults, made_of, published_faults
+from orchestration.records.audit.gold.content import ContentAudit, GoldProof
 from orchestration.records.audit.offset_ranges import why_full_audit
 from orchestration.records.audit.other_records import Decision
 from orchestration.records.audit.result import Account, Fault, PartitionAccount
@@ -72,6 +74,11 @@ def parse_since(text: str) -> Since:
     return when.astimezone(UTC)
 
 
+def gold_proof(settings: Settings, since: Since, *, is_whole: bool) -> GoldProof | None:
+    """How gold tables are compared: all rows on request, else a sample; since a time only on request."""
+    return GoldProof(settings, is_whole) if is_whole or since is None else None
+
+
 def select_tables(pipeline: Pipeline, table: str | None) -> tuple[Silver, ...]:
     """The silver tables to audit: the named one, or all.
 
@@ -97,12 +104,14 @@ def audit(  # noqa: PLR0913  # the options of the command
     again_seconds: float = _AGAIN_SECONDS,
     ask: Ask | None = None,
     accepted: Collection[str] = (),
+    gold: GoldProof | None = None,
 ) -> Account:
     """The account of one silver table, and changes by others in gold tables that are made of it.
 
     A balanced audit saves its end for ``--since last``.
 
-    Without ``ask`` the topics are not compared with the broker, and the account says so.
+    Without ``ask`` the topics are not compared with the broker, and the account says so. With ``gold`` the
+    gold tables that are made of it are compared with their definitions.
 
     If the table does not balance and its tables were written meanwhile, the audit runs once more: while a
     replay moves rows from quarantine to silver, the rows are in both tables for a moment.
@@ -118,7 +127,12 @@ def audit(  # noqa: PLR0913  # the options of the command
         topics = compare_with_broker(topic, last, ask)
 
     def once() -> Account:
-        return _audit_once(spark, pipeline, topic, silver, layout, since, say, accepted)
+        account = _audit_once(spark, pipeline, topic, silver, layout, since, say, accepted)
+        return (
+            account
+            if gold is None
+            else _with_gold(account, ContentAudit(spark, pipeline, layout, gold), silver, say)
+        )
 
     try:
         found = once()
@@ -132,6 +146,14 @@ def audit(  # noqa: PLR0913  # the options of the command
         found = once()
     faults, notes = (*found.faults, *topics.faults), (*found.notes, *topics.notes)
     return replace(found, faults=faults, notes=notes, not_compared=topics.why)
+
+
+def _with_gold(account: Account, content: ContentAudit, silver: Silver, say: Say) -> Account:
+    """The account with what comparing the gold tables with their definitions has found."""
+    say(f"{silver.table}: comparing the gold tables with their definitions")
+    compared = tuple(content.compared(made_of(content.pipeline, silver)))
+    faults = (fault for _, fault in compared if fault is not None)
+    return replace(account, faults=(*account.faults, *faults), gold=tuple(table for table, _ in compared))
 
 
 def _unreadable_file(silver: Silver, text: str) -> AccountError | None:

@@ -33,18 +33,41 @@ class Fault:
     Attributes:
         name: ``missing``, ``twice``, ``unknown``, ``no witness``, ``gap``, ``counts``, ``lost commit``,
             ``erased`` for a record that was erased and is in a table again, ``topic``, ``history`` for a
-            table whose source has gone back, ``changed`` for a gold table, or ``bytes`` for rows of bronze
-            that are not what was read.
+            table whose source has gone back, ``changed`` for a gold table that another program has written,
+            ``content`` for one that is not what its declaration gives, or ``bytes`` for rows of bronze that
+            are not what was read.
         text: The explanation for a user.
-        count: Number of offsets affected, or of micro-batches whose bytes differ; 1 for a fault of counts
-            or commits.
+        count: Number of offsets affected, of keys, or of micro-batches whose bytes differ; 1 for a fault of
+            counts or commits.
         examples: The first affected coordinates, as topic, partition, offset.
+        keys: The first affected keys of a gold table, each with what is wrong with its row.
     """
 
     name: str
     text: str
     count: int = 1
     examples: tuple[tuple[str, int, int], ...] = ()
+    keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GoldTable:
+    """How a gold table was compared with its definition.
+
+    Attributes:
+        table: The table.
+        version: The version that was compared; None: none was.
+        range_of: The column a range of whose values was compared; empty: all rows were.
+        without: Columns that were not compared, because their values depend on the order of rows or on the
+            time; with commas between them.
+        why: Why the table was not compared, in words; empty if it was.
+    """
+
+    table: str
+    version: int | None
+    range_of: str = ""
+    without: str = ""
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +100,7 @@ class Account:
         notes: What the audit could not check, in words.
         not_compared: Why the topics were not compared with the broker; empty if they were.
         seconds: Duration of the audit.
+        gold: How the gold tables that are made of it were compared; empty if they were not.
         undigested: Micro-batches of bronze without a digest, so that their bytes were not compared.
     """
 
@@ -91,6 +115,7 @@ class Account:
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
     not_compared: str = ""
+    gold: tuple[GoldTable, ...] = ()
     undigested: int = 0
 
     @property

@@ -66,7 +66,7 @@ class Commands:
         }
 
     def audit(self, spark: SparkSession, arguments: Mapping[str, Any], say: Say) -> Any:
-        """``table`` and ``since`` as the command has them; the accounts. Reads only."""
+        """``table``, ``since`` and ``gold`` as the command has them; the accounts. Reads only."""
         since = arguments["since"]
         begin = None if since is None else audits.parse_since(since)
         silvers = audits.select_tables(self._pipeline, arguments["table"])
@@ -81,6 +81,7 @@ class Commands:
                 say=say,
                 ask=broker_asker(self._pipeline, settings, self._layout),
                 accepted=settings.gold.accept_commits,
+                gold=audits.gold_proof(settings, begin, is_whole=bool(arguments["gold"])),
             )
             for silver in silvers
         ]

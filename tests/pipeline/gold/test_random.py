@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from common.declare import Aggregate, Gold, History, Join, Pipeline, Session, Topic, Upsert, Window
+from orchestration.records.audit.gold.content import ContentAudit, GoldProof
 from tests.conftest import make_settings
 from tests.support.crashes import run_through_crashes
 from tests.support.engine import Engine
@@ -286,6 +287,8 @@ def live(
             shutil.rmtree(engine.checkpoint(gold[run.lost % len(gold)].table))
         crashed += run_through_crashes(partial(engine.run, "gold"), run.crashes)
     compared = compare(engines[True], kinds)
+    content = ContentAudit(spark, pipeline, engines[True].layout, GoldProof(engines[True].settings))
+    assert [fault for _, fault in content.compared(gold) if fault is not None] == []
     shutil.rmtree(folder)
     return crashed, compared
 

@@ -6,6 +6,7 @@ Columns, deletions and aggregates stand as cases in tests/spec/gold.
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -13,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
 from common.declare import Aggregate, Pipeline, Storage, Topic, Upsert
 from common.errors import PipelineError, TableShapeError
+from orchestration.records.audit.gold.content import ContentAudit, GoldProof
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 
@@ -158,6 +161,20 @@ def test_a_replayed_micro_batch_writes_nothing(ran: Ran) -> None:
     for table in tables:
         commits = ran.engine.checkpoint(table) / "commits"
         assert json.loads((commits / "2").read_text(encoding="utf-8").splitlines()[1]) is not None
+
+
+def test_an_audit_finds_a_row_that_another_program_has_changed(ran: Ran, tmp_path: Path) -> None:
+    """In a copy of the tables; before that it finds nothing."""
+    settings = make_settings(tmp_path, "none:1")
+    shutil.copytree(ran.engine.layout.local, settings.data_dir / "shop")
+    copied = Engine(ran.engine.spark, PIPELINE, settings)
+    content = ContentAudit(copied.spark, PIPELINE, copied.layout, GoldProof(settings))
+    assert {fault for _, fault in content.compared(PIPELINE.gold)} == {None}
+    DeltaTable(copied.path("gold.latest")).update(updates={"note": "'old'"}, predicate="k = 'grows'")
+    faults = [fault for _, fault in content.compared(PIPELINE.gold) if fault is not None]
+    assert [(fault.name, fault.count, fault.keys) for fault in faults] == [
+        ("content", 1, ('{"k":"grows"} changed',))
+    ]
 
 
 def test_an_expression_that_does_not_fit_is_told_before_a_table_is_made(spark: Any, ran: Ran) -> None:

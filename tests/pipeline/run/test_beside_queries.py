@@ -64,7 +64,7 @@ class Work(threading.Thread):
             "replay": {"table": "silver.orders", "where": None, "with_new_rules": True, "dry_run": False},
             "maintain": {"tables": ["silver.orders", "silver.orders__quarantine"], "now": False},
             "rebuild": {"table": "gold.total"},
-            "audit": {"table": None, "since": None},
+            "audit": {"table": None, "since": None, "gold": True},
         }
         try:
             for name, given in arguments.items():

@@ -47,9 +47,7 @@ def gold_faults(
     """
     faults: list[Fault] = []
     versions: dict[str, int] = {}
-    for gold in pipeline.gold:
-        if _root(pipeline, gold) != silver.table:
-            continue
+    for gold in made_of(pipeline, silver):
         for table in (gold.table, *gold.side_tables):
             log = LogReader(layout.table_path(table))
             latest, oldest = log.latest_version(), log.oldest_version()
@@ -72,12 +70,18 @@ def history_faults(pipeline: Pipeline, silver: Silver, layout: Layout) -> Iterat
         silver: The silver table; it is asked itself, and the gold tables that are made of it.
         layout: Paths of the tables.
     """
-    for declared in (silver, *(gold for gold in pipeline.gold if _root(pipeline, gold) == silver.table)):
+    for declared in (silver, *made_of(pipeline, silver)):
         last = last_commit_metadata(layout.table_path(declared.table), declared.table) or {}
         positions, commits = last.get("positions") or (), last.get(SOURCE_COMMITS) or ()
         for fault in source_faults(positions, commits, streamed_tables(layout, declared)):
             text = f"{declared.table}: {fault}. Have it filled again: medallion recover {declared.table}"
             yield Fault("history", text)
+
+
+def made_of(pipeline: Pipeline, silver: Silver) -> tuple[Gold, ...]:
+    """The gold tables that are made of a silver table or of a table beside it, directly or not."""
+    roots = {silver.table, *silver.side_tables}
+    return tuple(gold for gold in pipeline.gold if _root(pipeline, gold) in roots)
 
 
 def published_faults(pipeline: Pipeline, silver: Silver, layout: Layout) -> Iterator[Fault]:

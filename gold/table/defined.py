@@ -1,0 +1,96 @@
+"""What a gold table must have by its declaration, at given versions of its sources. Pure.
+
+An audit compares it with the table. The first micro-batch of a kind without state writes the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+
+from common.declare import Aggregate, Custom, Gold, Join, View
+from common.errors import SqlError
+from common.sql.expression import analyze
+from common.sql.function_names import NON_DETERMINISTIC
+from gold.table.sql_columns import named
+
+_OF_ORDER = frozenset(
+    {"any_value", "approx_percentile", "array_agg", "collect_list", "collect_set", "first", "first_value"}
+    | {"histogram_numeric", "last", "last_value", "listagg", "max_by", "min_by", "mode", "nth_value"}
+    | {"percentile_approx", "string_agg", "row_number", "ntile", "lag", "lead"}
+)
+"""Functions whose value may depend on the order in which Spark reads the rows."""
+
+
+@dataclass(frozen=True)
+class Defined:
+    """The rows that one table of a gold query must have.
+
+    Attributes:
+        table: The table.
+        rows: Its rows.
+        key: Columns that tell rows apart; empty: all columns do.
+        inexact: Columns whose value may differ when it is computed again from the same rows.
+        until: A column of times; rows beyond its greatest value in the table come later.
+    """
+
+    table: str
+    rows: DataFrame
+    key: tuple[str, ...] = ()
+    inexact: frozenset[str] = frozenset()
+    until: str | None = None
+
+
+def why_undefined(gold: Gold) -> str:
+    """Why the rows of a gold table do not follow from versions of its sources, in words; empty if they do."""
+    if isinstance(gold, Custom):
+        return "a function of the pipeline writes it"
+    if isinstance(gold, Join) and gold.mode == "lookup":
+        return "each row has the match of the time when it came"
+    if isinstance(gold, Join) and gold.mode == "stream" and gold.how == "left":
+        return "a row without a match comes when the watermark has passed"
+    if gold.reading.has_start:
+        return "it begins at a later version of its source"
+    if found := sorted({name for sql in _deciding(gold) for name in _functions(sql) & NON_DETERMINISTIC}):
+        return f"{', '.join(found)} decides which rows it has"
+    return ""
+
+
+def inexact_columns(gold: Gold) -> frozenset[str]:
+    """Columns whose value may differ when it is computed again from the same rows."""
+    found = set()
+    for attribute in ("columns", "measures"):
+        for name, sql in named(getattr(gold, attribute, None) or {}).items():
+            if _functions(sql) & (NON_DETERMINISTIC | _OF_ORDER):
+                found.add(name)
+    return frozenset(found)
+
+
+def depends_on_order(gold: Gold) -> bool:
+    """Whether the rows of a view may differ when its statement is computed again over the same rows."""
+    if not isinstance(gold, View):
+        return False
+    text = gold.statement.lower()
+    return "limit" in text or any(f"{name}(" in text.replace(" ", "") for name in _OF_ORDER)
+
+
+def _deciding(gold: Gold) -> Iterator[str]:
+    """The texts of a declaration that decide which rows there are."""
+    for attribute in ("where", "delete_when", "operation"):
+        if (sql := getattr(gold, attribute, None)) is not None:
+            yield sql
+    if isinstance(gold, Aggregate):
+        yield from named(gold.by or ()).values()
+    on = getattr(gold, "on", None)
+    if isinstance(on, Mapping):
+        yield from on.values()
+
+
+def _functions(sql: str) -> frozenset[str]:
+    try:
+        found = analyze(sql)
+    except SqlError:
+        return frozenset()
+    return frozenset((*found.functions, *found.aggregates, *found.windows, *found.non_deterministic))

@@ -1,0 +1,155 @@
+"""Compares the rows of a gold table with those that it must have, as multisets, by one shuffle.
+
+Values that were computed again may differ in the last digits of a float: a sum depends on the order of its
+rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, DoubleType, FloatType
+
+from common.spark.literals import LITERAL_TYPES, as_python_value, literal
+
+SHOWN = 10
+"""Most keys that one difference lists; its numbers cover all of them."""
+
+_TOLERANCE = 1e-9
+"""Of the values, and of 1: terms of a sum may cancel each other."""
+_SAMPLED_VALUES = 2_000
+PARTS = 20
+"""Ranges that the values of a column are cut into; one of them is a sample."""
+
+_WEIGHT = "__weight"
+_FORMATS = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "ignoreNullFields": "false"}
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How a table differs from what it must be.
+
+    Attributes:
+        changed: Keys whose row has other values.
+        missing: Keys that the table lacks.
+        extra: Keys that the table has and must not have, or has too often.
+        keys: The first of them, as JSON, each with what it is.
+    """
+
+    changed: int
+    missing: int
+    extra: int
+    keys: tuple[str, ...]
+
+    @property
+    def count(self) -> int:
+        """Number of keys that differ."""
+        return self.changed + self.missing + self.extra
+
+
+def difference(
+    have: DataFrame, want: DataFrame, *, key: Sequence[str], without: frozenset[str] = frozenset()
+) -> Difference | None:
+    """How a table differs from what it must be; None if it does not.
+
+    Args:
+        have: The table's rows.
+        want: The rows that it must have; columns that only one of the two has do not count.
+        key: Columns that tell rows apart; empty: all columns do.
+        without: Columns that do not count.
+    """
+    kinds = {field.name: field.dataType for field in have.schema}
+    names = [name for name in have.columns if name in want.columns and name not in without]
+    typed = want.select(*(F.col(f"`{name}`").cast(kinds[name]).alias(name) for name in names))
+    both = (
+        have.select(*_comparable(names, kinds), F.lit(1).alias(_WEIGHT))
+        .unionAll(typed.select(*_comparable(names, kinds), F.lit(-1)))
+        .groupBy(*_columns(names))
+        .agg(F.sum(_WEIGHT).alias(_WEIGHT))
+        .where(f"{_WEIGHT} <> 0")
+        .persist(StorageLevel.MEMORY_AND_DISK)
+    )
+    try:
+        if not both.limit(1).count():
+            return None
+        return _by_key(_beyond_tolerance(both, names, kinds), key or names)
+    finally:
+        both.unpersist()
+
+
+def _comparable(names: Sequence[str], kinds: Mapping[str, DataType]) -> list[Column]:
+    """The columns as values that Spark can group: what has a variant in it as JSON."""
+    return [
+        F.to_json(F.struct(column)).alias(name) if "variant" in kinds[name].simpleString() else column
+        for name, column in zip(names, _columns(names), strict=True)
+    ]
+
+
+def key_range(table: DataFrame, column: str, part: int) -> Column | None:
+    """The condition of one of ``PARTS`` ranges, each with about as many of a column's values.
+
+    None where the column has too few values, or a type whose values have no exact literal.
+    """
+    kind = table.schema[column].dataType
+    if not isinstance(kind, LITERAL_TYPES):
+        return None
+    value = F.col(f"`{column}`")
+    some = table.select(value).where(value.isNotNull()).orderBy(F.rand()).limit(_SAMPLED_VALUES).distinct()
+    ends = [row[0] for row in some.orderBy(value).select(as_python_value(value, kind)).collect()]
+    if len(ends) < PARTS:
+        return None
+    first, last = len(ends) * part // PARTS, len(ends) * (part + 1) // PARTS
+    # The first part also has null and what is smaller than all, the last what is greater.
+    low = value >= literal(ends[first], kind) if part else F.lit(True)
+    high = value < literal(ends[last], kind) if last < len(ends) else F.lit(True)
+    return (low & high) if part else (high | value.isNull())
+
+
+def _beyond_tolerance(rows: DataFrame, names: Sequence[str], kinds: Mapping[str, DataType]) -> DataFrame:
+    """Rows that differ by more than the last digits of their floats, with their weights."""
+    floats = [name for name in names if isinstance(kinds[name], FloatType | DoubleType)]
+    if not floats:
+        return rows
+    group = [F.col(f"`{name}`").alias(f"__e{at}") for at, name in enumerate(names) if name not in floats]
+    near = F.sum(_WEIGHT) == 0
+    for at, name in enumerate(floats):
+        value = F.col(f"`{name}`").cast("double")
+        is_plain = ~F.isnan(value) & (F.abs(value) != float("inf"))
+        group.append(F.when(~F.coalesce(is_plain, F.lit(False)), value).alias(f"__f{at}"))
+        weighted = F.when(is_plain, value) * F.col(_WEIGHT)
+        is_near = F.abs(F.sum(weighted)) <= (F.sum(F.abs(weighted)) + 1) * _TOLERANCE
+        near &= F.coalesce(is_near, F.lit(True))
+    own = [*_columns(names), F.col(_WEIGHT)]
+    groups = rows.groupBy(*group).agg(near.alias("__near"), F.collect_list(F.struct(*own)).alias("__rows"))
+    return groups.where("NOT __near").select(F.inline("__rows"))
+
+
+def _by_key(rows: DataFrame, key: Sequence[str]) -> Difference | None:
+    """What differs, counted by key."""
+    text = F.to_json(F.struct(*_columns(key)), _FORMATS).alias("key")
+    sides = (
+        rows.select(text, _WEIGHT)
+        .groupBy("key")
+        .agg(F.max(_WEIGHT).alias("most"), F.min(_WEIGHT).alias("least"))
+    )
+    what = F.when(F.col("least") > 0, "extra").when(F.col("most") < 0, "missing").otherwise("changed")
+    found = sides.select("key", what.alias("what")).persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        counts = {
+            row["what"]: row["n"] for row in found.groupBy("what").agg(F.count("*").alias("n")).collect()
+        }
+        shown = found.orderBy("key").limit(SHOWN).collect()
+    finally:
+        found.unpersist()
+    if not counts:
+        return None
+    keys = tuple(f"{row['key']} {row['what']}" for row in shown)
+    return Difference(counts.get("changed", 0), counts.get("missing", 0), counts.get("extra", 0), keys)
+
+
+def _columns(names: Sequence[str]) -> list[Column]:
+    return [F.col(f"`{name}`") for name in names]
