@@ -233,6 +233,8 @@ def _problems(error: ValidationError, cls: type, place: str, source: str) -> Ite
             continue
         first = fault["loc"][0] if fault["loc"] else ""
         name = fields[first] if isinstance(first, int) and first < len(fields) else str(first)
+        if fault["type"] == "unexpected_positional_argument":
+            name = ""  # one sentence says it of all of them
         if name in reported:
             continue
         reported.add(name)

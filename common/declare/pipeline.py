@@ -14,6 +14,7 @@ from dataclasses import field
 from types import MappingProxyType
 from typing import (
     Annotated,
+    Any,
     ClassVar,
     Literal,
     NamedTuple,
@@ -364,6 +365,10 @@ class Pipeline:
         publish: Queries that send rows of tables to sinks.
         kafka: Kafka client options for all topics. With ``bootstrap.servers`` here, in a topic or in the
             settings the embedded broker is never started.
+        on_batch: A function that gets the record of each finished micro-batch, with the columns of
+            ``ops.micro_batches`` as attributes. It runs in a thread of the job that no query waits for.
+        on_failure: A function that gets the record of a failure of a query, or of the job: ``at``, ``job``,
+            ``run_id``, ``query``, ``error``, ``is_restarted``, ``restarts``. It runs as ``on_batch`` does.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"name": '"orders"', "bronze": '[Topic("orders")]'}
@@ -375,6 +380,8 @@ class Pipeline:
     quality: Annotated[Sequence[Quality], AfterValidator(tuple)] = ()
     kafka: Options = field(default_factory=lambda: MappingProxyType({}))
     publish: Annotated[Sequence[Publish], AfterValidator(tuple)] = ()
+    on_batch: Callable[[Any], None] | None = field(default=None, kw_only=True)
+    on_failure: Callable[[Any], None] | None = field(default=None, kw_only=True)
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""

@@ -36,6 +36,7 @@ from orchestration.observe.lineage.reporter import Reporter
 from orchestration.observe.status.collect import Collector
 from orchestration.observe.status.model import Status, TableStatus
 from orchestration.observe.status.topic_offsets import BrokerOffsets
+from orchestration.run.hooks import Hooks, QueryFailure
 from orchestration.run.supervisor import Supervisor
 
 _EVERY_SECONDS = 1.0
@@ -111,6 +112,7 @@ class Recorder:
         self._every = settings.history.interval_seconds
         self._path = layout.table_path(HISTORY)
         self.lineage: Reporter | None = None
+        self._hooks = Hooks(pipeline)
         self._collector = Collector(pipeline, layout, BrokerOffsets(pipeline, settings), settings)
         self._logs: dict[str, LogReader] = {}
         self._seen: dict[str, _Seen] = {}
@@ -157,6 +159,13 @@ class Recorder:
         self._guarded(self._write_state)
         if self.lineage is not None:
             self._guarded(lambda: self._end_lineage(error if is_failure else None))
+        if is_failure:
+            self._hooks.failed(self._failure("", cause, is_restarted=False, restarts=0))
+        self._hooks.end()
+
+    def _failure(self, query: str, error: str, *, is_restarted: bool, restarts: int) -> QueryFailure:
+        now, job = datetime.now(UTC), self._state.job
+        return QueryFailure(now, job, self._state.run_id, query, error, is_restarted, restarts)
 
     def _end_lineage(self, cause: BaseException | None) -> None:
         """Report the last micro-batches and the end of all runs."""
@@ -203,6 +212,11 @@ class Recorder:
             error = seen.state.error
         if (state, error) != (seen.state.state, seen.state.error):
             seen.state = replace(seen.state, state=state, since=now, error=error)
+            if failure is not None:
+                is_restarted, restarts = state == "restarting", max(0, seen.runs - 1)
+                self._hooks.failed(
+                    self._failure(query.name, error, is_restarted=is_restarted, restarts=restarts)
+                )
 
     def _first_state(self, name: str) -> JobQuery:
         return JobQuery("starting", datetime.now(UTC), has_end=self._supervisor.has_end(name))
@@ -220,7 +234,9 @@ class Recorder:
                 self.lineage.begin(query.name)
         state, failure = _state(query, is_retried=self._supervisor.is_retried(query.name))
         unread = query.state.finished - book.finished
-        if unread >= _FETCH_AFTER or (unread > 0 and state in {"ended", "failed", "restarting"}):
+        if unread >= (1 if self._hooks.wants_batches else _FETCH_AFTER) or (
+            unread > 0 and state in {"ended", "failed", "restarting"}
+        ):
             self._fetch(query, book)
         if self.lineage is not None:
             has_failed = state != "restarting" or failure is not None
@@ -280,6 +296,7 @@ class Recorder:
         )
         if self.lineage is not None:
             self.lineage.finished(row, written, rules)
+        self._hooks.finished(row)
         return row
 
     def _rows(self, name: str, batch_id: int, written: int | None) -> int | None:

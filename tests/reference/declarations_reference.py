@@ -71,6 +71,7 @@ _TYPES: Mapping[str, str] = {
     "Sequence[AnyExpectation]": "list of expectations",
     "Callable[[int], Iterator[Message]]": "function",
     "Callable[[Any, Any], None]": "function",
+    "Callable[[Any], None]": "function",
 }
 """Types of attributes in words; a type that is not here is shown as a list of classes, or not at all."""
 

@@ -75,7 +75,7 @@ POSITIONS = {
     "Json": "schema strict required timestamps max_depth max_bytes",
     "KafkaSink": "topic key value kafka",
     "Lookup": "name table on",
-    "Pipeline": "name bronze silver gold quality kafka publish",
+    "Pipeline": "name bronze silver gold quality kafka publish on_batch on_failure",
     "Publish": "name reads to columns where deletes reading",
     "Quality": "table expectations gate",
     "Reading": "changes starting_version starting_timestamp",

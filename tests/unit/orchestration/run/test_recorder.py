@@ -15,10 +15,13 @@ from types import SimpleNamespace
 import pytest
 
 from common.config.paths import HISTORY
+from common.declare.declared import copy_with
 from common.errors import QueryFailedError
 from orchestration.access.history import micro_batches
 from orchestration.access.history.job_state import JobState, read_states
+from orchestration.access.history.micro_batches import MicroBatchRow
 from orchestration.run import recorder
+from orchestration.run.hooks import QueryFailure
 from orchestration.run.recorder import Recorder, recording
 from orchestration.run.supervisor import StopSignal, Supervisor
 from tests.support.oracles.lived_in import PIPELINE, LivedIn
@@ -77,6 +80,9 @@ class Reporting:
 
     def progress(self) -> tuple[dict[str, object], ...]:
         return self.reports
+
+    def failure(self) -> None:
+        return None
 
 
 def report(batch_id: int, **took: int) -> dict[str, object]:
@@ -204,3 +210,33 @@ def test_a_folder_that_cannot_be_written_costs_the_record_and_not_the_job(
         time.sleep(0.3)
     warnings = [record for record in caplog.records if "cannot be recorded" in record.getMessage()]
     assert len(warnings) == 1
+
+
+def test_a_pipelines_functions_get_each_micro_batch_at_once_and_each_cause_of_a_failure(
+    tmp_path: Path,
+) -> None:
+    lived_in, batches, failures = LivedIn(tmp_path), list[MicroBatchRow](), list[QueryFailure]()
+
+    def on_batch(record: MicroBatchRow) -> None:
+        batches.append(record)
+        raise ValueError("of the function")
+
+    supervisor = Supervisor(None, StopSignal(), stop_timeout_seconds=1)  # type: ignore[arg-type]
+    pipeline = copy_with(PIPELINE, on_batch=on_batch, on_failure=failures.append)
+    found = Recorder(pipeline, lived_in.settings, lived_in.layout, "up", supervisor)
+    query = Reporting(report(0, addBatch=5, triggerExecution=9))
+    query.name = pipeline.bronze[0].table
+    supervisor.queries = [query]  # type: ignore[list-item]
+    for _ in range(2):
+        found._look()
+        found._follow()
+    failure = QueryFailedError(query.name, "Division by zero")
+    query.failure = lambda: failure  # type: ignore[attr-defined]
+    query.is_active = False
+    for _ in range(2):
+        found._look()
+    found.end(None)
+    assert [(row.query, row.batch_id, row.duration_ms) for row in batches] == [(query.name, 0, 9)]
+    (told,) = failures
+    assert (told.query, told.job, told.is_restarted) == (query.name, "up", False)
+    assert "Division by zero" in told.error
