@@ -48,27 +48,22 @@ def _scalars(values: object) -> object:
 
 @declared
 class Expectation:
-    """What every expectation has.
-
-    Attributes:
-        severity: ``error``: a failure makes ``medallion quality run`` end with exit code 3 and closes the
-            gate of the suite; ``warn``: a failure is only reported.
-    """
+    """What every expectation has."""
 
     severity: Severity = field(default="error", kw_only=True)
+    """``error``: a failure makes ``medallion quality run`` end with exit code 3 and closes the gate of
+    the suite; ``warn``: a failure is only reported.
+    """
 
 
 @declared
 class RowCount(Expectation):
-    """The number of rows is within bounds.
-
-    Attributes:
-        min: Fewest rows.
-        max: Most rows; unset: any number.
-    """
+    """The number of rows is within bounds."""
 
     min: int | None = None
+    """Fewest rows."""
     max: int | None = None
+    """Most rows; unset: any number."""
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
@@ -77,45 +72,36 @@ class RowCount(Expectation):
 
 @declared
 class Freshness(Expectation):
-    """The newest value of a time column is at most so old at the time of the run.
-
-    Attributes:
-        column: A timestamp or date column.
-        within: The greatest age, such as ``15 minutes``. A table without any time fails.
-    """
+    """The newest value of a time column is at most so old at the time of the run."""
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"column": '"updated_at"', "within": '"1 hour"'}
 
     column: str
+    """A timestamp or date column."""
     within: Interval
+    """The greatest age, such as ``15 minutes``. A table without any time fails."""
 
 
 @declared
 class Unique(Expectation):
-    """No two rows have the same key. Rows in which all key columns are null do not count.
-
-    Attributes:
-        columns: The columns of the key. Each row of a key that occurs twice or more is a failing row.
-    """
+    """No two rows have the same key. Rows in which all key columns are null do not count."""
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"columns": '["order_id"]'}
 
     columns: Names
+    """The columns of the key. Each row of a key that occurs twice or more is a failing row."""
 
 
 @declared
 class NullShare(Expectation):
-    """The share of rows without a value in a column is at most a bound.
-
-    Attributes:
-        column: The column.
-        max: The greatest share, from 0 (no null at all) to 1. An empty table passes.
-    """
+    """The share of rows without a value in a column is at most a bound."""
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"column": '"customer"'}
 
     column: str
+    """The column."""
     max: float = 0.0
+    """The greatest share, from 0 (no null at all) to 1. An empty table passes."""
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
@@ -124,21 +110,18 @@ class NullShare(Expectation):
 
 @declared
 class InRange(Expectation):
-    """Values of a column are within bounds, both included. Nulls do not count.
-
-    Attributes:
-        column: A column of numbers, texts, dates or times.
-        min: The smallest value; unset: any.
-        max: The greatest value; unset: any. NaN is greater than every number.
-        mostly: Share of the values that must be within the bounds.
-    """
+    """Values of a column are within bounds, both included. Nulls do not count."""
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"column": '"amount"'}
 
     column: str
+    """A column of numbers, texts, dates or times."""
     min: Scalar | None = None
+    """The smallest value; unset: any."""
     max: Scalar | None = None
+    """The greatest value; unset: any. NaN is greater than every number."""
     mostly: float = 1.0
+    """Share of the values that must be within the bounds."""
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
@@ -148,19 +131,16 @@ class InRange(Expectation):
 
 @declared
 class InSet(Expectation):
-    """Values of a column are some of a set. Nulls do not count.
-
-    Attributes:
-        column: The column.
-        values: The permitted values.
-        mostly: Share of the values that must be permitted ones.
-    """
+    """Values of a column are some of a set. Nulls do not count."""
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"column": '"status"', "values": '["new", "paid"]'}
 
     column: str
+    """The column."""
     values: Annotated[Sequence[Any], PlainValidator(_scalars)]
+    """The permitted values."""
     mostly: float = 1.0
+    """Share of the values that must be permitted ones."""
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
@@ -169,20 +149,18 @@ class InSet(Expectation):
 
 @declared
 class Matches(Expectation):
-    """Texts of a column contain a match of a regular expression. Nulls do not count.
-
-    Attributes:
-        column: A text column.
-        pattern: Regular expression without lookaround and back references, which DuckDB does not have;
-            ``^`` and ``$`` match the begin and the end of the text.
-        mostly: Share of the values that must match.
-    """
+    """Texts of a column contain a match of a regular expression. Nulls do not count."""
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"column": '"country"', "pattern": '"^[A-Z]{2}$"'}
 
     column: str
+    """A text column."""
     pattern: str
+    """Regular expression without lookaround and back references, which DuckDB does not have; ``^`` and
+    ``$`` match the begin and the end of the text.
+    """
     mostly: float = 1.0
+    """Share of the values that must match."""
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
@@ -193,21 +171,18 @@ class Matches(Expectation):
 
 @declared
 class ValueShare(Expectation):
-    """The share of rows that have one value in a column is within bounds.
-
-    Attributes:
-        column: The column.
-        value: The value. Rows with null count as rows without the value.
-        min: The smallest share, from 0.
-        max: The greatest share, up to 1. An empty table passes.
-    """
+    """The share of rows that have one value in a column is within bounds."""
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"column": '"status"', "value": '"cancelled"'}
 
     column: str
+    """The column."""
     value: Scalar
+    """The value. Rows with null count as rows without the value."""
     min: float = 0.0
+    """The smallest share, from 0."""
     max: float = 1.0
+    """The greatest share, up to 1. An empty table passes."""
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
@@ -220,16 +195,14 @@ class Meets(Expectation):
     """Rows meet a condition, such as that no arrival is before its departure.
 
     Rows for which the condition is null do not count.
-
-    Attributes:
-        condition: SQL over the columns of the table, as in a rule; it may ask for ``current_timestamp()``.
-        mostly: Share of the rows that must meet it.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"condition": '"shipped_at >= ordered_at"'}
 
     condition: str
+    """SQL over the columns of the table, as in a rule; it may ask for ``current_timestamp()``."""
     mostly: float = 1.0
+    """Share of the rows that must meet it."""
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
@@ -242,17 +215,16 @@ class SameDistribution(Expectation):
 
     The last run that passed counts. Numbers are compared in 20 ranges of equal width, other values one by one
     (the 50 most frequent; the others as one). Nulls are a value of their own.
-
-    Attributes:
-        column: The column.
-        max_change: The greatest share of rows that may have moved to another value or range: half of the sum
-            of the differences of all shares, from 0 to 1.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"column": '"country"'}
 
     column: str
+    """The column."""
     max_change: float = 0.1
+    """The greatest share of rows that may have moved to another value or range: half of the sum of the
+    differences of all shares, from 0 to 1.
+    """
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
@@ -261,19 +233,16 @@ class SameDistribution(Expectation):
 
 @declared
 class References(Expectation):
-    """Each row has a row in another table. Rows with a null in one of the columns do not count.
-
-    Attributes:
-        columns: Columns of this table.
-        table: The other table of the pipeline, read at the version that it has at the begin of the run.
-        to: Columns of the other table, in the same order; unset: those of the same names.
-    """
+    """Each row has a row in another table. Rows with a null in one of the columns do not count."""
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"columns": '["customer_id"]', "table": '"silver.customers"'}
 
     columns: Names
+    """Columns of this table."""
     table: str
+    """The other table of the pipeline, read at the version that it has at the begin of the run."""
     to: Names | None = None
+    """Columns of the other table, in the same order; unset: those of the same names."""
 
     @property
     def other_columns(self) -> tuple[str, ...]:
@@ -295,22 +264,20 @@ class SumsEqual(Expectation):
 
     If this table is computed from the other one, the other one is read at the version up to which this
     table's version has read it. So the sums agree also while jobs run.
-
-    Attributes:
-        column: A column of numbers; ``*`` counts rows.
-        table: The other table of the pipeline.
-        equals: Its column of numbers, or ``*``; unset: the column of the same name.
-        where: SQL condition for rows of the other table.
-        tolerance: The greatest difference. Sums of floating-point numbers may also differ by a billionth.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"column": '"revenue"', "table": '"silver.orders"'}
 
     column: str
+    """A column of numbers; ``*`` counts rows."""
     table: str
+    """The other table of the pipeline."""
     equals: str | None = None
+    """Its column of numbers, or ``*``; unset: the column of the same name."""
     where: str | None = None
+    """SQL condition for rows of the other table."""
     tolerance: float = 0.0
+    """The greatest difference. Sums of floating-point numbers may also differ by a billionth."""
 
     @property
     def other_column(self) -> str:
@@ -325,12 +292,7 @@ class SumsEqual(Expectation):
 
 @declared
 class Expect(Expectation):
-    """One Great Expectations expectation, by its name, with its arguments.
-
-    Attributes:
-        name: Such as ``expect_column_values_to_be_between``.
-        arguments: Its keyword arguments, such as ``{"column": "magnitude", "max_value": 10}``.
-    """
+    """One Great Expectations expectation, by its name, with its arguments."""
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {
         "name": '"expect_column_values_to_not_be_null"',
@@ -338,7 +300,9 @@ class Expect(Expectation):
     }
 
     name: str
+    """Such as ``expect_column_values_to_be_between``."""
     arguments: Mapping[str, Any]
+    """Its keyword arguments, such as ``{"column": "magnitude", "max_value": 10}``."""
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
@@ -396,23 +360,20 @@ else:
 
 @declared
 class Quality:
-    """A data-quality suite on one silver or gold table, run by ``medallion quality run``.
-
-    Attributes:
-        table: The table it validates.
-        expectations: The expectations of the suite: short forms, ``Expect``, or classes of
-            ``gx.expectations``.
-        gate: ``publish``: readers of ``<table>__published`` get the newest version that passed the suite, for
-            gold tables only; ``stop``: the query that writes the table is stopped when a version fails.
-            Both are evaluated while the job runs and at the end of a backfill; only failures of severity
-            ``error`` count. Unset: the suite runs on command only.
-    """
+    """A data-quality suite on one silver or gold table, run by ``medallion quality run``."""
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"table": '"gold.orders_latest"', "expectations": "[Unique(…)]"}
 
     table: str
+    """The table it validates."""
     expectations: Annotated[Sequence[AnyExpectation], BeforeValidator(_expectations), AfterValidator(tuple)]
+    """The expectations of the suite: short forms, ``Expect``, or classes of ``gx.expectations``."""
     gate: Literal["publish", "stop"] | None = None
+    """``publish``: readers of ``<table>__published`` get the newest version that passed the suite, for
+    gold tables only; ``stop``: the query that writes the table is stopped when a version fails. Both are
+    evaluated while the job runs and at the end of a backfill; only failures of severity ``error`` count.
+    Unset: the suite runs on command only.
+    """
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""

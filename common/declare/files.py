@@ -25,23 +25,6 @@ class Files:
 
     Which file has which offsets is written to a list beside the checkpoint before the first of its records is
     read. A file that changes after it was listed is not read again: ``medallion status`` names it.
-
-    Attributes:
-        name: The table: ``bronze.<name>``.
-        path: A folder with all folders below it, or one file: absolute, relative to the folder of the
-            pipeline file, or a URI such as ``s3a://bucket/export``. Names that begin with ``.`` or ``_`` are
-            left out, so that a file can be written under such a name and be renamed when it is whole.
-        format: ``jsonl``: a line of a file is a record, as it stands; ``csv``: the same, where a quoted field
-            may have line breaks; ``parquet`` and ``avro`` (container files): a record is written as JSON
-            text, for ``Json`` in silver. Lines of files whose names end with ``.gz`` are decompressed.
-        header: Whether the first line of each CSV file has the names of the columns; it is no record then.
-        max_rows_per_trigger: Most records per micro-batch; unset: the setting
-            ``bronze.max_offsets_per_trigger``.
-        into: The bronze table of a topic, such as ``bronze.orders``, to which the records are appended, so
-            that one silver table reads what Kafka has and what it no longer has; unset: a table of its own.
-            The query, its checkpoint and its status keep the name ``bronze.<name>``.
-        keep: How long bronze keeps a record after it has read it, as for ``Topic``; unset: for ever. With
-            ``into`` the topic says it.
     """
 
     LAYER: ClassVar[str] = "bronze"
@@ -52,12 +35,30 @@ class Files:
     }
 
     name: TableName
+    """The table: ``bronze.<name>``."""
     path: str
+    """A folder with all folders below it, or one file: absolute, relative to the folder of the pipeline
+    file, or a URI such as ``s3a://bucket/export``. Names that begin with ``.`` or ``_`` are left out, so
+    that a file can be written under such a name and be renamed when it is whole.
+    """
     format: Literal["jsonl", "csv", "parquet", "avro"]
+    """``jsonl``: a line of a file is a record, as it stands; ``csv``: the same, where a quoted field may
+    have line breaks; ``parquet`` and ``avro`` (container files): a record is written as JSON text, for
+    ``Json`` in silver. Lines of files whose names end with ``.gz`` are decompressed.
+    """
     header: bool = False
+    """Whether the first line of each CSV file has the names of the columns; it is no record then."""
     max_rows_per_trigger: int | None = None
+    """Most records per micro-batch; unset: the setting ``bronze.max_offsets_per_trigger``."""
     into: str | None = None
+    """The bronze table of a topic, such as ``bronze.orders``, to which the records are appended, so that
+    one silver table reads what Kafka has and what it no longer has; unset: a table of its own. The query,
+    its checkpoint and its status keep the name ``bronze.<name>``.
+    """
     keep: Interval | None = None
+    """How long bronze keeps a record after it has read it, as for ``Topic``; unset: for ever. With
+    ``into`` the topic says it.
+    """
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""

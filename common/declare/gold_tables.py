@@ -50,19 +50,16 @@ class GoldKind:
 
 @declared
 class GoldTable(GoldKind):
-    """A gold table with one source that its declaration names.
-
-    Attributes:
-        name: The table: ``gold.<name>``.
-        reads: The silver table it reads.
-        reading: How that table is read.
-        storage: How the gold table's files are laid out.
-    """
+    """A gold table with one source that its declaration names."""
 
     name: TableName
+    """The table: ``gold.<name>``."""
     reads: str
+    """The silver table it reads."""
     reading: Reading = field(default_factory=Reading, kw_only=True)
+    """How that table is read."""
     storage: Storage = field(default_factory=Storage, kw_only=True)
+    """How the gold table's files are laid out."""
 
     @property
     def reads_removals(self) -> bool:
@@ -75,26 +72,6 @@ class Aggregate(GoldTable):
     """A gold table with one row per group of a silver table's rows.
 
     Grain: one row per value of ``by`` and, with a ``window``, per window; null is a group of its own.
-
-    Attributes:
-        reads: The silver table it reads; with ``mode="recompute"`` also a gold Upsert or ChangeFeed that
-            keeps a change data feed.
-        by: Grouping columns, or ``{"name": "SQL expression"}``; optional with a window.
-        measures: ``{"name": "SQL aggregate"}``, such as ``{"orders": "count(*)"}``.
-        where: SQL condition; a row for which it is false or null does not count.
-        window: Windows of event time: tumbling, sliding or sessions.
-        mode: ``complete``: Spark's output mode; each micro-batch overwrites the whole result, and every group
-            stays in state, so it suits up to some ten thousand groups. ``update``: Spark's output mode;
-            changed groups are merged; state for every group, or with a ``watermark`` for open windows only.
-            ``append``: Spark's output mode; a window is written once, when the watermark closes it.
-            ``recompute``: the groups of a micro-batch's rows are computed from all of silver and merged: no
-            state, any aggregate, and the only mode that takes rows back when silver deletes or replaces
-            them. A start in ``reading`` then says from where changes are followed, not which rows count.
-        watermark: How late a row may arrive in a window; required for ``append``, optional for ``update``.
-            A row whose window has closed does not count, and is counted as ``late`` in the commit: once per
-            micro-batch, group and window (with sessions: group and event time). Spark's watermark begins in
-            1970: windows that end by then are left out in whatever order they come, and counted as
-            ``before_1970`` too.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {
@@ -103,12 +80,33 @@ class Aggregate(GoldTable):
         "measures": '{"orders": "count(*)"}',
     }
 
+    reads: str
+    """The silver table it reads; with ``mode="recompute"`` also a gold Upsert or ChangeFeed that keeps a
+    change data feed.
+    """
     by: Expressions | None = None
+    """Grouping columns, or ``{"name": "SQL expression"}``; optional with a window."""
     measures: Expressions = field(default_factory=lambda: MappingProxyType({}))
+    """``{"name": "SQL aggregate"}``, such as ``{"orders": "count(*)"}``."""
     where: str | None = None
+    """SQL condition; a row for which it is false or null does not count."""
     window: Window | Session | None = None
+    """Windows of event time: tumbling, sliding or sessions."""
     mode: Literal["complete", "update", "append", "recompute"] = "complete"
+    """``complete``: Spark's output mode; each micro-batch overwrites the whole result, and every group
+    stays in state, so it suits up to some ten thousand groups. ``update``: Spark's output mode; changed
+    groups are merged; state for every group, or with a ``watermark`` for open windows only. ``append``:
+    Spark's output mode; a window is written once, when the watermark closes it. ``recompute``: the groups
+    of a micro-batch's rows are computed from all of silver and merged: no state, any aggregate, and the
+    only mode that takes rows back when silver deletes or replaces them. A start in ``reading`` then says
+    from where changes are followed, not which rows count.
+    """
     watermark: Interval | None = None
+    """How late a row may arrive in a window; required for ``append``, optional for ``update``. A row
+    whose window has closed does not count, and is counted as ``late`` in the commit: once per
+    micro-batch, group and window (with sessions: group and event time). Spark's watermark begins in 1970:
+    windows that end by then are left out in whatever order they come, and counted as ``before_1970`` too.
+    """
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
@@ -158,17 +156,6 @@ class Upsert(GoldTable):
 
     Order: ``newest_by``, nulls lowest; ties by Kafka timestamp, topic, partition and offset, so the order is
     total. An older row never replaces a newer one.
-
-    Attributes:
-        key: Columns that identify a row.
-        newest_by: Columns that order the rows of one key.
-        columns: Columns of the table, or ``{"name": "SQL expression"}``; unset: all of silver's.
-        delete_when: SQL condition over silver's columns: a key whose newest row meets it has no row in the
-            table. ``gold.<name>__deleted`` keeps the order of that row, so that an older row does not bring
-            the key back, and a newer one does.
-        unchanged: A text that stands for a value which the row leaves as it was, such as Debezium's
-            ``__debezium_unavailable_value``: the table has the value of the newest row before it that has
-            one, also where that row comes late.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {
@@ -178,10 +165,21 @@ class Upsert(GoldTable):
     }
 
     key: Names
+    """Columns that identify a row."""
     newest_by: Names
+    """Columns that order the rows of one key."""
     columns: Expressions | None = None
+    """Columns of the table, or ``{"name": "SQL expression"}``; unset: all of silver's."""
     delete_when: str | None = None
+    """SQL condition over silver's columns: a key whose newest row meets it has no row in the table.
+    ``gold.<name>__deleted`` keeps the order of that row, so that an older row does not bring the key
+    back, and a newer one does.
+    """
     unchanged: str | None = field(default=None, kw_only=True)
+    """A text that stands for a value which the row leaves as it was, such as Debezium's
+    ``__debezium_unavailable_value``: the table has the value of the newest row before it that has one,
+    also where that row comes late.
+    """
 
     @property
     def deleted(self) -> str:
@@ -202,23 +200,6 @@ class ChangeFeed(GoldTable):
     re-inserts are applied in the order of ``sequence_by``, in whatever order they arrive; ties by Kafka
     coordinates. ``gold.<name>__deleted`` has the deleted keys. The envelope of a delete has the key only in
     ``before``, so silver's key is ``coalesce(after.id, before.id)``.
-
-    Attributes:
-        reads: The silver table of changes.
-        key: Columns of the source's primary key.
-        sequence_by: Columns that order the changes of one key, such as the source's log position.
-        operation: Column or SQL text with the operation: Debezium's ``c``, ``r``, ``u``, ``d``.
-        upserts: Values of ``operation`` that insert or update the row.
-        deletes: Values of ``operation`` that delete the row.
-        ignores: Values of ``operation`` that are skipped: Debezium's ``m`` is a message without a row. Any
-            other value, and null, stops the query: a truncation (``t``) concerns rows that it does not
-            name.
-        columns: Columns of the table, or ``{"name": "SQL expression"}``; unset: all of silver's, with those
-            that silver gets later.
-        unchanged: The text that stands for a value which a change leaves as it was, as for PostgreSQL's
-            large values (TOAST): the connector's ``unavailable.value.placeholder``. The table has the value
-            of the newest change before it that has one, also where that change comes late; null after a
-            delete. ``None``: such a text is a value like others.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {
@@ -227,14 +208,32 @@ class ChangeFeed(GoldTable):
         "sequence_by": '["log_position"]',
     }
 
+    reads: str
+    """The silver table of changes."""
     key: Names
+    """Columns of the source's primary key."""
     sequence_by: Names
+    """Columns that order the changes of one key, such as the source's log position."""
     operation: str = "op"
+    """Column or SQL text with the operation: Debezium's ``c``, ``r``, ``u``, ``d``."""
     upserts: Names = ("c", "r", "u")
+    """Values of ``operation`` that insert or update the row."""
     deletes: Names = ("d",)
+    """Values of ``operation`` that delete the row."""
     ignores: Annotated[Sequence[str], BeforeValidator(refuse_bare_text), AfterValidator(tuple)] = ("m",)
+    """Values of ``operation`` that are skipped: Debezium's ``m`` is a message without a row. Any other
+    value, and null, stops the query: a truncation (``t``) concerns rows that it does not name.
+    """
     columns: Expressions | None = None
+    """Columns of the table, or ``{"name": "SQL expression"}``; unset: all of silver's, with those that
+    silver gets later.
+    """
     unchanged: str | None = field(default="__debezium_unavailable_value", kw_only=True)
+    """The text that stands for a value which a change leaves as it was, as for PostgreSQL's large values
+    (TOAST): the connector's ``unavailable.value.placeholder``. The table has the value of the newest
+    change before it that has one, also where that change comes late; null after a delete. ``None``: such
+    a text is a value like others.
+    """
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
@@ -267,15 +266,6 @@ class History(GoldTable):
     the one with the highest coordinates counts; a version without ``valid_by`` is not in the table, and is
     counted as ``unplaced`` in the commit. Null is a key of its own. With a start in ``reading``, a key that
     changes after it still gets its whole history.
-
-    Attributes:
-        key: Columns that identify the entity.
-        valid_by: The column with the start of a version's validity; a timestamp, or any ordered type.
-        columns: Columns whose change starts a new row, or ``{"name": "SQL expression"}``.
-        delete_when: SQL condition over silver's columns: a version that meets it ends the previous interval
-            and starts none.
-        unchanged: The text that stands for a value which a version leaves as it was, as in a ``ChangeFeed``:
-            the version has the value of the one before it.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {
@@ -286,10 +276,19 @@ class History(GoldTable):
     }
 
     key: Names
+    """Columns that identify the entity."""
     valid_by: str
+    """The column with the start of a version's validity; a timestamp, or any ordered type."""
     columns: Expressions
+    """Columns whose change starts a new row, or ``{"name": "SQL expression"}``."""
     delete_when: str | None = None
+    """SQL condition over silver's columns: a version that meets it ends the previous interval and starts
+    none.
+    """
     unchanged: str | None = field(default="__debezium_unavailable_value", kw_only=True)
+    """The text that stands for a value which a version leaves as it was, as in a ``ChangeFeed``: the
+    version has the value of the one before it.
+    """
 
     @property
     def replaces_columns(self) -> bool:
@@ -304,24 +303,6 @@ class Join(GoldTable):
     Grain: one row per matching pair; with ``how="left"`` also one per row without a match, with
     ``how="semi"`` one per row with a match. Null never matches. The columns ``_kafka_*``
     identify the row of ``reads``; with ``mode="recompute"`` the number ``_match`` distinguishes its matches.
-
-    Attributes:
-        reads: The silver table whose rows are joined; with ``mode="recompute"`` also a gold Upsert or
-            ChangeFeed that keeps a change data feed.
-        joins: Another silver or gold table of the pipeline, or the path or URI of any Delta table.
-        on: Column of that table -> SQL text over the columns of ``reads``.
-        columns: SQL text per column over the columns of ``reads``, and over those of the other table as a
-            struct of its name: ``{"country": "customers.country"}``; of a table by its path: ``joined``.
-        how: ``inner``, ``left`` (outer) or ``semi``.
-        mode: ``lookup``: each row is joined once, with the other table as of its micro-batch (Spark's
-            stream-static join). ``recompute``: after a change on either side the rows of its keys are
-            joined again, so the table always equals a join of both tables as they are now. ``stream``: both
-            sides are streams (Spark's stream-stream join): a pair is written when both rows are there, a
-            left row without a match when the watermark rules out a match; needs ``within``. Rows of either
-            side later than their watermark (counted as ``late`` in the commit), rows of before 1970, where
-            Spark's watermark begins (``before_1970``), and rows without event time are not joined, and are
-            not in a left join.
-        within: Bounds in event time for ``mode="stream"``.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {
@@ -331,12 +312,31 @@ class Join(GoldTable):
         "columns": '{"order_id": "order_id", "country": "customers.country"}',
     }
 
+    reads: str
+    """The silver table whose rows are joined; with ``mode="recompute"`` also a gold Upsert or ChangeFeed
+    that keeps a change data feed.
+    """
     joins: str
+    """Another silver or gold table of the pipeline, or the path or URI of any Delta table."""
     on: Expressions
+    """Column of that table -> SQL text over the columns of ``reads``."""
     columns: Expressions
+    """SQL text per column over the columns of ``reads``, and over those of the other table as a struct of
+    its name: ``{"country": "customers.country"}``; of a table by its path: ``joined``.
+    """
     how: Literal["inner", "left", "semi"] = "left"
+    """``inner``, ``left`` (outer) or ``semi``."""
     mode: Literal["lookup", "recompute", "stream"] = "recompute"
+    """``lookup``: each row is joined once, with the other table as of its micro-batch (Spark's
+    stream-static join). ``recompute``: after a change on either side the rows of its keys are joined
+    again, so the table always equals a join of both tables as they are now. ``stream``: both sides are
+    streams (Spark's stream-stream join): a pair is written when both rows are there, a left row without a
+    match when the watermark rules out a match; needs ``within``. Rows of either side later than their
+    watermark (counted as ``late`` in the commit), rows of before 1970, where Spark's watermark begins
+    (``before_1970``), and rows without event time are not joined, and are not in a left join.
+    """
     within: Within | None = None
+    """Bounds in event time for ``mode="stream"``."""
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
@@ -380,16 +380,6 @@ class Custom(GoldTable):
     idempotent when the micro-batch is replayed. Rows that the function ignores are not written anywhere, nor
     are those of a micro-batch whose exception the function catches. The engine does not know how the tables
     follow from silver, so it cannot rebuild them.
-
-    Attributes:
-        name: The query, its checkpoint and one of its tables.
-        write: The function.
-        tables: The tables that the function writes, one of the query's name among them: name -> DDL text of
-            the columns; each is ``gold.<name>``.
-        reading: How silver is read. With ``changes="feed"`` rows also have ``_change_type``,
-            ``_commit_version`` and ``_commit_timestamp``.
-        also_reads: Other silver and gold tables of the pipeline whose commits run the function too. It gets
-            no rows of them; ``Writer.source`` has each at the version that the micro-batch has read.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {
@@ -398,11 +388,24 @@ class Custom(GoldTable):
         "tables": '{"orders_by_day": "day date, orders bigint"}',
     }
 
+    name: TableName
+    """The query, its checkpoint and one of its tables."""
+    reading: Reading = field(default_factory=Reading, kw_only=True)
+    """How silver is read. With ``changes="feed"`` rows also have ``_change_type``, ``_commit_version``
+    and ``_commit_timestamp``.
+    """
     write: Callable[[Any, Any], None]
+    """The function."""
     tables: Annotated[Mapping[TableName, str], AfterValidator(lambda given: MappingProxyType(dict(given)))]
+    """The tables that the function writes, one of the query's name among them: name -> DDL text of the
+    columns; each is ``gold.<name>``.
+    """
     also_reads: Annotated[Sequence[str], BeforeValidator(refuse_bare_text), AfterValidator(tuple)] = field(
         default=(), kw_only=True
     )
+    """Other silver and gold tables of the pipeline whose commits run the function too. It gets no rows of
+    them; ``Writer.source`` has each at the version that the micro-batch has read.
+    """
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
@@ -435,14 +438,6 @@ class View(GoldKind):
     After each commit the table has exactly the rows, as a multiset, that Spark gives for the statement over
     the versions of its sources that the commit names. It keeps no state and needs no watermark; late rows,
     updates and deletes of the sources change its rows.
-
-    Attributes:
-        name: The table: ``gold.<name>``.
-        sql: The statement in Spark's SQL, or the name of a file ``….sql`` beside the pipeline file. It reads
-            silver and gold tables of the pipeline, and Delta tables by ``delta.`path```.
-        kept: The way that the statement must be kept in: ``by row``, ``by key`` or ``whole``; unset: the
-            cheapest that it allows, which ``medallion explain`` tells.
-        storage: How the table's files are laid out.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {
@@ -450,9 +445,17 @@ class View(GoldKind):
     }
 
     name: TableName
+    """The table: ``gold.<name>``."""
     sql: str
+    """The statement in Spark's SQL, or the name of a file ``….sql`` beside the pipeline file. It reads
+    silver and gold tables of the pipeline, and Delta tables by ``delta.`path```.
+    """
     kept: Literal["by row", "by key", "whole"] | None = field(default=None, kw_only=True)
+    """The way that the statement must be kept in: ``by row``, ``by key`` or ``whole``; unset: the
+    cheapest that it allows, which ``medallion explain`` tells.
+    """
     storage: Storage = field(default_factory=Storage, kw_only=True)
+    """How the table's files are laid out."""
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""

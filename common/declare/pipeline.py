@@ -86,7 +86,9 @@ class Message(NamedTuple):
     """One Kafka message of a sample generator; ``value=None`` is a tombstone."""
 
     key: bytes | None
+    """The message's key."""
     value: bytes | None
+    """The message's value; None: a tombstone."""
 
 
 @declared
@@ -94,44 +96,46 @@ class Topic:
     """One bronze table, and the Kafka topics that it is read from.
 
     Without ``topics``, ``pattern`` or ``assign`` the table reads the topic of its own name.
-
-    Attributes:
-        name: The table: ``bronze.<name>``.
-        topics: Topics to subscribe to, exactly as the broker spells them.
-        pattern: Java regular expression; topics that are created later are read too (``subscribePattern``).
-        assign: Partitions per topic, to read only some of them.
-        starting_offsets: Where the first start begins: ``earliest``, ``latest``, or the first offset to read
-            per topic and partition (-2 earliest, -1 latest). Later starts continue from the checkpoint.
-        starting_timestamp: Where the first start begins, as a Kafka timestamp in milliseconds since the
-            epoch; for all partitions, or per topic and partition.
-        max_offsets_per_trigger: Most records per micro-batch; unset: the setting of that name.
-        min_partitions: Spark's ``minPartitions``; unset: the setting of that name.
-        fail_on_data_loss: Stop when the broker has deleted offsets that were not read yet.
-        may_have_gaps: Some offsets hold no readable record, because the topic is compacted or its producers
-            use transactions. The audit then counts such offsets and reports no fault.
-        kafka: Kafka client options such as ``{"security.protocol": "SSL"}``; settings win.
-        sample: ``seed -> iterator of Message``: offline sample data for ``medallion produce``.
-        keep: How long bronze keeps a record after it has read it, such as ``90 days``. Then whole data files
-            are deleted, once every silver table has read them and an audit has found each record; unset:
-            for ever. A silver table that is added later does not get what has expired.
     """
 
     LAYER: ClassVar[str] = "bronze"
     EXAMPLES: ClassVar[Mapping[str, str]] = {"name": '"orders"'}
 
     name: TableName
+    """The table: ``bronze.<name>``."""
     topics: Names | None = None
+    """Topics to subscribe to, exactly as the broker spells them."""
     pattern: str | None = None
+    """Java regular expression; topics that are created later are read too (``subscribePattern``)."""
     assign: Mapping[str, Sequence[int]] | None = None
+    """Partitions per topic, to read only some of them."""
     starting_offsets: Literal["earliest", "latest"] | Offsets = "earliest"
+    """Where the first start begins: ``earliest``, ``latest``, or the first offset to read per topic and
+    partition (-2 earliest, -1 latest). Later starts continue from the checkpoint.
+    """
     starting_timestamp: int | Offsets | None = None
+    """Where the first start begins, as a Kafka timestamp in milliseconds since the epoch; for all
+    partitions, or per topic and partition.
+    """
     max_offsets_per_trigger: int | None = None
+    """Most records per micro-batch; unset: the setting of that name."""
     min_partitions: int | None = None
+    """Spark's ``minPartitions``; unset: the setting of that name."""
     fail_on_data_loss: bool = True
+    """Stop when the broker has deleted offsets that were not read yet."""
     may_have_gaps: bool = False
+    """Some offsets hold no readable record, because the topic is compacted or its producers use
+    transactions. The audit then counts such offsets and reports no fault.
+    """
     kafka: Options = field(default_factory=lambda: MappingProxyType({}))
+    """Kafka client options such as ``{"security.protocol": "SSL"}``; settings win."""
     sample: Callable[[int], Iterator[Message]] | None = None
+    """``seed -> iterator of Message``: offline sample data for ``medallion produce``."""
     keep: Interval | None = None
+    """How long bronze keeps a record after it has read it, such as ``90 days``. Then whole data files are
+    deleted, once every silver table has read them and an audit has found each record; unset: for ever. A
+    silver table that is added later does not get what has expired.
+    """
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
@@ -189,21 +193,19 @@ def _reserved(option: str) -> Iterator[str]:
 
 @declared
 class Rule:
-    """A condition that rows must meet. A row for which it is false or null breaks the rule.
-
-    Attributes:
-        name: The reason that a rejected row gets, and the name under which such rows are counted.
-        condition: SQL condition over the silver columns, the tables of ``lookups``, and ``_kafka``.
-        on_fail: ``warn`` counts the row and accepts it; ``quarantine`` writes the row with its raw bytes to
-            the quarantine table; ``drop`` keeps only its coordinates and reasons; ``fail`` stops the query
-            before anything of the micro-batch is written.
-    """
+    """A condition that rows must meet. A row for which it is false or null breaks the rule."""
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"name": '"amount_positive"', "condition": '"amount > 0"'}
 
     name: TableName
+    """The reason that a rejected row gets, and the name under which such rows are counted."""
     condition: str
+    """SQL condition over the silver columns, the tables of ``lookups``, and ``_kafka``."""
     on_fail: Literal["warn", "drop", "quarantine", "fail"] = "quarantine"
+    """``warn`` counts the row and accepts it; ``quarantine`` writes the row with its raw bytes to the
+    quarantine table; ``drop`` keeps only its coordinates and reasons; ``fail`` stops the query before
+    anything of the micro-batch is written.
+    """
 
 
 @declared
@@ -212,11 +214,6 @@ class Lookup:
 
     A rule sees the matching row as a struct of this name, or null without a match:
     ``Rule("known_country", "countries.code is not null")``.
-
-    Attributes:
-        name: The struct's name.
-        table: A table of the pipeline (``gold.countries``), or the path or URI of any Delta table.
-        on: Column of that table -> SQL text over the silver columns. Of several matching rows one is used.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {
@@ -226,8 +223,11 @@ class Lookup:
     }
 
     name: TableName
+    """The struct's name."""
     table: str
+    """A table of the pipeline (``gold.countries``), or the path or URI of any Delta table."""
     on: Expressions
+    """Column of that table -> SQL text over the silver columns. Of several matching rows one is used."""
 
 
 @declared
@@ -239,46 +239,6 @@ class Silver:
     a key or an event time, or break a rule are in ``silver.<name>__quarantine`` with their raw bytes,
     coordinates and all reasons. Rows later than the watermark are in ``silver.<name>__late``. A record
     without a value (a tombstone) is counted and stays in bronze only, unless ``tombstones="keep"``.
-
-    Attributes:
-        name: The table: ``silver.<name>``.
-        reads: The bronze table it reads: ``bronze.<name>``.
-        value: How a message's value is read: Json, Debezium, Avro, Csv, Text or Bytes.
-        columns: SQL text per column, over the value's fields, or a row-for-row function
-            ``DataFrame -> DataFrame``. Both also see ``_kafka``: a struct of topic, partition,
-            offset, timestamp, key and headers; a function must keep that column.
-        key: Columns that identify an event; never null.
-        event_time: The column with the time of the event; a timestamp, never null.
-        watermark: How late a row may be, and how long a duplicate is recognised.
-        rules: Conditions that rows must meet.
-        lookups: Other tables for use in rules.
-        max_future: How far an event time may be after Kafka's timestamp; a row beyond it is quarantined, so
-            that it does not move the watermark.
-        max_future_after: A timestamp column; ``max_future`` then counts from this column or from Kafka's
-            timestamp, whichever is earlier. Use it where old events pass through a new topic: Kafka's
-            timestamp is then years after every event, and rejects no wrong clock. Where the column is null,
-            Kafka's timestamp decides alone.
-        dedupe: ``within_watermark``: rows of one key within the watermark are one event; a key should not be
-            reused later for another event, because late rows, replays and a first load compare keys alone;
-            ``event_time``: rows of one key and one event time are one event; ``exact``: all rows of one key
-            are one event, found by a MERGE into the table, and no row is late.
-        keep: Which row of a key stays: the ``first`` to arrive, or the ``newest`` by event time (ties by
-            Kafka coordinates), which replaces an older one and needs ``dedupe="exact"``.
-        late: What happens to a row later than the watermark, besides its copy in ``__late``: ``merge``
-            inserts it unless its key is in the table; ``keep`` does nothing more.
-        unknown_fields: What happens to fields of the value that are not in its schema: ``ignore``
-            leaves them in bronze alone, and ``medallion status`` counts them in a sample; ``rescue`` keeps
-            them as JSON text in the column ``_rescued``; ``evolve`` makes columns of them; ``fail`` stops the
-            query.
-        tombstones: What happens to a record without a value: ``count`` leaves it in bronze; ``keep`` writes a
-            row whose fields are null, by which gold can delete. Its key and event time come from ``_kafka``,
-            as in ``coalesce(id, cast(_kafka.key as string))``; ``_kafka.value is null`` identifies it; no
-            rule is checked.
-        where: SQL condition over the value's fields and ``_kafka``, for a topic of many types
-            (``"type = 'dns'"``). A record for which it is not true is no row of this table: it is neither
-            checked nor kept, and counted as ``other``. A record that cannot be read well enough to decide is
-            quarantined once: by the first declared of the tables of its bronze table that cannot decide.
-            Unset: every record is this table's.
     """
 
     LAYER: ClassVar[str] = "silver"
@@ -292,22 +252,68 @@ class Silver:
     }
 
     name: TableName
+    """The table: ``silver.<name>``."""
     reads: str
+    """The bronze table it reads: ``bronze.<name>``."""
     value: Value
+    """How a message's value is read: Json, Debezium, Avro, Csv, Text or Bytes."""
     columns: Columns
+    """SQL text per column, over the value's fields, or a row-for-row function ``DataFrame -> DataFrame``.
+    Both also see ``_kafka``: a struct of topic, partition, offset, timestamp, key and headers; a function
+    must keep that column.
+    """
     key: Names
+    """Columns that identify an event; never null."""
     event_time: str
+    """The column with the time of the event; a timestamp, never null."""
     watermark: Interval
+    """How late a row may be, and how long a duplicate is recognised."""
     rules: Annotated[Sequence[Rule], AfterValidator(tuple)] = ()
+    """Conditions that rows must meet."""
     lookups: Annotated[Sequence[Lookup], AfterValidator(tuple)] = ()
+    """Other tables for use in rules."""
     max_future: Interval = "1 hour"
+    """How far an event time may be after Kafka's timestamp; a row beyond it is quarantined, so that it
+    does not move the watermark.
+    """
     dedupe: Literal["within_watermark", "event_time", "exact"] = "within_watermark"
+    """``within_watermark``: rows of one key within the watermark are one event; a key should not be
+    reused later for another event, because late rows, replays and a first load compare keys alone;
+    ``event_time``: rows of one key and one event time are one event; ``exact``: all rows of one key are
+    one event, found by a MERGE into the table, and no row is late.
+    """
     keep: Literal["first", "newest"] = "first"
+    """Which row of a key stays: the ``first`` to arrive, or the ``newest`` by event time (ties by Kafka
+    coordinates), which replaces an older one and needs ``dedupe="exact"``.
+    """
     late: Literal["merge", "keep"] = "merge"
+    """What happens to a row later than the watermark, besides its copy in ``__late``: ``merge`` inserts
+    it unless its key is in the table; ``keep`` does nothing more.
+    """
     unknown_fields: Literal["ignore", "rescue", "evolve", "fail"] = "ignore"
+    """What happens to fields of the value that are not in its schema: ``ignore`` leaves them in bronze
+    alone, and ``medallion status`` counts them in a sample; ``rescue`` keeps them as JSON text in the
+    column ``_rescued``; ``evolve`` makes columns of them; ``fail`` stops the query.
+    """
     tombstones: Literal["count", "keep"] = "count"
+    """What happens to a record without a value: ``count`` leaves it in bronze; ``keep`` writes a row
+    whose fields are null, by which gold can delete. Its key and event time come from ``_kafka``, as in
+    ``coalesce(id, cast(_kafka.key as string))``; ``_kafka.value is null`` identifies it; no rule is
+    checked.
+    """
     max_future_after: str | None = None
+    """A timestamp column; ``max_future`` then counts from this column or from Kafka's timestamp,
+    whichever is earlier. Use it where old events pass through a new topic: Kafka's timestamp is then
+    years after every event, and rejects no wrong clock. Where the column is null, Kafka's timestamp
+    decides alone.
+    """
     where: str | None = None
+    """SQL condition over the value's fields and ``_kafka``, for a topic of many types (``"type =
+    'dns'"``). A record for which it is not true is no row of this table: it is neither checked nor kept,
+    and counted as ``other``. A record that cannot be read well enough to decide is quarantined once: by
+    the first declared of the tables of its bronze table that cannot decide. Unset: every record is this
+    table's.
+    """
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
@@ -354,34 +360,34 @@ Table = Bronze | Silver | Gold
 
 @declared
 class Pipeline:
-    """A whole pipeline, from topics to gold.
-
-    Attributes:
-        name: The pipeline; its folder of tables and checkpoints has this name.
-        bronze: Bronze tables, each of one or more topics, or of files.
-        silver: Silver tables of typed rows.
-        gold: Gold tables.
-        quality: Data-quality suites on silver and gold tables.
-        publish: Queries that send rows of tables to sinks.
-        kafka: Kafka client options for all topics. With ``bootstrap.servers`` here, in a topic or in the
-            settings the embedded broker is never started.
-        on_batch: A function that gets the record of each finished micro-batch, with the columns of
-            ``ops.micro_batches`` as attributes. It runs in a thread of the job that no query waits for.
-        on_failure: A function that gets the record of a failure of a query, or of the job: ``at``, ``job``,
-            ``run_id``, ``query``, ``error``, ``is_restarted``, ``restarts``. It runs as ``on_batch`` does.
-    """
+    """A whole pipeline, from topics to gold."""
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"name": '"orders"', "bronze": '[Topic("orders")]'}
 
     name: TableName
+    """The pipeline; its folder of tables and checkpoints has this name."""
     bronze: Annotated[Sequence[Bronze], AfterValidator(at_least_one)]
+    """Bronze tables, each of one or more topics, or of files."""
     silver: Annotated[Sequence[Silver], AfterValidator(tuple)] = ()
+    """Silver tables of typed rows."""
     gold: Annotated[Sequence[Gold], AfterValidator(tuple)] = ()
+    """Gold tables."""
     quality: Annotated[Sequence[Quality], AfterValidator(tuple)] = ()
+    """Data-quality suites on silver and gold tables."""
     kafka: Options = field(default_factory=lambda: MappingProxyType({}))
+    """Kafka client options for all topics. With ``bootstrap.servers`` here, in a topic or in the settings
+    the embedded broker is never started.
+    """
     publish: Annotated[Sequence[Publish], AfterValidator(tuple)] = ()
+    """Queries that send rows of tables to sinks."""
     on_batch: Callable[[Any], None] | None = field(default=None, kw_only=True)
+    """A function that gets the record of each finished micro-batch, with the columns of ``ops.micro_batches``
+    as attributes. It runs in a thread of the job that no query waits for.
+    """
     on_failure: Callable[[Any], None] | None = field(default=None, kw_only=True)
+    """A function that gets the record of a failure of a query, or of the job: ``at``, ``job``, ``run_id``,
+    ``query``, ``error``, ``is_restarted``, ``restarts``. It runs as ``on_batch`` does.
+    """
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""

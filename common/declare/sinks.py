@@ -15,35 +15,30 @@ from common.errors import Fault
 
 @declared
 class KafkaSink:
-    """Sends rows as messages to a Kafka topic. At least once: a replayed micro-batch is sent again.
-
-    Attributes:
-        topic: The topic.
-        key: SQL text of the message's key; unset: no key.
-        value: SQL text of the message's value; unset: the row as a JSON object.
-        kafka: Kafka client options, such as ``{"bootstrap.servers": "…"}``; they override the pipeline's.
-    """
+    """Sends rows as messages to a Kafka topic. At least once: a replayed micro-batch is sent again."""
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"topic": '"alerts"'}
 
     topic: str
+    """The topic."""
     key: str | None = None
+    """SQL text of the message's key; unset: no key."""
     value: str | None = None
+    """SQL text of the message's value; unset: the row as a JSON object."""
     kafka: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Kafka client options, such as ``{"bootstrap.servers": "…"}``; they override the pipeline's."""
 
 
 @declared
 class ForeachSink:
-    """Passes each row to the user's object, as Spark's ``foreach`` does. At least once.
-
-    Attributes:
-        writer: A function of a row; or an object with ``process(row)``, and optionally
-            ``open(partition_id, epoch_id)`` and ``close(error)``.
-    """
+    """Passes each row to the user's object, as Spark's ``foreach`` does. At least once."""
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"writer": "SendMail()"}
 
     writer: Any
+    """A function of a row; or an object with ``process(row)``, and optionally ``open(partition_id,
+    epoch_id)`` and ``close(error)``.
+    """
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
@@ -53,13 +48,10 @@ class ForeachSink:
 
 @declared
 class ConsoleSink:
-    """Prints rows on the terminal, for development.
-
-    Attributes:
-        rows: Most rows printed of each micro-batch.
-    """
+    """Prints rows on the terminal, for development."""
 
     rows: int = 20
+    """Most rows printed of each micro-batch."""
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
@@ -69,29 +61,27 @@ class ConsoleSink:
 
 @declared
 class Publish:
-    """Sends the new and changed rows of a table to a sink.
-
-    Attributes:
-        name: The query and its checkpoint: ``publish.<name>``.
-        reads: A silver or gold table; a gold table whose rows change needs ``Storage(change_feed=True)``.
-        to: A KafkaSink, a ForeachSink or a ConsoleSink.
-        columns: Columns to send, or ``{"name": "SQL expression"}``; unset: all.
-        where: SQL condition; only rows that meet it are sent.
-        deletes: Also send deleted rows, and with ``where`` those that an update makes leave the condition, as
-            they were before; they have ``delete`` in ``_change_type``.
-        reading: How the table is read.
-    """
+    """Sends the new and changed rows of a table to a sink."""
 
     LAYER: ClassVar[str] = "publish"
     EXAMPLES: ClassVar[Mapping[str, str]] = {"reads": '"gold.orders_latest"', "to": 'KafkaSink("orders")'}
 
     name: TableName
+    """The query and its checkpoint: ``publish.<name>``."""
     reads: str
+    """A silver or gold table; a gold table whose rows change needs ``Storage(change_feed=True)``."""
     to: KafkaSink | ForeachSink | ConsoleSink
+    """A KafkaSink, a ForeachSink or a ConsoleSink."""
     columns: Expressions | None = None
+    """Columns to send, or ``{"name": "SQL expression"}``; unset: all."""
     where: str | None = None
+    """SQL condition; only rows that meet it are sent."""
     deletes: bool = False
+    """Also send deleted rows, and with ``where`` those that an update makes leave the condition, as they
+    were before; they have ``delete`` in ``_change_type``.
+    """
     reading: Reading = field(default_factory=Reading)
+    """How the table is read."""
 
     @property
     def table(self) -> str:

@@ -15,19 +15,17 @@ _MOST_CLUSTERED = 4
 
 @declared
 class Reading:
-    """How a query reads its source table.
-
-    Attributes:
-        changes: ``feed``: the source's change data feed, which also has deleted and replaced rows;
-            ``appends``: new rows only, with ``skipChangeCommits``; unset: the feed, if this kind of gold
-            table can take a row back and the source keeps a feed.
-        starting_version: The first version to read; unset: all versions.
-        starting_timestamp: The time of the first commit to read, as ``2026-01-31 12:00:00`` in UTC.
-    """
+    """How a query reads its source table."""
 
     changes: Literal["feed", "appends"] | None = None
+    """``feed``: the source's change data feed, which also has deleted and replaced rows; ``appends``: new
+    rows only, with ``skipChangeCommits``; unset: the feed, if this kind of gold table can take a row back
+    and the source keeps a feed.
+    """
     starting_version: int | None = None
+    """The first version to read; unset: all versions."""
     starting_timestamp: str | None = None
+    """The time of the first commit to read, as ``2026-01-31 12:00:00`` in UTC."""
 
     @property
     def has_start(self) -> bool:
@@ -60,29 +58,29 @@ def _is_time(text: str) -> bool:
 
 @declared
 class Storage:
-    """Physical layout of a gold table, fixed when the table is created. Every Delta reader reads the default.
-
-    Attributes:
-        cluster_by: Up to four columns for liquid clustering: compaction puts rows of similar values
-            together, so that a MERGE or a query reads fewer files. Any Delta reader still reads the table;
-            other writers need Delta's writer version 7.
-        partition_by: Partition columns, which should have few values; any value is a partition. Delta
-            stores an empty text in such a column as null.
-        change_feed: Keep a change data feed for readers that stream the table. Any Delta reader still reads
-            the table.
-        deletion_vectors: Mark changed rows as deleted, and do not rewrite their files. The table gets reader
-            version 3: Spark, DuckDB, Polars and delta-rs's SQL read it; delta-rs's pyarrow and pandas
-            readers, and Polars through them, refuse it, as do readers older than deletion vectors.
-            ``medallion status`` then counts the marked rows too.
-        newer_types: Allow columns of the types ``timestamp_ntz`` and ``variant``. A table with such a column
-            gets reader version 3: readers older than the type refuse it.
-    """
+    """Physical layout of a gold table, fixed when it is created. Every Delta reader reads the default."""
 
     cluster_by: Names | None = None
+    """Up to four columns for liquid clustering: compaction puts rows of similar values together, so that
+    a MERGE or a query reads fewer files. Any Delta reader still reads the table; other writers need
+    Delta's writer version 7.
+    """
     partition_by: Names | None = None
+    """Partition columns, which should have few values; any value is a partition. Delta stores an empty
+    text in such a column as null.
+    """
     change_feed: bool = False
+    """Keep a change data feed for readers that stream the table. Any Delta reader still reads the table."""
     deletion_vectors: bool = False
+    """Mark changed rows as deleted, and do not rewrite their files. The table gets reader version 3:
+    Spark, DuckDB, Polars and delta-rs's SQL read it; delta-rs's pyarrow and pandas readers, and Polars
+    through them, refuse it, as do readers older than deletion vectors. ``medallion status`` then counts
+    the marked rows too.
+    """
     newer_types: bool = False
+    """Allow columns of the types ``timestamp_ntz`` and ``variant``. A table with such a column gets
+    reader version 3: readers older than the type refuse it.
+    """
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""

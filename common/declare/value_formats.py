@@ -32,27 +32,26 @@ Timestamps = Literal["offset", "utc"]
 
 @declared
 class Json:
-    """JSON values, read with a schema. A value is read exactly as it was sent, or rejected.
-
-    Attributes:
-        schema: DDL text (``"id string, time bigint"``), the name of a ``.json`` file beside the
-            pipeline (what ``frame.schema.json()`` of Spark writes), or a ``StructType``.
-        strict: Reject a value that is not exactly one JSON object of the schema's types, with the reason.
-            ``False``: Spark's ``from_json``, which silently changes some values.
-        required: Fields that must be present and not null; a dot leads into structs: ``"after.id"``.
-        timestamps: How a time in text without an offset is read.
-        max_depth: Most levels of nesting; a deeper value is rejected.
-        max_bytes: Most bytes of a value; a longer value is rejected.
-    """
+    """JSON values, read with a schema. A value is read exactly as it was sent, or rejected."""
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"schema": '"id string, amount decimal(12,2)"'}
 
     schema: Annotated[Any, PlainValidator(_schema)]
+    """DDL text (``"id string, time bigint"``), the name of a ``.json`` file beside the pipeline (what
+    ``frame.schema.json()`` of Spark writes), or a ``StructType``.
+    """
     strict: bool = True
+    """Reject a value that is not exactly one JSON object of the schema's types, with the reason.
+    ``False``: Spark's ``from_json``, which silently changes some values.
+    """
     required: Annotated[Sequence[str], BeforeValidator(refuse_bare_text), AfterValidator(tuple)] = ()
+    """Fields that must be present and not null; a dot leads into structs: ``"after.id"``."""
     timestamps: Timestamps = "offset"
+    """How a time in text without an offset is read."""
     max_depth: int = 64
+    """Most levels of nesting; a deeper value is rejected."""
     max_bytes: int = 16_777_216
+    """Most bytes of a value; a longer value is rejected."""
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
@@ -69,22 +68,20 @@ class Debezium:
     change_lsn and event_serial_no (SQL Server); and ``transaction``: a struct of id, total_order and
     data_collection_order. Of an envelope with an embedded schema
     (``{"schema": …, "payload": {…}}``) the payload is read. All else is as with ``Json``.
-
-    Attributes:
-        row: The schema of the captured table: DDL text, a ``.json`` file, or a ``StructType``.
-        required: Fields that must be present and not null.
-        timestamps: How a time in text without an offset is read.
-        max_depth: Most levels of nesting; a deeper value is rejected.
-        max_bytes: Most bytes of a value; a longer value is rejected.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"row": '"id bigint, name string"'}
 
     row: Annotated[Any, PlainValidator(_schema)]
+    """The schema of the captured table: DDL text, a ``.json`` file, or a ``StructType``."""
     required: Annotated[Sequence[str], BeforeValidator(refuse_bare_text), AfterValidator(tuple)] = ("op",)
+    """Fields that must be present and not null."""
     timestamps: Timestamps = "offset"
+    """How a time in text without an offset is read."""
     max_depth: int = 64
+    """Most levels of nesting; a deeper value is rejected."""
     max_bytes: int = 16_777_216
+    """Most bytes of a value; a longer value is rejected."""
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
@@ -93,23 +90,21 @@ class Debezium:
 
 @declared
 class Avro:
-    """Avro values.
-
-    Attributes:
-        schema: The reader's schema: Avro's JSON text, or the name of an ``.avsc`` file beside the pipeline.
-            Values written with another version of it are resolved by Avro's rules.
-        framing: ``none``: the value is the datum, written with ``schema``; ``registry``: a zero byte and
-            the writer's schema id (four bytes, big-endian) precede the datum. The setting
-            ``silver.schema_registry`` says where the id is looked up: a registry's address, or a folder of
-            ``<id>.avsc``.
-        max_bytes: Most bytes of a value; a longer value is rejected.
-    """
+    """Avro values."""
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"schema": '"order.avsc"'}
 
     schema: str
+    """The reader's schema: Avro's JSON text, or the name of an ``.avsc`` file beside the pipeline. Values
+    written with another version of it are resolved by Avro's rules.
+    """
     framing: Literal["none", "registry"] = "none"
+    """``none``: the value is the datum, written with ``schema``; ``registry``: a zero byte and the
+    writer's schema id (four bytes, big-endian) precede the datum. The setting ``silver.schema_registry``
+    says where the id is looked up: a registry's address, or a folder of ``<id>.avsc``.
+    """
     max_bytes: int = 16_777_216
+    """Most bytes of a value; a longer value is rejected."""
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
@@ -118,26 +113,24 @@ class Avro:
 
 @declared
 class Csv:
-    """One line of delimited text per value (RFC 4180), read by position and as strictly as JSON.
-
-    Attributes:
-        schema: DDL text, a ``.json`` file, or a ``StructType``, of plain types, in the line's order.
-        separator: The character between two fields.
-        null_text: An unquoted field with this text is null; a list where several texts stand for null:
-            ``["?", "NA", ""]``.
-        required: Fields that must not be null.
-        timestamps: How a time in text without an offset is read.
-        max_bytes: Most bytes of a value; a longer value is rejected.
-    """
+    """One line of delimited text per value (RFC 4180), read by position and as strictly as JSON."""
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"schema": '"id string, amount decimal(12,2)"'}
 
     schema: Annotated[Any, PlainValidator(_schema)]
+    """DDL text, a ``.json`` file, or a ``StructType``, of plain types, in the line's order."""
     separator: str = ","
+    """The character between two fields."""
     null_text: str | Texts = ""
+    """An unquoted field with this text is null; a list where several texts stand for null: ``["?", "NA",
+    ""]``.
+    """
     required: Annotated[Sequence[str], BeforeValidator(refuse_bare_text), AfterValidator(tuple)] = ()
+    """Fields that must not be null."""
     timestamps: Timestamps = "offset"
+    """How a time in text without an offset is read."""
     max_bytes: int = 16_777_216
+    """Most bytes of a value; a longer value is rejected."""
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
@@ -156,15 +149,12 @@ class Csv:
 
 @declared
 class Text:
-    """Plain UTF-8 text, which silver's columns see as ``value string``.
-
-    Attributes:
-        max_bytes: Most bytes of a value; a longer value is rejected.
-    """
+    """Plain UTF-8 text, which silver's columns see as ``value string``."""
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {}
 
     max_bytes: int = 16_777_216
+    """Most bytes of a value; a longer value is rejected."""
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""

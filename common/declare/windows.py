@@ -22,18 +22,16 @@ class Window:
 
     The table gets the columns ``window_start`` (inclusive) and ``window_end`` (exclusive). Windows start at
     whole multiples of the slide since 1970 in UTC; a row belongs to every window that covers its time.
-
-    Attributes:
-        on: A timestamp column of silver. Rows in which it is null belong to no window.
-        size: Length of a window.
-        slide: Time between the starts of two windows; unset: ``size``.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"on": '"ordered_at"', "size": '"1 hour"'}
 
     on: str
+    """A timestamp column of silver. Rows in which it is null belong to no window."""
     size: Interval
+    """Length of a window."""
     slide: Interval | None = None
+    """Time between the starts of two windows; unset: ``size``."""
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
@@ -59,16 +57,14 @@ class Session:
 
     The table gets the columns ``window_start`` (time of the first row) and ``window_end`` (time of the last
     row plus the gap). A row exactly at ``window_end`` still belongs to the session and extends it.
-
-    Attributes:
-        on: A timestamp column of silver. Rows in which it is null belong to no session.
-        gap: The pause after which the next row starts a new session.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"on": '"clicked_at"', "gap": '"30 minutes"'}
 
     on: str
+    """A timestamp column of silver. Rows in which it is null belong to no session."""
     gap: Interval
+    """The pause after which the next row starts a new session."""
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
@@ -78,16 +74,7 @@ class Session:
 
 @declared
 class Within:
-    """Bounds in event time between two rows that a stream-stream join pairs.
-
-    Attributes:
-        on: Event-time column of the table that ``reads`` names.
-        joins_on: Event-time column of the table that ``joins`` names.
-        after: The joined row's time is at least ``on`` plus this, such as ``-5 minutes``.
-        before: The joined row's time is at most ``on`` plus this.
-        watermark: How late a row of the table that ``reads`` names may arrive.
-        joins_watermark: How late a row of the table that ``joins`` names may arrive.
-    """
+    """Bounds in event time between two rows that a stream-stream join pairs."""
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {
         "on": '"ordered_at"',
@@ -99,11 +86,17 @@ class Within:
     }
 
     on: str
+    """Event-time column of the table that ``reads`` names."""
     joins_on: str
+    """Event-time column of the table that ``joins`` names."""
     after: Distance
+    """The joined row's time is at least ``on`` plus this, such as ``-5 minutes``."""
     before: Distance
+    """The joined row's time is at most ``on`` plus this."""
     watermark: Interval
+    """How late a row of the table that ``reads`` names may arrive."""
     joins_watermark: Interval
+    """How late a row of the table that ``joins`` names may arrive."""
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""

@@ -1,4 +1,4 @@
-"""``docs/author/declarations.md``: every class of a pipeline file and its attributes, from the docstrings."""
+"""``docs/author/declarations.md``: each class of a pipeline file and its attributes, with their texts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import dataclasses
 import inspect
 import re
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import get_args
 
@@ -114,19 +115,16 @@ def classes() -> frozenset[str]:
 
 def _class_lines(cls: type) -> Iterator[str]:
     text = inspect.cleandoc(cls.__doc__ or "")
-    yield from _markdown(text.partition("\nAttributes:\n")[0].strip()).splitlines()
+    yield from _markdown(text.strip()).splitlines()
     rows = list(_attribute_rows(cls))
     if rows:
         yield from ("", "| attribute | type | default | meaning |", "|---|---|---|---|", *rows)
 
 
 def _attribute_rows(cls: type) -> Iterator[str]:
-    meanings = _meanings(cls)
+    meanings = meanings_of(cls)
     for name, (kind, default) in _attributes(cls).items():
-        if name not in meanings and cls is not declare.Message:
-            raise AssertionError(f"{cls.__name__}.{name} is in no docstring")
-        meaning = meanings.get(name, f"The message's {name}.")
-        yield f"| `{name}` | {_cell(_type(kind))} | {_cell(default)} | {_cell(_markdown(meaning))} |"
+        yield f"| `{name}` | {_cell(_type(kind))} | {_cell(default)} | {_cell(_markdown(meanings[name]))} |"
 
 
 def _attributes(cls: type) -> dict[str, tuple[str, str]]:
@@ -141,13 +139,17 @@ def _attributes(cls: type) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _own_attributes(cls: type) -> dict[str, tuple[str, str]]:
+def _class_node(cls: type) -> ast.ClassDef:
     source = Path(inspect.getsourcefile(cls) or "").read_text(encoding="utf-8")
     classes_of_file = [each for each in ast.parse(source).body if isinstance(each, ast.ClassDef)]
     (node,) = [each for each in classes_of_file if each.name == cls.__name__]
+    return node
+
+
+def _own_attributes(cls: type) -> dict[str, tuple[str, str]]:
     return {
         each.target.id: (ast.unparse(each.annotation), _default(each.value))
-        for each in node.body
+        for each in _class_node(cls).body
         if isinstance(each, ast.AnnAssign)
         and isinstance(each.target, ast.Name)
         and not ast.unparse(each.annotation).startswith("ClassVar")
@@ -211,15 +213,16 @@ def _split(annotation: str) -> list[str]:
     return [part.strip() for part in parts]
 
 
-def _meanings(cls: type) -> dict[str, str]:
-    """Texts of ``Attributes:`` of a class and the classes it is derived from, by name."""
+def meanings_of(cls: type) -> dict[str, str]:
+    """The text below each attribute of a class and of the classes it is derived from, by name."""
     found: dict[str, str] = {}
     for base in reversed(cls.__mro__):
-        text = inspect.cleandoc(base.__dict__.get("__doc__") or "").partition("Attributes:\n")[2]
-        for entry in re.split(r"\n(?= {4}\w)", text):
-            name, _, meaning = entry.strip().partition(":")
-            if meaning:
-                found[name] = " ".join(meaning.split())
+        if base.__module__.startswith("common.declare"):
+            body = _class_node(base).body
+            for each, below in pairwise(body):
+                has_text = isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
+                if has_text and isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
+                    found[each.target.id] = " ".join(str(ast.literal_eval(below.value)).split())
     return found
 
 

@@ -17,7 +17,7 @@ from orchestration.author.cases.problems import case_problems
 from orchestration.author.cases.read.load import find_files, load_files
 from orchestration.author.check.pipeline import check
 from orchestration.cli.main import app
-from tests.reference import declarations_reference
+from tests.reference import commands_reference, declarations_reference
 from tests.reference.settings_reference import reference
 
 ROOT = Path(__file__).parents[2]
@@ -40,6 +40,14 @@ def test_the_page_of_settings_is_in_step() -> None:
     assert all(line.rsplit("|", 2)[1].strip() for line in page.splitlines() if line.startswith("| `"))
 
 
+def test_the_page_of_commands_and_options_is_in_step() -> None:
+    """Written by `python -m tests.reference.commands_reference > docs/reference/commands.md`."""
+    page = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
+    assert page == commands_reference.reference()
+    command = typer.main.get_command(app)
+    assert set(re.findall(r"^### (\w+)", page, flags=re.MULTILINE)) == set(command.list_commands(None))  # type: ignore[attr-defined, arg-type]
+
+
 def test_the_page_of_declarations_is_in_step() -> None:
     """Written by `python -m tests.reference.declarations_reference > docs/author/declarations.md`."""
     page = (ROOT / "docs" / "author" / "declarations.md").read_text(encoding="utf-8")
@@ -57,6 +65,16 @@ def test_the_page_of_declarations_has_each_attribute_with_type_and_meaning() -> 
         required = [each for each, given in parameters.items() if given.default is inspect.Parameter.empty]
         assert [row[0] for row in rows] == list(parameters)
         assert [row[0] for row in rows if not row[2]] == required
+
+
+@pytest.mark.parametrize("name", sorted(declarations_reference.classes()))
+def test_each_attribute_of_a_declaration_has_a_text_that_editors_show(name: str) -> None:
+    """A docstring below the attribute, of the class or of one that it is derived from."""
+    kind = getattr(common.declare, name)
+    attributes = set(inspect.signature(kind).parameters)
+    meanings = declarations_reference.meanings_of(kind)
+    assert attributes <= set(meanings)
+    assert all(meanings[each].endswith(".") for each in attributes)
 
 
 def test_the_example_of_the_page_of_declarations_uses_each_class_and_has_no_problem(tmp_path: Path) -> None:

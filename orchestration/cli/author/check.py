@@ -70,9 +70,7 @@ def check_pipeline(
     except SettingsError as error:
         _print_beside(error, path or pipeline, as_json=as_json)
         raise
-    found, problems = ready.draft.pipeline, draft_problems(ready.draft, ready.settings)
-    if found is not None and not problems and ready.settings.pipeline is not None:
-        problems = file_problems(ready.settings.pipeline, found)
+    found, problems = ready.draft.pipeline, _problems(ready)
     if as_json:
         shown = None if ready.draft.problems else found
         known = notes_of(shown, ready) if shown else ()
@@ -86,6 +84,14 @@ def check_pipeline(
         raise typer.Exit(PipelineError.exit_code)
 
 
+def _problems(ready: Context) -> tuple[Problem, ...]:
+    """The mistakes of the pipeline and of its settings; where there is none, those of its tests."""
+    found, problems = ready.draft.pipeline, draft_problems(ready.draft, ready.settings)
+    if found is not None and not problems and ready.settings.pipeline is not None:
+        return file_problems(ready.settings.pipeline, found)
+    return problems
+
+
 _MOST_ROUNDS = 10
 """A mended name may show mistakes that it hid, which are mended in the next round."""
 
@@ -96,7 +102,7 @@ def _mend(path: Path | None, settings: Path | None, set_: list[str] | None) -> N
     for _ in range(_MOST_ROUNDS):
         try:
             ready = context(path, settings, set_)
-            file, problems = ready.settings.pipeline, draft_problems(ready.draft, ready.settings)
+            file, problems = ready.settings.pipeline, _problems(ready)
         except SettingsError as error:
             file, problems = path, error.problems
         found = [each for each in fixes(problems) if each.mark not in done]
@@ -128,12 +134,8 @@ def _print_beside(error: SettingsError, file: Path | None, *, as_json: bool) -> 
 def _offer(problems: Sequence[Problem]) -> None:
     """Say how many mistakes ``--fix`` would mend."""
     if number := len(fixes(problems)):
-        which = (
-            "one of them has one answer, and is"
-            if number == 1
-            else f"{number} of them have one answer, and are"
-        )
-        out.print(f"\n{which} mended by: medallion check --fix", highlight=False, soft_wrap=True)
+        which = "one of them has" if number == 1 else f"{number} of them have"
+        out.print(f"\n{which} exactly one answer; to write it: medallion check --fix", highlight=False)
 
 
 def _shown(text: str) -> str:

@@ -42,8 +42,8 @@ from orchestration.author.cases.read.text_table import parse_table
 CUT = "cut"
 """Stands between two records of different micro-batches."""
 
-_FILE = ("pipeline", "shared", "cases")
-_CASE = ("name", "topic", "timestamp", "messages", "lookups", "expect")
+FILE_KEYS = ("pipeline", "shared", "cases")
+CASE_KEYS = ("name", "topic", "timestamp", "messages", "lookups", "expect")
 _VALUES = ("value", "value_base64", "value_hex", "value_file", "lines_file")
 _KEYS = ("key", "key_base64", "key_hex")
 _COORDINATES = ("topic", "partition", "offset", "timestamp", "headers")
@@ -67,7 +67,7 @@ class Builder:
         if content is None or not isinstance(content.value, dict) or "cases" not in content.value:
             self._problem("cases", "expected 'cases:' with a list of cases", content.line if content else 1)
             return []
-        self._refuse_unknown("cases", content, _FILE)
+        self._refuse_unknown("cases", content, FILE_KEYS)
         listed = content.value["cases"]
         if not isinstance(listed.value, list):
             self._problem("cases", "expected a list: '- name: …'", listed.line)
@@ -97,7 +97,7 @@ class Builder:
         for needed in ("name", "messages", "expect"):
             if needed not in given.value:
                 self._problem(what, f"needs {needed!r}", given.line)
-        self._refuse_unknown(what, given, _CASE)
+        self._refuse_unknown(what, given, CASE_KEYS)
         batches = self._batches(what, given)
         expect = self._tables(what, given.value.get("expect"), "expect")
         if not expect and "expect" in given.value:
