@@ -52,7 +52,7 @@ from orchestration.author.check.visible_columns import (
 
 ENGINE_REASONS = frozenset(
     {
-        *("empty_value", "not_utf8", "too_large", "too_deep", "reader_failed", "column_failed"),
+        *("empty_value", "not_utf8", "too_large", "too_deep", "reader_failed", "column_failed", "poison"),
         *("malformed_json", "trailing_data", "not_an_object", "duplicate_key", "bad_unicode"),
         *("wrong_type", "missing_required", "invalid_timestamp", "timestamp_without_offset"),
         *("non_finite_number", "number_out_of_range", "number_rounded"),

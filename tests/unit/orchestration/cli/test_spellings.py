@@ -23,8 +23,8 @@ from tests.support import in_process
 ROOT = Path(__file__).parents[4]
 EXAMPLE = ROOT / "examples" / "earthquakes" / "pipeline.py"
 COMMAND_LINE = typer.main.get_command(app)
-DATA = {"cli/access/query_output.py", "cli/json_output.py"}
-"""Modules that write JSON which is no document: rows of a query, and the documents themselves."""
+DATA = {"cli/access/query_output.py", "cli/author/schema.py", "cli/json_output.py"}
+"""Modules that write JSON themselves: rows of a query, a schema, and the one that writes documents."""
 
 
 Commands = Iterator[tuple[tuple[str, ...], Any]]

@@ -253,14 +253,17 @@ def test_an_aggregate_over_a_table_whose_rows_are_replaced_is_refused() -> None:
 
 def test_the_engines_reasons_are_those_that_silver_writes() -> None:
     from silver.judge import reasons_and_verdict as rules
+    from silver.read.poison import POISON
 
     source = (ROOT / "common" / "java" / "sources" / "medallion" / "faults" / "Reasons.java").read_text()
     written = set(re.findall(r'static final String \w+ = "(\w+)";', source))
     assert len(written) == 26
     assert (
-        written | {rules.NULL_KEY, rules.NULL_EVENT_TIME, rules.FUTURE_EVENT_TIME, "column_failed"}
+        written | {rules.NULL_KEY, rules.NULL_EVENT_TIME, rules.FUTURE_EVENT_TIME, "column_failed", POISON}
         == ENGINE_REASONS
     )
+    page = (ROOT / "docs" / "records" / "what-happens-to-a-row.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"^#### `(\w+)`$", page, flags=re.MULTILINE)) == sorted(ENGINE_REASONS)
 
 
 def test_the_column_that_bounds_the_event_time_is_a_timestamp() -> None:
