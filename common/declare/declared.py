@@ -23,7 +23,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 from pydantic.errors import PydanticUserError
 
-from common.errors import Fault, PipelineError, Problem, nearest
+from common.errors import Fault, PipelineError, Problem, closest, nearest
 from common.wrong_values import wrong_value
 
 T = TypeVar("T")
@@ -125,6 +125,8 @@ def _mistakes(declaration: Any) -> Iterator[str]:
     if not hasattr(declaration, "mistakes"):
         return
     faulty = faulty_attributes(declaration)
+    # An unknown attribute is probably meant to be the one that is most like it.
+    faulty |= {closest(name, _field_names(type(declaration))) for name in faulty}
     try:
         for text in declaration.mistakes():
             if FAULTY not in text and not faulty.intersection(re.findall(r"\w+", text)):

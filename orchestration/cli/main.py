@@ -6,6 +6,7 @@ A ``MedallionError`` is printed as its message; any other exception is a bug and
 from __future__ import annotations
 
 import errno
+import functools
 import importlib
 import importlib.metadata
 import os
@@ -90,6 +91,8 @@ add_environment_options(app)
 add_completion(app)
 
 
+_COMMANDS = functools.partial(typer.main.get_command, app)
+
 # Some versions of Typer contain their own copy of click: the base class of Typer's errors is found from them.
 _USAGE_ERROR: type[Exception] = next(
     kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
@@ -107,7 +110,7 @@ def main() -> None:
     words = _words()
     json_output.begin(is_wanted="--json" in words)
     try:
-        code = app(words, standalone_mode=False, prog_name="medallion")
+        code = app(args=words, standalone_mode=False, prog_name="medallion")
     except MedallionError as error:
         code = _INTERRUPTED if was_interrupted() else error.exit_code
         if not was_interrupted():
@@ -135,7 +138,7 @@ def main() -> None:
 
 def _words() -> list[str]:
     """The words of the command line, former spellings replaced, which is said."""
-    words, notes = current(sys.argv[1:], typer.main.get_command(app))
+    words, notes = current(sys.argv[1:], _COMMANDS())
     for note in notes:
         say(note)
     return words

@@ -83,7 +83,8 @@ def load_draft(path: Path | None) -> Draft:
         except PipelineError as error:
             failures += error.problems
         except SyntaxError as error:
-            parts = (error.filename or path, error.lineno, error.offset)
+            is_own = error.filename in {None, str(path.resolve())}
+            parts = (path if is_own else error.filename, error.lineno, error.offset)
             place = ":".join(str(each) for each in parts if each)
             failures.append(
                 Problem("pipeline file", Fault("MED-1001", f"is not valid Python: {error.msg}"), place)

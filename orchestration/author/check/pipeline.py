@@ -87,16 +87,15 @@ def draft_problems(draft: Draft, settings: Settings | None) -> tuple[Problem, ..
         settings: The settings that the pipeline runs with; ``None`` if they are not known: then they may add
             any function to those of Spark.
     """
-    of_settings = setting_problems(draft.pipeline, settings) if settings is not None else ()
     if draft.pipeline is None:
-        return (*draft.problems, *of_settings)
+        return draft.problems
     found: list[Problem] = []
     try:
         may_add = settings is None or _may_add_functions(draft.pipeline, settings)
         with extra_functions(are_possible=may_add):
             for problem in _pipeline_problems(draft.pipeline):
                 found.append(problem)  # noqa: PERF402  # what was found before an exception counts
-        found += of_settings
+        found += setting_problems(draft.pipeline, settings) if settings is not None else ()
     except UNFIT:
         if not draft.problems:
             raise

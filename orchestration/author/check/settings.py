@@ -1,4 +1,4 @@
-"""Settings that cannot work with a pipeline or on this machine, known before anything starts."""
+"""Settings that are missing, or cannot work on this machine, known before anything starts."""
 
 from __future__ import annotations
 
@@ -14,13 +14,18 @@ from common.errors import Fault, Problem
 _SERVERS = "bootstrap.servers"
 
 
-def setting_problems(pipeline: Pipeline | None, settings: Settings) -> tuple[Problem, ...]:
-    """Settings that the pipeline needs and that are not set, and those that cannot work."""
-    return (*_missing(pipeline, settings), *_unusable(settings), *_options(pipeline, settings))
+def doubtful_settings(pipeline: Pipeline | None, settings: Settings) -> tuple[Problem, ...]:
+    """Settings that probably do not do what they are meant to; ``check`` names them, a start takes them."""
+    return (*_unusable(settings), *_options(pipeline, settings))
 
 
-def _missing(pipeline: Pipeline | None, settings: Settings) -> Iterator[Problem]:
-    for silver in pipeline.silver if pipeline is not None else ():
+def setting_problems(pipeline: Pipeline, settings: Settings) -> tuple[Problem, ...]:
+    """Settings that the pipeline needs and that are not set."""
+    return tuple(_missing(pipeline, settings))
+
+
+def _missing(pipeline: Pipeline, settings: Settings) -> Iterator[Problem]:
+    for silver in pipeline.silver:
         is_framed = isinstance(silver.value, Avro) and silver.value.framing == "registry"
         if is_framed and settings.silver.schema_registry is None:
             text = (

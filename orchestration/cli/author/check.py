@@ -25,6 +25,7 @@ from orchestration.author.cases.suite import file_problems, forget_modules
 from orchestration.author.check.fix import difference, fixes, mended
 from orchestration.author.check.notes import notes
 from orchestration.author.check.pipeline import draft_problems, unchecked
+from orchestration.author.check.settings import doubtful_settings
 from orchestration.cli.json_output import print_document
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.cli.problems_output import documents, print_problems
@@ -87,6 +88,7 @@ def check_pipeline(
 def _problems(ready: Context) -> tuple[Problem, ...]:
     """The mistakes of the pipeline and of its settings; where there is none, those of its tests."""
     found, problems = ready.draft.pipeline, draft_problems(ready.draft, ready.settings)
+    problems += doubtful_settings(found, ready.settings)
     if found is not None and not problems and ready.settings.pipeline is not None:
         return file_problems(ready.settings.pipeline, found)
     return problems
