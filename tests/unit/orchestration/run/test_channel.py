@@ -16,7 +16,7 @@ import pytest
 from common.delta.log import Snapshot
 from common.errors import LeaseHeldError, MedallionError, UsageError
 from orchestration.access.channel.client import ask, fingerprint
-from orchestration.access.channel.protocol import Request
+from orchestration.access.channel.protocol import VERSION, Request
 from orchestration.records.audit.result import Account, Fault, PartitionAccount
 from orchestration.run.maintenance import MaintenanceResult
 from orchestration.run.serving.channel import Channel, serving
@@ -124,7 +124,7 @@ def test_a_folder_with_a_long_name_has_a_socket_too(tmp_path: Path) -> None:
     [
         (Request("answer", {}, "file 2"), "another content of the pipeline file"),
         (Request("other", {}, "file 1"), "does not know other"),
-        (Request("answer", {}, "file 1", version=2), "speaks version 1"),
+        (Request("answer", {}, "file 1", version=VERSION + 1), f"speaks version {VERSION} "),
     ],
 )
 def test_a_job_that_cannot_do_it_says_why_and_the_command_does_it(
