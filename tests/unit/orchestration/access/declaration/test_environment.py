@@ -75,7 +75,7 @@ def test_a_mistake_in_the_file_of_an_environment_is_named_with_that_file() -> No
     with pytest.raises(SettingsError, match=r"^medallion\.dev\.yaml:1:8: gold\.compact_every is 'x'"):
         load("dev")
     write("medallion.dev.yaml", "gild: {}\n")
-    with pytest.raises(SettingsError, match=r"^medallion\.dev\.yaml: gild is not a setting"):
+    with pytest.raises(SettingsError, match=r"^medallion\.dev\.yaml:1:1: gild is not a setting"):
         load("dev")
 
 
