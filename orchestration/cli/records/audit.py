@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from common.errors import UsageError
 from common.machine.console import page, say
 from common.machine.file_modes import umask
 from orchestration.access.declaration.context import Context, context
@@ -21,6 +23,25 @@ if TYPE_CHECKING:
     from orchestration.records.audit.result import Account
 
 
+TableOption = Annotated[
+    str | None, typer.Option("--table", "-t", help="One silver table.", show_default="all")
+]
+SinceOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="WHEN|last",
+        help="Only offsets read since a time (2026-01-01T00:00Z), or since the last balanced audit.",
+    ),
+]
+ScriptOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Write a script for DuckDB that proves it from the tables without the engine, and no more.",
+    ),
+]
+
+
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command("audit")(audit)
@@ -30,23 +51,10 @@ def audit(
     pipeline: PipelineOption = None,
     settings: SettingsOption = None,
     set_: SetOption = None,
-    table: Annotated[
-        str | None,
-        typer.Option(
-            "--table",
-            "-t",
-            help="One silver table.",
-            show_default="all",
-        ),
-    ] = None,
-    since: Annotated[
-        str | None,
-        typer.Option(
-            metavar="WHEN|last",
-            help="Only offsets read since a time (2026-01-01T00:00Z), or since the last balanced audit.",
-        ),
-    ] = None,
+    table: TableOption = None,
+    since: SinceOption = None,
     gold: Annotated[bool, typer.Option("--gold", help="Compare all rows of gold, not a sample.")] = False,
+    script: ScriptOption = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
@@ -68,6 +76,10 @@ def audit(
     minutes. If rows were changed since then (an erasure, a replay), it reads everything again. A gold table
     that another program has changed is a fault, too.
 
+    --script proof.sql writes one script for DuckDB and ends. Whoever runs it needs nothing of the engine: it
+    computes from the tables, at the versions that it names, the place of every offset, the witness of each
+    duplicate, silver's values from bronze's bytes, and each Upsert, Aggregate and View from its definition.
+
     --json: {"balanced", "offsets", "tables": [{"table", "reads", "balanced", "since", "batch_id",
     "versions": {table: version}, "offsets", "looked_at", "totals": {place: offsets}, "partitions": [{"topic",
     "partition", "first", "end", "offsets", and a number per place}], "faults": [{"fault", "text", "count",
@@ -80,11 +92,34 @@ def audit(
     ready = context(pipeline, settings, set_)
     begin = None if since is None else audits.parse_since(since)
     silvers = audits.select_tables(ready.pipeline, table)
+    if script is not None:
+        _write_script(ready, silvers, script, is_partial=as_json or gold or since is not None)
+        return
     asked = ask_holder(
         ready, [one.table for one in silvers], "audit", {"table": table, "since": since, "gold": gold}
     )
     accounts = _accounts(ready, silvers, begin, is_whole=gold) if asked is None else _parsed(asked)
     _print(accounts, as_json=as_json)
+
+
+def _write_script(ready: Context, silvers: Sequence[Silver], file: Path, *, is_partial: bool) -> None:
+    """Write the script of a proof, and say how it is run."""
+    from orchestration.records.proof.script import write
+
+    if is_partial:
+        raise UsageError(
+            "--script writes a file that covers all offsets; leave out --json, --gold and --since."
+        )
+    text = write(ready.pipeline, silvers, ready.layout)
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(
+            f"{file} cannot be written: {error.strerror}. Name a file in a folder that exists."
+        ) from error
+    page().print(
+        f"{file} is written; anybody who can read the tables runs it: duckdb -f {file}", highlight=False
+    )
 
 
 def _print(accounts: Sequence[Account], *, as_json: bool) -> None:

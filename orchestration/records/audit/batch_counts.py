@@ -129,7 +129,7 @@ def tombstone_faults(pins: Pins, silver: Silver, totals: Mapping[str, int], afte
     of duplicates needs no check of its own: it follows from the sum of all counts.
     """
     log = pins.silver
-    if _has_moved_rows(log, after, totals):
+    if has_moved_rows(log, after, totals):
         return
     batches = since_rebuild([one for one in log.steps("accepted") if one.version > after])
     if any(one.is_rebuilt and not one.metadata[REBUILT].get("counted") for one in batches):
@@ -153,7 +153,7 @@ def other_faults(pins: Pins, silver: Silver, totals: Mapping[str, int], after: i
     log = pins.silver
     batches = since_rebuild([one for one in log.steps("accepted") if one.version > after])
     marks = {_mark_of_condition(one) for one in batches}
-    if silver.where is None or len(marks) != 1 or None in marks or _has_moved_rows(log, after, totals):
+    if silver.where is None or len(marks) != 1 or None in marks or has_moved_rows(log, after, totals):
         return
     counted, found = sum(int(one.counts.get("other", 0)) for one in batches), totals.get("other", 0)
     if found != counted:
@@ -168,7 +168,7 @@ def _mark_of_condition(one: TableCommit) -> str | None:
     return marks.get("where") if isinstance(marks, dict) else None
 
 
-def _has_moved_rows(log: TableLog, after: int, totals: Mapping[str, int]) -> bool:
+def has_moved_rows(log: TableLog, after: int, totals: Mapping[str, int]) -> bool:
     """Whether rows may have another place than the counts of the micro-batches after a version say."""
     is_part = after < 0 and not log.is_whole
     others = any(one.by not in {"", "compaction", "evolution"} for one in log.commits)

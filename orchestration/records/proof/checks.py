@@ -1,0 +1,93 @@
+"""The statements by which a script records its checks: one row per check in the table ``checks``."""
+
+from __future__ import annotations
+
+from common.sql.quoting import standard_text
+
+START = """\
+CREATE TABLE checks (about VARCHAR, "check" VARCHAR, verdict VARCHAR, expected VARCHAR, found VARCHAR,
+  first_differing VARCHAR);
+
+CREATE MACRO shown_places(places) AS
+  array_to_string(list_transform(places, lambda p: p.topic || '/' || p.partition || '/' || p."offset"), ', ');
+
+-- Two computations of a sum of floating-point numbers may differ in their last digits.
+CREATE MACRO is_close(a, b) AS
+  a IS NOT DISTINCT FROM b OR abs(a - b) <= 1e-9 * greatest(abs(a), abs(b));
+
+-- Keys may hold anything: letters that control or deceive a terminal are shown as question marks.
+CREATE MACRO shown_keys(keys) AS
+  regexp_replace(array_to_string(keys, ', '),
+    '[\\x{00}-\\x{1f}\\x{7f}-\\x{9f}\\x{061c}\\x{200b}-\\x{200f}\\x{2028}-\\x{202e}\\x{2060}-\\x{2069}\\x{feff}]',
+    '?', 'g');
+"""
+
+END = """\
+SELECT about, "check", verdict, expected, found, first_differing FROM (
+  SELECT rowid AS place, * FROM checks
+  UNION ALL
+  SELECT count(*), 'all', count(*) || ' checks',
+    CASE WHEN count(*) FILTER (verdict = 'different') > 0 THEN 'different' ELSE 'equal' END,
+    count(*) FILTER (verdict = 'equal') || ' equal, '
+      || count(*) FILTER (verdict = 'different') || ' different',
+    count(*) FILTER (verdict LIKE 'not compared%') || ' not compared', ''
+  FROM checks)
+ORDER BY place;
+
+-- The end: an error, and with it an exit status that is not 0, if a check found a difference.
+SELECT CASE WHEN count(*) FILTER (verdict = 'different') > 0
+  THEN error('the proof does not hold: ' || count(*) FILTER (verdict = 'different') || ' of ' || count(*)
+    || ' checks differ')
+  ELSE 'the proof holds: ' || count(*) FILTER (verdict = 'equal') || ' of ' || count(*)
+    || ' checks are equal, ' || count(*) FILTER (verdict LIKE 'not compared%')
+    || ' not compared, none differs' END AS verdict
+FROM checks;
+"""
+
+
+def heading(text: str) -> str:
+    """A comment that begins a part of the script."""
+    return f"\n{'-' * 100}\n-- {text}\n{'-' * 100}"
+
+
+def compared(  # noqa: PLR0913  # the columns of a check
+    *,
+    about: str,
+    check: str,
+    holds: str,
+    expected: str,
+    found: str,
+    shown: str,
+    rows: str,
+    otherwise: str = "different",
+) -> str:
+    """A statement that records a check.
+
+    Args:
+        about: The table.
+        check: SQL text: what is compared; ``expected``, ``found`` and ``shown`` likewise.
+        holds: SQL condition under which it is equal.
+        expected: What must be there.
+        found: What is there.
+        shown: The first keys or coordinates that differ; only printed if it does not hold.
+        rows: The rest of the SELECT statement, from FROM on.
+        otherwise: The verdict if it does not hold.
+    """
+    return f"""\
+INSERT INTO checks SELECT {standard_text(about)}, {check},
+  CASE WHEN {holds} THEN 'equal' ELSE {standard_text(otherwise)} END,
+  {expected},
+  {found},
+  CASE WHEN {holds} THEN '' ELSE coalesce({shown}, '') END
+{rows};"""  # SQL of the engine's own, declared names quoted
+
+
+def stated(about: str, check: str, verdict: str, expected: str, found: str) -> str:
+    """A statement that records what was known when the script was written."""
+    listed = ", ".join(standard_text(text) for text in (about, check, verdict, expected, found, ""))
+    return f"INSERT INTO checks VALUES ({listed});"
+
+
+def not_compared(about: str, check: str, why: str) -> str:
+    """A statement that records what the script does not compare, and why."""
+    return stated(about, check, f"not compared: {why}", "", "")

@@ -1,0 +1,71 @@
+"""A script for DuckDB by which anybody checks a pipeline's tables without the engine.
+
+It names each table at one version, takes from the logs what bronze has read and what was counted, and
+computes everything else from the rows: the place of every offset, the witness of each duplicate, silver's
+values from bronze's bytes, and each gold table from its definition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from common.config.paths import Layout
+from common.declare import Pipeline, Silver
+from orchestration.access.query.duckdb_views import Database
+from orchestration.records.proof.checks import END, START, heading
+from orchestration.records.proof.given import given
+from orchestration.records.proof.gold_checks import gold_checks
+from orchestration.records.proof.silver_checks import SilverChecks
+from orchestration.records.proof.tables import Tables
+
+_HEAD = """\
+-- Proof of the pipeline {name}, written {at} by medallion audit --script.
+--
+-- Run it with DuckDB (1.3 or newer), which reads the tables with its Delta extension, deletion vectors
+-- included:
+--   duckdb -f proof.sql
+--   python -c "import duckdb; print(duckdb.sql(open('proof.sql').read()))"
+-- It needs nothing of the engine and writes nothing. Each check is a row: 'equal', 'different', or
+-- 'not compared' with the reason. The last row is all of them; if one differs, the script ends with an error.
+-- Without a network, install the extension first: https://duckdb.org/docs/stable/core_extensions/delta
+-- Tables in an object store need a secret before: CREATE SECRET (TYPE s3, PROVIDER credential_chain);
+
+SET TimeZone = 'UTC';
+"""
+
+
+def write(pipeline: Pipeline, silvers: Sequence[Silver], layout: Layout) -> str:
+    """The text of the script for some silver tables, and for the gold tables if these are all.
+
+    Raises:
+        TableMissingError: A bronze table does not exist yet.
+        TableError: A table cannot be read.
+    """
+    tables = Tables(Database())
+    parts: list[str] = []
+    for silver in silvers:
+        parts += _silver(pipeline, silver, layout, tables)
+    if len(silvers) == len(pipeline.silver):
+        parts += gold_checks(pipeline, layout, tables)
+    head = _HEAD.format(name=pipeline.name, at=f"{datetime.now(UTC):%Y-%m-%d %H:%M:%SZ}")
+    views = "\n".join(dict.fromkeys(tables.statements))
+    named = heading("The tables, each at the version that this script is about")
+    return "\n".join([head, START, named, views, *parts, heading("The result"), END])
+
+
+def _silver(pipeline: Pipeline, silver: Silver, layout: Layout, tables: Tables) -> list[str]:
+    """The statements of one silver table."""
+    topic = next(each for each in pipeline.bronze if each.table == silver.reads)
+    known = given(tables.database, layout, topic, silver)
+    views = {
+        log.table: None if log.version is None else tables.view(log.table, log.path, log.version)
+        for log in known.pins.tables
+    }
+    bronze, mine = views[silver.reads], views[silver.table]
+    erased = None if known.erased is None else tables.view("ops.erased", *known.erased)
+    columns = dict(tables.columns(mine)) if mine is not None else {}
+    checks = SilverChecks(
+        known, bronze or "", mine, views[silver.late_table], views[silver.quarantine], erased, columns
+    )
+    return list(checks.statements())

@@ -1,0 +1,408 @@
+"""The checks of one silver table as SQL for DuckDB: every offset in one place, witnesses, counts, values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from common.declare import Topic
+from common.sql.quoting import double_quoted, standard_text
+from orchestration.records.audit.offset_places import NEVER
+from orchestration.records.proof.checks import compared, heading, not_compared, stated
+from orchestration.records.proof.given import Given
+from orchestration.records.proof.value_columns import ValueColumns, of_silver
+
+_AT = 'topic, partition, "offset"'
+_AT_IN_SILVER = '_kafka_topic AS topic, _kafka_partition AS partition, _kafka_offset AS "offset"'
+_SAME_PLACE = '{0}.topic = {1}.topic AND {0}.partition = {1}.partition AND {0}."offset" = {1}."offset"'
+_FIRST = 'shown_places(min({topic: topic, partition: partition, "offset": "offset"}, 5)'
+_FIRST_OTHERS, _FIRST_ALONE = f"{_FIRST} FILTER (NOT is_same))", f"{_FIRST} FILTER (NOT has_witness))"
+_TABLES = ("bronze", "silver", "late", "quarantine", "dropped", "waiting")
+
+
+@dataclass(frozen=True)
+class SilverChecks:
+    """The checks of one silver table.
+
+    Attributes:
+        given: What the logs say.
+        bronze: The name of bronze's view; ``silver``, ``late``, ``quarantine``, ``erased`` likewise, None for
+            a table that there is not.
+        columns_of: The columns and types of silver's view.
+    """
+
+    given: Given
+    bronze: str
+    silver: str | None
+    late: str | None
+    quarantine: str | None
+    erased: str | None
+    columns_of: dict[str, str]
+
+    @property
+    def about(self) -> str:
+        """The table's name."""
+        return self.given.silver.table
+
+    def temporary(self, what: str) -> str:
+        """The quoted name of a table that the script makes."""
+        return double_quoted(f"{what} of {self.about}")
+
+    def statements(self) -> Iterator[str]:
+        """The statements, in order."""
+        given = self.given
+        yield heading(f"{self.about}: every offset of {given.silver.reads} is in exactly one place")
+        for fault in given.faults:
+            yield stated(self.about, "log", "different", "every commit", fault)
+        if given.why_no_balance:
+            yield not_compared(self.about, "offsets", given.why_no_balance)
+            return
+        yield self._given_offsets()
+        yield self._places()
+        yield from self._offsets()
+        yield from self._rest()
+        yield self._counted()
+        yield from self._late()
+        yield from self._values()
+        yield from self._raw_bytes()
+
+    def _given_offsets(self) -> str:
+        rows = ",\n  ".join(
+            f"({standard_text(topic)}, {partition}, {one.first}, {min(one.processed_end, NEVER)}, {one.end}, "
+            f"{one.expired_end})"
+            for (topic, partition), one in self.given.ranges.items()
+        )
+        return f"""\
+-- As bronze's commits say: the first offset, the end of what silver has processed, the end of what bronze has
+-- read, and the end of what retention has deleted (ends are exclusive).
+CREATE TEMP TABLE {self.temporary("given offsets")} (
+  topic VARCHAR, partition INTEGER, first BIGINT, processed_end BIGINT, "end" BIGINT, expired_end BIGINT);
+INSERT INTO {self.temporary("given offsets")} VALUES
+  {rows or "(NULL, NULL, NULL, NULL, NULL, NULL)"};"""
+
+    def _places(self) -> str:
+        sources = [self._source(self.bronze, "bronze")]
+        if self.silver is not None:
+            sources.append(self._source(self.silver, "silver", _AT_IN_SILVER))
+        if self.late is not None:
+            sources.append(self._source(self.late, "late", _AT_IN_SILVER))
+        if self.quarantine is not None:
+            sources.append(
+                self._source(f"{self.quarantine} WHERE verdict IS DISTINCT FROM 'drop'", "quarantine")
+            )
+            sources.append(self._source(f"{self.quarantine} WHERE verdict = 'drop'", "dropped"))
+        if self.given.waiting:
+            listed = ", ".join(standard_text(file) for file in self.given.waiting)
+            sources.append(self._source(f"read_parquet([{listed}])", "waiting"))
+        every = "\n    UNION ALL ".join(sources)
+        sums = ", ".join(f"sum(in_{name})::INTEGER AS in_{name}" for name in _TABLES)
+        merges = self.given.silver.late == "merge" or bool(self.given.pins.silver.steps("late"))
+        only_late = "in_late > 0 AND in_silver = 0" if merges else "in_late > 0"
+        erased = f"""
+    WHEN EXISTS (FROM {self.erased} e WHERE e.bronze = {standard_text(self.given.topic.table)}
+      AND {_SAME_PLACE.format("e", "f")}) THEN 'erased, and here again'""" if self.erased else ""  # fmt: skip
+        return f"""\
+-- One row per coordinate: in how many rows of which table it is, and the one place that follows.
+CREATE TEMP TABLE {self.temporary("places")} AS
+SELECT {_AT}, first, expired_end, in_bronze > 0 AS is_in_bronze, CASE
+    WHEN first IS NULL OR "offset" < first OR "offset" >= "end" THEN 'outside'
+    WHEN in_bronze > 1 OR in_silver > 1 OR in_late > 1 OR in_quarantine + in_dropped > 1
+      OR (in_silver > 0)::INTEGER + ({only_late})::INTEGER + (in_quarantine + in_dropped > 0)::INTEGER > 1
+      THEN 'twice'{erased}
+    WHEN in_bronze = 0 AND "offset" >= expired_end THEN 'not in bronze'
+    WHEN in_silver > 0 THEN 'silver' WHEN in_late > 0 THEN 'late'
+    WHEN in_quarantine > 0 THEN 'quarantine' WHEN in_dropped > 0 THEN 'dropped'
+    WHEN in_waiting > 0 OR "offset" >= processed_end THEN 'waiting'
+    ELSE 'only in bronze' END AS place
+FROM (
+  SELECT {_AT}, {sums}
+  FROM (
+    {every})
+  GROUP BY ALL) AS f
+LEFT JOIN {self.temporary("given offsets")} USING (topic, partition);"""
+
+    def _source(self, rows: str, mine: str, at: str = _AT) -> str:
+        marks = ", ".join(f"{int(name == mine)} AS in_{name}" for name in _TABLES)
+        return f"SELECT {at}, {marks} FROM {rows}"  # names of our own
+
+    def _offsets(self) -> Iterator[str]:
+        """One check per partition, and one of what is outside of all of them."""
+        may_have_gaps = isinstance(self.given.topic, Topic) and self.given.topic.may_have_gaps
+        yield self._balance()
+        yield self._gaps()
+        is_whole = f'"end" - first {">=" if may_have_gaps else "="} in_place + expired + erased + lost'
+        gap = f"""(SELECT string_agg(
+      x.topic || '/' || x.partition || '/' || x."offset" || ' (' || x.offsets || ' missing)', ', ')
+    FROM {self.temporary("gaps")} AS x WHERE x.topic = b.topic AND x.partition = b.partition)"""
+        yield compared(
+            about=self.about,
+            check="'offsets of ' || topic || '/' || partition",
+            holds=f"wrong = 0 AND {is_whole}",
+            expected="'each of ' || (\"end\" - first) || ' offsets from ' || first || ' in one place'",
+            found="texts || CASE WHEN expired > 0 THEN ', ' || expired || ' expired' ELSE '' END"
+            " || CASE WHEN erased > 0 THEN ', ' || erased || ' erased' ELSE '' END"
+            " || CASE WHEN lost > 0 THEN ', ' || lost || ' accepted as lost' ELSE '' END",
+            shown=f"concat_ws(', ', shown_places(shown), CASE WHEN NOT ({is_whole}) THEN {gap} END)",
+            rows=f"FROM {self.temporary('balance')} AS b ORDER BY topic, partition",
+        )
+        yield compared(
+            about=self.about,
+            check="'offsets that no commit has read'",
+            holds="count(*) = 0",
+            expected="'none'",
+            found="count(*)::VARCHAR",
+            shown=f"{_FIRST})",
+            rows=f"FROM {self.temporary('places')} WHERE place = 'outside'",
+        )
+
+    def _balance(self) -> str:
+        """The number of offsets per partition and place."""
+        wrong = "place IN ('twice', 'not in bronze', 'erased, and here again')"
+        return f"""\
+-- Offsets in no row: expired below expired_end, erased, accepted as lost; any other one is a gap.
+CREATE TEMP TABLE {self.temporary("balance")} AS
+SELECT g.*, coalesce(in_place, 0) AS in_place, coalesce(wrong, 0) AS wrong, shown,
+  CASE WHEN expired_end > first THEN expired_end - first - coalesce(held, 0) ELSE 0 END AS expired,
+  {self._erased()} AS erased, {self._lost()} AS lost, coalesce(texts, '') AS texts
+FROM {self.temporary("given offsets")} AS g
+LEFT JOIN (
+  SELECT topic, partition, sum(n)::BIGINT AS in_place, sum(n) FILTER ({wrong})::BIGINT AS wrong,
+    sum(held)::BIGINT AS held, string_agg(n || ' ' || place, ', ' ORDER BY n DESC, place) AS texts,
+    flatten(list(shown) FILTER ({wrong})) AS shown
+  FROM (
+    SELECT topic, partition, place, count(*) AS n, count(*) FILTER ("offset" < expired_end) AS held,
+      min({{topic: topic, partition: partition, "offset": "offset"}}, 5) FILTER ({wrong}) AS shown
+    FROM {self.temporary("places")} WHERE place <> 'outside' GROUP BY ALL)
+  GROUP BY ALL) AS p USING (topic, partition)
+WHERE g.topic IS NOT NULL;
+"""
+
+    def _gaps(self) -> str:
+        """The ranges of missing offsets, of partitions that have any."""
+        return f"""\
+CREATE TEMP TABLE {self.temporary("gaps")} AS
+SELECT topic, partition, "offset" + 1 AS "offset", following - "offset" - 1 AS offsets
+FROM (
+  SELECT topic, partition, "offset",
+    lead("offset") OVER (PARTITION BY topic, partition ORDER BY "offset") AS following
+  FROM (
+    SELECT {_AT} FROM {self.temporary("places")} WHERE place <> 'outside'
+    UNION ALL SELECT topic, partition, greatest(first, expired_end) - 1 FROM {self.temporary("balance")}
+    UNION ALL SELECT topic, partition, "end" FROM {self.temporary("balance")})
+  WHERE (topic, partition) IN (
+    SELECT (topic, partition) FROM {self.temporary("balance")}
+    WHERE "end" - first <> in_place + expired + erased + lost))
+WHERE following > "offset" + 1;
+"""
+
+    def _erased(self) -> str:
+        if self.erased is None:
+            return "0"
+        return f"""(SELECT count(*) FROM (SELECT DISTINCT {_AT} FROM {self.erased} AS e
+    WHERE e.bronze = {standard_text(self.given.topic.table)}
+      AND e.topic = g.topic AND e.partition = g.partition
+      AND e."offset" >= greatest(g.first, g.expired_end) AND e."offset" < g."end"
+      AND NOT EXISTS (FROM {self.temporary("places")} AS q WHERE {_SAME_PLACE.format("q", "e")})))"""
+
+    def _lost(self) -> str:
+        parts = [
+            f"CASE WHEN topic = {standard_text(one.topic)} AND partition = {one.partition} THEN "
+            f'greatest(0, least("end", {one.last_offset + 1}) '
+            f"- greatest(first, expired_end, {one.first_offset})) ELSE 0 END"
+            for one in self.given.lost
+        ]
+        return " + ".join(parts) or "0"
+
+    def _rest(self) -> Iterator[str]:
+        """What is only in bronze: tombstones, other tables' records, duplicates with their witness."""
+        silver, key = self.given.silver, self._event_key()
+        values = self._key_and_conditions(key)
+        counts_tombstones = silver.tombstones == "count"
+        rest = f"""(SELECT b.topic, b.partition, b."offset", b.kafka_timestamp AS "timestamp", b.value
+    FROM {self.bronze} AS b
+    JOIN {self.temporary("places")} AS p ON {_SAME_PLACE.format("b", "p")} AND p.place = 'only in bronze')"""
+        title = f"CREATE TEMP TABLE {self.temporary('rest')} AS"
+        tombstone = "WHEN value IS NULL THEN 'tombstones' " if counts_tombstones else "WHEN false THEN '' "
+        if values.why_not:
+            yield f"{title}\nSELECT {_AT}, CASE {tombstone}ELSE 'others' END AS kind\nFROM {rest};"
+            why = "; ".join(dict.fromkeys(values.why_not.values()))
+            yield not_compared(self.about, "witness of each duplicate", why)
+            return
+        keys = ", ".join(f"try({values.texts[name]}) AS {double_quoted(name)}" for name in key)
+        conditions = [text for name, text in values.texts.items() if name not in key]
+        own = " AND ".join(f"coalesce(try({text}), false)" for text in conditions)
+        other = f"WHEN NOT ({own}) THEN 'other' " if own else ""
+        yield f"""\
+-- What is only in bronze, and the key of each such record, read from its bytes.
+{title}
+SELECT {_AT}, CASE {tombstone}{other}ELSE 'duplicates' END AS kind, {keys}
+FROM ({values.source(rest)});"""
+        yield self._witnesses(key)
+
+    def _key_and_conditions(self, key: Sequence[str]) -> ValueColumns:
+        """The expressions of the key's columns, and the conditions by which a record is the table's own."""
+        silver, values = self.given.silver, ValueColumns(self.given.silver)
+        for name in key:
+            if isinstance(silver.columns, Mapping) and name in silver.columns:
+                values.add(name, silver.columns[name])
+            else:
+                values.why_not[name] = "a function makes the columns"
+        declared = () if silver.where is None else (silver.where,)
+        for number, condition in enumerate(dict.fromkeys((*declared, *self.given.past_conditions))):
+            values.add(f"where {number}", condition)
+        return values
+
+    def _witnesses(self, key: Sequence[str]) -> str:
+        same = " AND ".join(f"s.{double_quoted(name)} = r.{double_quoted(name)}" for name in key)
+        has = f"EXISTS (FROM {self.silver} AS s WHERE {same})" if self.silver else "false"
+        has_erased = self.given.erased is not None
+        return compared(
+            about=self.about,
+            check="'witness of each duplicate'",
+            holds="count(*) = count(*) FILTER (has_witness)",
+            expected=f"'a row of {self.about} with the key of each of ' || count(*) || ' duplicates'",
+            found="count(*) FILTER (has_witness) || ' have one'",
+            shown=_FIRST_ALONE,
+            rows=f"""FROM (
+  SELECT r.*, {has} AS has_witness FROM {self.temporary("rest")} AS r WHERE kind = 'duplicates')""",
+            otherwise="not compared: those without one may be copies of erased records"
+            if has_erased
+            else "different",
+        )
+
+    def _event_key(self) -> tuple[str, ...]:
+        silver = self.given.silver
+        more = silver.dedupe == "event_time" and silver.event_time not in silver.key
+        return (*silver.key, silver.event_time) if more else tuple(silver.key)
+
+    def _counted(self) -> str:
+        """The rows in each place against what the micro-batches counted."""
+        counts = self.given.counted
+        if counts is None:
+            return not_compared(self.about, "counts of the micro-batches", self.given.why_uncounted)
+        expected = {
+            "silver": counts["accepted"] + counts["merged"],
+            "late": counts["late"] - counts["merged"],
+            "quarantine": counts["quarantined"],
+            "dropped": counts["dropped"],
+            "only in bronze": counts["tombstones"] + counts["duplicates"] + counts["other"],
+        }
+        if self.given.silver.late != "merge" and not counts["merged"]:
+            expected["late"] = counts["late"]
+        listed = ", ".join(f"({standard_text(name)}, {number})" for name, number in expected.items())
+        more = self._counted_kinds()
+        return f"""\
+-- The counts in the metadata of the micro-batches' commits, added up.
+{compared(
+    about=self.about,
+    check="'counts of the micro-batches: ' || name",
+    holds="counted = found",
+    expected="counted::VARCHAR",
+    found="found::VARCHAR",
+    shown="''",
+    rows=f'''FROM (VALUES {listed}) AS c(name, counted)
+LEFT JOIN (SELECT place AS name, count(*) AS n FROM {self.temporary("places")} GROUP BY ALL) USING (name)
+CROSS JOIN LATERAL (SELECT coalesce(n, 0) AS found)''',
+)}{more}"""  # fmt: skip
+
+    def _counted_kinds(self) -> str:
+        counts = self.given.counted or {}
+        if self.given.silver.tombstones != "count" or self.given.silver.where:
+            return ""
+        return "\n" + compared(
+            about=self.about,
+            check="'counts of the micro-batches: tombstones'",
+            holds=f"count(*) = {counts['tombstones']}",
+            expected=f"'{counts['tombstones']}'",
+            found="count(*)::VARCHAR",
+            shown="''",
+            rows=f"FROM {self.temporary('rest')} WHERE kind = 'tombstones'",
+        )
+
+    def _late(self) -> Iterator[str]:
+        """A late row that was not merged has its key in silver."""
+        if self.late is None or self.given.silver.late != "merge":
+            return
+        key = self._event_key()
+        same = " AND ".join(f"s.{double_quoted(name)} = l.{double_quoted(name)}" for name in key)
+        has = f"EXISTS (FROM {self.silver} AS s WHERE {same})" if self.silver else "false"
+        yield compared(
+            about=self.about,
+            check="'key of each late row that was not merged'",
+            holds="count(*) = count(*) FILTER (has_witness)",
+            expected=f"'a row of {self.about} with the key of each of ' || count(*) || ' late rows'",
+            found="count(*) FILTER (has_witness) || ' have one'",
+            shown=_FIRST_ALONE,
+            rows=f"""FROM (
+  SELECT p.*, {has} AS has_witness
+  FROM {self.late} AS l
+  JOIN {self.temporary("places")} AS p ON p.topic = l._kafka_topic AND p.partition = l._kafka_partition
+    AND p."offset" = l._kafka_offset AND p.place = 'late')""",
+        )
+
+    def _values(self) -> Iterator[str]:
+        """Silver's columns computed again from bronze's bytes."""
+        if self.silver is None:
+            return
+        if not self.given.is_declared_alike:
+            yield not_compared(self.about, "values", "an earlier declaration has read some of the rows")
+            return
+        values = of_silver(self.given.silver)
+        names = [name for name in values.texts if name in self.columns_of]
+        for why in dict.fromkeys(values.why_not.values()):
+            same_why = [name for name, text in values.why_not.items() if text == why]
+            yield not_compared(self.about, f"values of {', '.join(same_why)}", why)
+        if not names:
+            if not values.why_not:
+                yield not_compared(self.about, "values", "a function makes the columns")
+            return
+        same = " AND ".join(
+            f"{double_quoted(f'own {name}')} IS NOT DISTINCT FROM "
+            f"{self._read_again(values.texts[name], name)}"
+            for name in names
+        )
+        own = ", ".join(f"s.{double_quoted(name)} AS {double_quoted(f'own {name}')}" for name in names)
+        for title, table in (("silver", self.silver), ("late rows", self.late)):
+            if table is None:
+                continue
+            rows = f"""(
+    SELECT b.topic, b.partition, b."offset", b.kafka_timestamp AS "timestamp", b.value,
+      s._kafka_timestamp AS "own time", {own}
+    FROM {self.bronze} AS b
+    JOIN {table} AS s
+      ON b.topic = s._kafka_topic AND b.partition = s._kafka_partition AND b."offset" = s._kafka_offset)"""
+            yield compared(
+                about=self.about,
+                check=standard_text(f"values of {title}: {', '.join(names)}"),
+                holds="count(*) = count(*) FILTER (is_same)",
+                expected="'the values of ' || count(*) || ' records in bronze'",
+                found="count(*) FILTER (is_same) || ' are the same'",
+                shown=_FIRST_OTHERS,
+                rows=f"""FROM (
+  SELECT {_AT}, "own time" IS NOT DISTINCT FROM "timestamp"
+    AND {same} AS is_same
+  FROM ({values.source(rows)}))""",
+            )
+
+    def _read_again(self, text: str, name: str) -> str:
+        """A column computed from a value, null where that fails."""
+        is_field = text.startswith('("field ') and text.endswith('")')
+        return f"try_cast({text if is_field else f'try({text})'} AS {self.columns_of[name]})"
+
+    def _raw_bytes(self) -> Iterator[str]:
+        """Key, value and time of quarantined records against bronze's."""
+        if self.quarantine is None:
+            return
+        yield compared(
+            about=self.given.silver.quarantine,
+            check="'bytes of quarantine'",
+            holds="count(*) = count(*) FILTER (is_same)",
+            expected="'key and value of ' || count(*) || ' records in bronze'",
+            found="count(*) FILTER (is_same) || ' are the same'",
+            shown=_FIRST_OTHERS,
+            rows=f"""FROM (
+  SELECT b.topic, b.partition, b."offset", q.kafka_timestamp IS NOT DISTINCT FROM b.kafka_timestamp
+    AND q.key IS NOT DISTINCT FROM b.key AND q.value IS NOT DISTINCT FROM b.value AS is_same
+  FROM {self.quarantine} AS q JOIN {self.bronze} AS b ON {_SAME_PLACE.format("q", "b")}
+  WHERE q.verdict IS DISTINCT FROM 'drop')""",
+        )

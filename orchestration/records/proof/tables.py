@@ -1,0 +1,69 @@
+"""The tables of a proof, each at one version, as views of a DuckDB database and of the script."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from common.delta.log import LogReader
+from common.errors import TableError, first_line
+from common.sql.quoting import double_quoted, standard_text
+from orchestration.access.query.duckdb_views import Database
+
+
+@dataclass
+class Tables:
+    """Views of tables at versions; the script creates the same ones.
+
+    Attributes:
+        database: In which a statement is tried out before it is written down.
+        statements: The statements of the script that create the views, in order.
+    """
+
+    database: Database
+    statements: list[str] = field(default_factory=list)
+    _names: dict[tuple[str, int], str] = field(default_factory=dict)
+
+    def view(self, table: str, path: str, version: int) -> str:
+        """The quoted name of a table's view at a version, such as ``silver."orders@7"``.
+
+        Raises:
+            TableError: The table cannot be read at that version any more.
+        """
+        import duckdb
+
+        if (table, version) in self._names:
+            return self._names[table, version]
+        layer, _, own = table.partition(".")
+        name = f"{layer}.{double_quoted(f'{own}@{version}')}"
+        here = f"CREATE VIEW {name} AS SELECT * FROM {self.database.source(path, version)}"
+        try:
+            self.database.connection.execute(f"CREATE SCHEMA IF NOT EXISTS {layer}")
+            self.database.connection.execute(here)
+        except (duckdb.Error, OSError) as error:
+            raise TableError(f"{table} cannot be read at version {version}: {first_line(error)}") from error
+        shown = path.replace("s3a://", "s3://", 1) if path.startswith("s3a://") else path
+        scan = f"delta_scan({standard_text(shown)}, version = {version})"
+        self.statements.append(f"CREATE SCHEMA IF NOT EXISTS {layer};")
+        self.statements.append(f"CREATE VIEW {name} AS SELECT * FROM {scan};")
+        self._names[table, version] = name
+        return name
+
+    def newest(self, table: str, path: str, version: int | None = None) -> str | None:
+        """The view of a table at a version, unset: at its newest; None if there is no such table."""
+        at = LogReader(path).latest_version() if version is None else version
+        return None if at is None else self.view(table, path, at)
+
+    def columns(self, query: str) -> Mapping[str, str]:
+        """The columns of a view or a query and their types.
+
+        Raises:
+            TableError: DuckDB cannot run the query; its message.
+        """
+        import duckdb
+
+        try:
+            found = self.database.connection.execute(f"DESCRIBE {query}").fetchall()
+        except duckdb.Error as error:
+            raise TableError(first_line(error)) from error
+        return {str(row[0]): str(row[1]) for row in found}
