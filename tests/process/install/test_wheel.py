@@ -122,7 +122,8 @@ def test_beside_packages_of_the_same_names(environment: Environment, project: Pa
     tests = environment.run("python", "-m", "pytest", "-q", "-k", "test_own_packages", at=project)
     assert "1 passed, 1 deselected" in tests  # the other one is the case, which needs Spark
     error = environment.refused("medallion", "page", "-p", "shop.py", "--http", "127.0.0.1:0", at=project)
-    (line,) = error.splitlines()
+    line, code = error.splitlines()
+    assert code.strip() == "MED-2002: medallion explain MED-2002"
     assert line.endswith('which are not installed: pip install "medallion-lakehouse[page]"')
 
 
