@@ -1,0 +1,175 @@
+"""Where a record is: found by a silver row's key, a gold row, an offset or a quarantined row, and followed.
+
+Reads tables and logs by DuckDB; starts no Spark and asks no broker. A condition of the user is run in a
+database that opens the pipeline's tables and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from common.config.paths import ERASED, GAPS, Layout, queryable_tables
+from common.declare import Aggregate, Gold, Pipeline, Silver, View
+from common.errors import SqlError, TableError, TableMissingError, UsageError, nearest
+from common.sql.quoting import double_quoted
+from orchestration.access.query.allowed_sql import refuse_unsafe
+from orchestration.access.query.duckdb_views import Database
+from orchestration.records.trace.gold_way import Rows, key_rows, reached
+from orchestration.records.trace.record import Place, Record, Tables, bronze_of
+
+_IN_SILVER = ("_kafka_topic", "_kafka_partition", "_kafka_offset")
+_IN_QUARANTINE = ("topic", "partition", "offset")
+
+
+class Trace:
+    """Finds and follows records of one pipeline.
+
+    Args:
+        pipeline: The declaration.
+        layout: Paths of its tables.
+        has_values: Whether the result has the gold rows before and after, with their values.
+    """
+
+    def __init__(self, pipeline: Pipeline, layout: Layout, *, has_values: bool = False) -> None:
+        names = (*queryable_tables(pipeline), ERASED, GAPS)
+        database = Database([layout.table_path(name) for name in names])
+        self._tables = Tables(database, pipeline, layout)
+        self._has_values = has_values
+
+    def record(self, place: Place) -> dict[str, Any]:
+        """The whole way of a record.
+
+        Raises:
+            UsageError: No bronze table has read the topic.
+            TableError: A table cannot be read.
+        """
+        record = Record(self._tables, place, bronze_of(self._tables, place))
+        silvers = []
+        for silver in record.silvers():
+            told = record.in_silver(silver)
+            told["gold"] = []
+            if told["place"] == "silver" and told["version"] is not None:
+                source = self._tables.source(silver.table)
+                rows = f"SELECT * FROM {source} WHERE {place.condition('_kafka_')}"
+                at = Rows(silver.table, told["version"], rows)
+                told["gold"] = reached(self._tables, at, has_values=self._has_values)
+            silvers.append(told)
+        return {**place.document(), "bronze": record.document(), "silver": silvers}
+
+    def by_key(self, table: str, key: Sequence[str], limit: int) -> list[Place]:
+        """The records of the rows with a key.
+
+        Raises:
+            UsageError: The table has no declared key, or one of another number of columns.
+        """
+        declared = self._declared(table)
+        names: Sequence[str] = getattr(declared, "key", ())
+        if not names:
+            raise UsageError(f"{table} declares no key; find its rows by a condition: --where")
+        if len(key) != len(names):
+            raise UsageError(
+                f"{table} has the key {', '.join(names)}; give --key {len(names)} times, in this order"
+            )
+        source, columns = self._source(table), self._columns(table)
+        same = " AND ".join(f"{double_quoted(name)} = CAST(? AS {columns[name]})" for name in names)
+        return self._places(source, same, list(key), limit, _IN_SILVER)
+
+    def by_condition(self, table: str, where: str, limit: int) -> list[Place]:
+        """The records of the rows that meet a condition; of groups, the records that they are made of.
+
+        Raises:
+            UsageError: The condition is none, or the table's rows do not tell of which records they are made.
+        """
+        declared, source = self._declared(table), self._source(table)
+        if set(_IN_SILVER) <= self._columns(table).keys():
+            return self._places(source, f"({where})", [], limit, _IN_SILVER)
+        if not isinstance(declared, Aggregate):
+            kind = "view" if isinstance(declared, View) else type(declared).__name__
+            raise UsageError(
+                f"the rows of {table} ({kind}) do not say of which records they are made; "
+                f"find these in a table that it reads, such as {declared.reads}"
+            )
+        rows = f"SELECT * FROM {source} WHERE ({where})"
+        refuse_unsafe_condition(self._tables.database, f"({where})")
+        return self._members(declared, rows, limit)
+
+    def in_quarantine(self, table: str, where: str | None, limit: int) -> list[Place]:
+        """The records of quarantined rows of a silver table.
+
+        Raises:
+            UsageError: The table is no silver table, or the condition is none.
+        """
+        declared = self._declared(table)
+        if not isinstance(declared, Silver):
+            raise UsageError(f"{table} has no quarantine; name a silver table")
+        source = self._source(declared.quarantine)
+        return self._places(source, f"({where})" if where else "true", [], limit, _IN_QUARANTINE)
+
+    def _members(self, gold: Aggregate, rows: str, limit: int) -> list[Place]:
+        """The records of the source's rows that are in some groups."""
+        source = self._source(gold.reads)
+        try:
+            keys = key_rows(gold, f"SELECT * FROM {source}", more=_IN_SILVER)
+        except SqlError as error:
+            raise UsageError(f"the groups of {gold.table} cannot be computed here: {error}") from error
+        if keys is None or not set(_IN_SILVER) <= self._columns(gold.reads).keys():
+            raise UsageError(
+                f"the records of {gold.table} are not looked up: its rows are sessions, or of gold"
+            )
+        same = " AND ".join(
+            f"k.{double_quoted(name)} IS NOT DISTINCT FROM g.{double_quoted(name)}" for name in keys[1]
+        )
+        found = f"(SELECT k.* FROM ({keys[0]}) AS k JOIN ({rows}) AS g ON {same})"
+        return self._places(found, "true", [], limit, _IN_SILVER)
+
+    def _places(
+        self, source: str, condition: str, values: list[str], limit: int, names: Sequence[str]
+    ) -> list[Place]:
+        import duckdb
+
+        listed = ", ".join(map(double_quoted, names))
+        sql = f"SELECT DISTINCT {listed} FROM {source} WHERE {condition} ORDER BY ALL LIMIT {limit + 1}"
+        if not values:
+            refuse_unsafe_condition(self._tables.database, condition)
+        try:
+            found = self._tables.database.connection.execute(sql, values).fetchall()
+        except duckdb.Error as error:
+            raise UsageError(str(error).strip()) from error
+        return [Place(*row) for row in found]
+
+    def _declared(self, table: str) -> Silver | Gold:
+        known = {one.table: one for one in (*self._tables.pipeline.silver, *self._tables.pipeline.gold)}
+        if table not in known:
+            raise UsageError(f"{table} is no silver or gold table of the pipeline; {nearest(table, known)}")
+        return known[table]
+
+    def _source(self, table: str) -> str:
+        source = self._tables.source(table)
+        if source is None:
+            path = self._tables.layout.table_path(table)
+            raise TableMissingError(table, path, "Its job has not written a first micro-batch.")
+        return source
+
+    def _columns(self, table: str) -> dict[str, str]:
+        import duckdb
+
+        try:
+            found = self._tables.database.connection.execute(f"DESCRIBE SELECT * FROM {self._source(table)}")
+        except duckdb.Error as error:
+            raise TableError(f"{table} cannot be read: {error}") from error
+        return {str(row[0]): str(row[1]) for row in found.fetchall()}
+
+
+def refuse_unsafe_condition(database: Database, condition: str) -> None:
+    """Refuse a condition that calls a function which may open a file or an address.
+
+    Raises:
+        UsageError: It does.
+    """
+    try:
+        refuse_unsafe(database.connection, f"SELECT 1 FROM (SELECT 1) WHERE {condition}")
+    except UsageError as error:
+        raise UsageError(
+            "--where is a condition over the table's columns; it opens no file and no address."
+        ) from error

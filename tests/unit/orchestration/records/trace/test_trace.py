@@ -1,0 +1,179 @@
+"""The way of records through the tables that a released version wrote: each verdict, and gold behind it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from rich.console import Console
+from typer.testing import CliRunner
+
+from common.config.paths import Layout
+from common.declare import Pipeline
+from common.errors import UsageError
+from orchestration.access.declaration.load_file import load_pipeline
+from orchestration.cli.main import app
+from orchestration.cli.records.trace_output import document, tree
+from orchestration.records.trace.record import Place
+from orchestration.records.trace.trace import Trace
+from tests.conftest import make_settings
+from tests.golden import archive
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> tuple[Pipeline, Layout, Path]:
+    """A pipeline whose tables a released version wrote, and its folder."""
+    folder = tmp_path_factory.mktemp("trace")
+    archive.unpack(archive.FOLDER / "0.1.0.tar.xz", folder / "data")
+    pipeline = load_pipeline(folder / "data" / "pipeline.py")
+    return pipeline, Layout.of(pipeline, make_settings(folder, "none:1")), folder
+
+
+def traced(shop: tuple[Pipeline, Layout, Path], *, has_values: bool = False) -> Trace:
+    return Trace(shop[0], shop[1], has_values=has_values)
+
+
+def place(offset: int) -> Place:
+    return Place("golden_orders", 0, offset)
+
+
+def verdicts(record: dict[str, Any]) -> dict[str, str]:
+    return {one["table"]: one["place"] for one in record["silver"]}
+
+
+def test_each_record_has_the_verdict_of_each_silver_table(shop: tuple[Pipeline, Layout, Path]) -> None:
+    trace = traced(shop)
+    found = [trace.record(place(offset)) for offset in range(24)]
+    places = [one["silver"][0]["place"] for one in found]
+    assert {name: places.count(name) for name in set(places)} == {
+        "silver": 18,
+        "quarantine": 2,
+        "dropped": 1,
+        "tombstone": 1,
+        "duplicate": 1,
+        "late": 1,
+    }
+    rotten = found[5]
+    assert rotten["silver"][0]["reasons"] == ["malformed_json"]
+    assert (rotten["bronze"]["place"], rotten["bronze"]["version"], rotten["bronze"]["batch_id"]) == (
+        "held",
+        1,
+        0,
+    )
+    assert rotten["bronze"]["kafka_timestamp"] == "2026-01-05T08:30:00.000Z"
+    assert rotten["bronze"]["file"].endswith(".parquet")
+    late = found[20]["silver"]
+    assert (late[0]["place"], late[0]["watermark"]) == ("late", "2026-01-05T09:20:00.000Z")
+    assert (late[1]["witness"]["offset"], late[1]["how"]) == (6, "the newest row of a key is kept")
+    assert (late[2]["place"], late[2]["how"]) == ("silver", "late, and merged")
+    (duplicate,) = [one for one in found if one["silver"][0]["place"] == "duplicate"]
+    witness = duplicate["silver"][0]["witness"]
+    assert verdicts(trace.record(Place(**witness)))["silver.orders"] == "silver"
+
+
+def test_gold_behind_a_row_says_what_changed(shop: tuple[Pipeline, Layout, Path]) -> None:
+    record = traced(shop, has_values=True).record(place(18))
+    gold = {one["table"]: one for one in record["silver"][0]["gold"]}
+    rows = gold["gold.totals"]["rows"]
+    assert [(row["key"], row["change"]) for row in rows] == [({"country": "FR"}, "changed")]
+    assert rows[0]["after"]["versions"] > rows[0]["before"]["versions"]
+    assert set(rows[0]["columns"]) <= {"versions", "amount"}
+    (behind,) = gold["gold.latest"]["gold"]
+    assert behind["table"] == "gold.newest_states"
+    assert gold["gold.states"]["why"].startswith("its rows are not looked up")
+    assert all(
+        "before" not in row
+        for one in traced(shop).record(place(18))["silver"][0]["gold"]
+        for row in one["rows"]
+    )
+
+
+def test_records_are_found_by_key_condition_group_and_quarantine(shop: tuple[Pipeline, Layout, Path]) -> None:
+    trace, latest = traced(shop), DeltaTable(shop[1].table_path("gold.latest")).to_pyarrow_table().to_pylist()
+    by_order = {row["order_id"]: row["_kafka_offset"] for row in latest}
+    assert trace.by_key("gold.latest", ["o1"], 5) == [place(by_order["o1"])]
+    assert trace.by_key("silver.orders", ["o4", "2026-01-05T08:15:00Z"], 5) == [place(3)]
+    assert trace.by_condition("gold.latest", "order_id = 'o4'", 5) == [place(3)]
+    silver = DeltaTable(shop[1].table_path("silver.orders")).to_pyarrow_table().to_pylist()
+    french = sorted(row["_kafka_offset"] for row in silver if row["country"] == "FR")
+    assert trace.by_condition("gold.totals", "country = 'FR'", 50) == [place(offset) for offset in french]
+    assert trace.in_quarantine("silver.orders", "list_contains(reasons, 'not_negative')", 5) == [place(8)]
+    assert len(trace.in_quarantine("silver.orders", None, 1)) == 2  # one more than asked for: there are more
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda trace: trace.by_key("silver.orders", ["x"], 5), "order_id, updated_at; give --key 2 times"),
+        (lambda trace: trace.by_key("silver.order", ["x"], 5), "did you mean 'silver.orders'"),
+        (lambda trace: trace.by_key("gold.totals", ["x"], 5), "declares no key"),
+        (lambda trace: trace.by_condition("gold.tally", "true", 5), "find these in a table that it reads"),
+        (
+            lambda trace: trace.by_condition("gold.latest", "exists (from read_csv('/etc/passwd'))", 5),
+            "opens no file",
+        ),
+        (lambda trace: trace.by_condition("gold.latest", "nonsense = 1", 5), "nonsense"),
+        (lambda trace: trace.in_quarantine("gold.latest", None, 5), "has no quarantine"),
+        (lambda trace: trace.record(Place("other", 0, 1)), "no bronze table has read the topic other"),
+        (lambda _: Place.parse("orders/one/2"), "is not topic/partition/offset"),
+    ],
+)
+def test_what_cannot_be_found_is_refused(
+    shop: tuple[Pipeline, Layout, Path], ask: Callable[[Trace], object], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message.replace("(", r"\(")):
+        ask(traced(shop))
+
+
+def test_records_that_are_not_in_bronze_are_named(shop: tuple[Pipeline, Layout, Path]) -> None:
+    record = traced(shop).record(place(1000))
+    assert (record["bronze"]["place"], set(verdicts(record).values())) == ("not read yet", {"not read yet"})
+
+
+def test_hostile_values_are_text(shop: tuple[Pipeline, Layout, Path], tmp_path: Path) -> None:
+    hostile = {"country": "[red]\x1b[31m\u202e<script>"}
+    record = traced(shop).record(place(3))
+    record["silver"][0]["gold"] = [
+        {"table": "gold.totals", "kind": "Aggregate", "version": 1, "batch_id": 0, "committed_at": "",
+         "why": "",
+         "rows": [{"key": hostile, "change": "inserted", "columns": []}], "gold": []}
+    ]  # fmt: skip
+    console = Console(width=200, record=True, file=(tmp_path / "out").open("w"))
+    console.print(tree(record))
+    text = console.export_text()
+    assert r"country=[red]\u001b[31m\u202e<script> inserted" in text
+    assert "\\u001b" in json.dumps(document(record)["silver"][0]["gold"][0]["rows"][0]["key"])
+
+
+def test_the_command_prints_a_tree_and_a_document(shop: tuple[Pipeline, Layout, Path]) -> None:
+    folder = shop[2]
+    given = ["-p", str(folder / "data" / "pipeline.py"), "--set", f"data_dir={folder / 'data'}"]
+    found = CliRunner().invoke(
+        app, ["trace", "silver.orders", "--quarantine", "--where", '"offset" = 5', "--json", *given]
+    )
+    assert found.exit_code == 0, found.output
+    (record,) = json.loads(found.stdout)["records"]
+    assert (record["offset"], record["silver"][0]["place"]) == (5, "quarantine")
+    shown = CliRunner().invoke(app, ["trace", "--offset", "golden_orders/0/5", *given])
+    assert shown.exit_code == 0, shown.output
+    assert "silver.orders  quarantine: malformed_json" in shown.stdout
+    wrong = CliRunner().invoke(app, ["trace", "silver.orders", *given])
+    assert isinstance(wrong.exception, UsageError)
+
+
+def test_a_row_that_a_replay_put_into_silver_says_so(shop: tuple[Pipeline, Layout, Path]) -> None:
+    from deltalake import CommitProperties
+
+    path = shop[1].table_path("silver.orders")
+    rows = DeltaTable(path).to_pyarrow_table()
+    copied = pa.Table.from_pylist([rows.to_pylist()[0] | {"_kafka_offset": 5}], rows.schema)
+    told = json.dumps({"pipeline": "golden", "table": "silver.orders", "by": "replay", "run_id": "r"})
+    properties = CommitProperties(custom_metadata={"userMetadata": told})
+    write_deltalake(path, copied, mode="append", commit_properties=properties)
+    found = traced(shop).record(place(5))["silver"][0]
+    assert (found["place"], found["how"]) == ("silver", "put into silver by a replay")
