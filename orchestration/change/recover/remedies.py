@@ -211,8 +211,9 @@ def _filled_again(layout: Layout, declared: Table | Publish, reasons: tuple[str,
     reads = sources(declared)
     if isinstance(declared, Silver) and (lacking := tuple(_not_again(layout, declared))):
         if _are_whole(layout, declared):
+            why = "; ".join(reasons).removeprefix(f"{declared.table}: ").rstrip(".")
             raise CheckpointMismatchError(
-                f"{declared.table}: {'; '.join(reasons)}. It may have rows of records that retention has "
+                f"{declared.table}: {why}. It may have rows of records that retention has "
                 f"deleted from {declared.reads}, and they would not come again. Nothing was changed. A "
                 f"rebuild keeps these rows: medallion rebuild {declared.table}; then: medallion recover"
             )

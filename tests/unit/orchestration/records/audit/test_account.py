@@ -146,6 +146,18 @@ def test_rows_that_only_the_engine_moved_are_no_fault() -> None:
     )
 
 
+def test_a_rebuild_makes_good_what_others_have_changed_before() -> None:
+    mine, other = silver(1, 0, (1, -1), 5), TableCommit(commit(2, 3, removed=(5,)), {})
+    rebuilt = TableCommit(commit(3, 2), {batch_counts.REBUILT: {"counted": True}}, "s2", 0, "accepted")
+    again = TableCommit(commit(4, 1, removed=(2,)), {})
+    held = {"silver": 5, "late": 0, "quarantine": 0}
+    after = dict.fromkeys(held, -1)
+    assert list(batch_counts.table_faults(pins(EMPTY, log("s", mine, other, rebuilt)), held, after)) == []
+    held["silver"] = 4
+    ((_, text),) = batch_counts.table_faults(pins(EMPTY, log("s", mine, other, rebuilt, again)), held, after)
+    assert text.startswith("s holds 4 rows, but the engine's commits left 5 there; written by someone else")
+
+
 def test_metadata_that_is_not_ours_tells_nothing() -> None:
     for text in ("no json", "[1]", "null"):
         found = table_commit(Commit(1, AT, "WRITE", (), (), 0, False, text), "silver.orders")
