@@ -18,6 +18,7 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 from common.config.paths import Layout
 from common.declare import Pipeline, View
 from orchestration.access.declaration.load_file import load_pipeline
+from orchestration.records.audit.accepted_gaps import Gap, append_gaps
 from tests.conftest import make_settings
 from tests.golden import archive
 from tests.support.oracles.proof import checks, different
@@ -427,3 +428,30 @@ def test_a_planted_fault_is_named(shop: Shop, fault: str) -> None:
 def test_a_hostile_key_is_shown_as_text(shop: Shop) -> None:
     again(shop, "gold.living", is_(order_id="o4"), order_id="\u202e\x1b[31m")
     assert shop.different() == {f"gold.living: {DEFINED}": '{"order_id":"?\\u001B[31m"}'}
+
+
+@pytest.mark.long
+def test_offsets_that_may_be_gone_have_their_place(shop: Shop) -> None:
+    """Erased, expired or accepted as lost: counted; an erased record that is there again is a fault."""
+    path, erased = shop.layout.table_path(BRONZE), shop.layout.table_path("ops.erased")
+    change(shop, BRONZE, at(4))
+    gone = {"bronze": BRONZE, "topic": "golden_orders", "partition": 0, "offset": 4, "run_id": "r"}
+    write_deltalake(erased, pa.Table.from_pylist([gone]))
+    found = {one.check: one for one in checks(shop.pipeline, shop.layout)}
+    assert found["offsets of golden_orders/0"].found.endswith(", 1 erased")
+    assert shop.different() == {f"{COUNTS}only in bronze": ""}  # another program took it, no erasure did
+    write_deltalake(erased, pa.Table.from_pylist([gone | {"offset": 3}]), mode="append")
+    assert shop.different()[OFFSETS] == place(3)
+    shutil.rmtree(erased)
+
+    ends = {"golden_orders": {"offsets": {"0": [0, 5]}, "oldest": None, "newest": None}}
+    DeltaTable(path).alter.set_table_properties(
+        {"medallion.expired": json.dumps(ends)}, raise_if_not_exists=False
+    )
+    found = {one.check: one for one in checks(shop.pipeline, shop.layout)}
+    assert found["offsets of golden_orders/0"].found.endswith(", 1 expired")
+    assert shop.different() == {}
+    change(shop, BRONZE, at(10))
+    assert shop.different()[OFFSETS] == f"{place(10)} (1 missing)"
+    append_gaps(shop.layout, [Gap(BRONZE, "golden_orders", 0, 10, 10, "retention")])
+    assert OFFSETS not in shop.different()
