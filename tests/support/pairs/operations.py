@@ -283,12 +283,15 @@ _CHOSEN: Mapping[Callable[[Life], None], Sequence[Callable[[Life], None]]] = {
     rebuild: [erase, undo],
     undo: [erase, maintain_now],
     switch_killed: [lose_checkpoint, erase],
-    restate_all: [erase],
+    restate_all: [erase, undo],
     replay_quarantine: [rebuild, erase],
     keep: [rebuild, lose_checkpoint],
     restore: [erase, maintain_now, rebuild],
     lose_checkpoint: [erase, undo],
     keep_late: [edit_and_back],
+    edit_and_back: [rebuild],
+    maintain_now: [undo],
+    replay_batch: [erase],
 }
 
 
