@@ -7,6 +7,7 @@ and the keys within it. A test compares the tables with those of the streaming q
 
 from __future__ import annotations
 
+import itertools
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -63,36 +64,43 @@ def coordinates_of(judged: pa.Table) -> list[tuple[Any, ...]]:
     return list(zip(*(meta.field(name).to_pylist() for name in PLACE), strict=True))
 
 
-def write_micro_batches(
-    builder: Builder, judged: ArrowRows, batches: Sequence[range], bronze: StructType
-) -> None:
-    """Write micro-batches of judged rows into the tables of a silver query, which exist and are empty.
+def micro_batch_writer(builder: Builder, judged: ArrowRows, bronze: StructType) -> Callable[[range], None]:
+    """What writes judged rows as micro-batches into the tables of a silver query, which exist and are empty.
 
     Args:
         builder: The builder of the query.
         judged: Judged rows.
-        batches: The rows of each micro-batch; each has at least one.
         bronze: The columns of bronze.
 
-    Raises:
-        MedallionError: As the streaming query: such as a rule that stops it.
+    Returns:
+        A function that writes the next micro-batch, of at least one row; it raises what the streaming query
+        does, such as the error of a rule that stops it.
     """
-    silver, query_id = builder.silver, str(uuid.uuid4())
+    silver, query_id, numbers = builder.silver, str(uuid.uuid4()), itertools.count()
     writer = builder.writer(bronze, 0, None, builder.watch(0))
     state = DedupeState(length_of(silver.watermark).milliseconds)
-    for number, rows in enumerate(batches):
+
+    def write(rows: range) -> None:
         # A copy: PySpark cannot take over the nulls of an array column that begins within a larger one.
         given = judged.arrow.take(pa.array(rows))
         late_watermark_ms = state.late_watermark_ms
         passed, dropped = _passed(given, silver, state)
         batch = MicroBatch(
-            builder.pipeline, silver.table, query_id, number, (), is_first=False, dropped=_constant(dropped)
+            builder.pipeline,
+            silver.table,
+            query_id,
+            next(numbers),
+            (),
+            is_first=False,
+            dropped=_constant(dropped),
         )
         if silver.dedupe != "exact":
             batch = replace(batch, late_watermark_ms=_constant(late_watermark_ms))
         limits = builder.settings.driver_limits
         whole = rows_in_driver(builder.spark, passed, limits, judged.schema)
         writer.write_judged(JudgedBatch(whole, whole), batch)
+
+    return write
 
 
 def _passed(given: pa.Table, silver: Silver, state: DedupeState) -> tuple[pa.Table, Mapping[str, int]]:

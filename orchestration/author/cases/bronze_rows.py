@@ -63,17 +63,20 @@ def bronze_batches(case: Case, pipeline: Pipeline) -> tuple[BronzeBatch, ...]:
     return tuple(batches)
 
 
-def write_bronze(batches: Sequence[BronzeBatch], pipeline: Pipeline, layout: Layout) -> None:
-    """Write the micro-batches of a case into the bronze tables; every bronze table exists afterwards."""
-    from common.delta import table as delta_table
-
+def create_bronze(pipeline: Pipeline, layout: Layout) -> None:
+    """Create every bronze table, without rows."""
     for topic in pipeline.bronze:
         SmallTable(layout.table_path(topic.table), PROPERTIES).write(_schema().empty_table())
-    for rows in batches:
-        for table, written in rows.items():
-            # Silver refuses rows that no commit of the engine's own has brought.
-            metadata = delta_table.maintenance_metadata(pipeline.name, table, "repair")
-            SmallTable(layout.table_path(table)).write(arrow_rows(written), metadata=metadata)
+
+
+def write_bronze(rows: BronzeBatch, pipeline: Pipeline, layout: Layout) -> None:
+    """Write a micro-batch of a case into the bronze tables."""
+    from common.delta import table as delta_table
+
+    for table, written in rows.items():
+        # Silver refuses rows that no commit of the engine's own has brought.
+        metadata = delta_table.maintenance_metadata(pipeline.name, table, "repair")
+        SmallTable(layout.table_path(table)).write(arrow_rows(written), metadata=metadata)
 
 
 def arrow_rows(rows: Sequence[Mapping[str, Any]]) -> pa.Table:

@@ -7,7 +7,7 @@ records cannot be judged so is left to the pipeline's streaming queries, which t
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,27 +40,33 @@ class JudgedCase:
     Attributes:
         builder: The builder of the table's query.
         judged: The judged rows of all cases that were judged together.
-        batches: The places of the case's rows, per micro-batch.
+        batches: The places of the case's rows, per micro-batch of the case.
     """
 
     builder: Builder
     judged: ArrowRows
     batches: tuple[range, ...]
 
-    def write(self, spark: SparkSession, layout: Layout) -> None:
-        """Create the tables of the silver query in another folder, and write the case's micro-batches.
+    def begin(self, spark: SparkSession, layout: Layout) -> Callable[[range], None]:
+        """Create the tables of the silver query in another folder, empty.
 
-        Raises:
-            MedallionError: As the streaming query: such as a rule that stops it.
+        Returns:
+            A function that writes the case's next micro-batches; it raises what the streaming query does.
         """
         from bronze.table import SCHEMA
-        from silver.in_driver import write_micro_batches
+        from silver.in_driver import micro_batch_writer
 
         silver = self.builder.silver
         for table in (silver.table, *silver.side_tables):
             shutil.copytree(self.builder.layout.table_path(table), layout.table_path(table))
-        builder = replace(self.builder, spark=spark, layout=layout)
-        write_micro_batches(builder, self.judged, self.batches, SCHEMA)
+        write = micro_batch_writer(replace(self.builder, spark=spark, layout=layout), self.judged, SCHEMA)
+
+        def write_parts(parts: range) -> None:
+            for part in parts:
+                if rows := self.batches[part]:
+                    write(rows)
+
+        return write_parts
 
 
 @dataclass
@@ -185,12 +191,12 @@ def _lookup_rows(silver: Silver, case: Case) -> tuple[Any, ...]:
 
 
 def _places(batches: Sequence[Sequence[BronzeBatch]], table: str) -> Iterator[tuple[range, ...]]:
-    """Per case the places of its rows among those of all cases, a range per micro-batch of the table."""
+    """Per case the places of its rows among those of all cases, a range per micro-batch of the case."""
     first = 0
     for case in batches:
         ranges = []
         for batch in case:
-            if count := len(batch.get(table, ())):
-                ranges.append(range(first, first + count))
-                first += count
+            count = len(batch.get(table, ()))
+            ranges.append(range(first, first + count))
+            first += count
         yield tuple(ranges)

@@ -4,41 +4,34 @@ The queries are those of a job, built by the same wiring; only bronze is written
 queries run that write an expected table, or a table that such a query reads. Each micro-batch of the case is
 one commit of bronze, and the queries read one commit per micro-batch.
 
+Gold tables follow the cuts: a micro-batch of silver is followed by those of the gold tables that read it, so
+that a lookup finds what is there at the cut. Only kinds that keep state in Spark run at the end, commit by
+commit.
+
 A streaming query costs a second of CPU however few its rows are. So silver is written from rows that were
-judged for many cases at once (``orchestration.author.cases.judge_together``). Of a gold table that writes the
-whole state of its source in its first micro-batch, only this micro-batch is run, by the query's own writer.
-All others are streaming queries. Tests run the same cases both ways.
+judged for many cases at once (``orchestration.author.cases.judge_together``), and gold tables without state
+by their queries' own writers (``gold.without_stream``). All others are streaming queries. Tests run the same
+cases both ways.
 """
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from time import monotonic, time
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
 from common.config.paths import Layout
 from common.config.settings import Settings
-from common.declare import (
-    Aggregate,
-    ChangeFeed,
-    Gold,
-    History,
-    Join,
-    Pipeline,
-    Silver,
-    Upsert,
-)
+from common.declare import Aggregate, Gold, Join, Pipeline, Silver
 from common.declare.declared import copy_with
 from common.delta import table as delta_table
-from common.delta.log import LogReader
-from common.delta.micro_batch import MicroBatch
 from common.errors import CaseError, MedallionError, Problem, SourceChangedError
 from common.streaming.query import Gate, Stream, failure_of, start
-from orchestration.access.declaration.lineage import sources, written_by
-from orchestration.author.cases.bronze_rows import bronze_batches, write_bronze, write_lookup
+from orchestration.access.declaration.lineage import in_data_order, sources, written_by
+from orchestration.author.cases.bronze_rows import bronze_batches, create_bronze, write_bronze, write_lookup
 from orchestration.author.cases.compare import Difference, compare
 from orchestration.author.cases.read.case import Case
 from orchestration.author.cases.tables import query_of
@@ -54,8 +47,15 @@ if TYPE_CHECKING:
 class SilverWriter(Protocol):
     """Writes the silver tables of a case from judged rows, as the streaming query does."""
 
-    def write(self, spark: SparkSession, layout: Layout) -> None:
-        """Create the tables of one silver query, and write the case's micro-batches."""
+    def begin(self, spark: SparkSession, layout: Layout) -> Callable[[range], None]:
+        """Create the tables of one silver query; returns what writes the case's next micro-batches."""
+
+
+class GoldWriter(Protocol):
+    """Writes what the sources of a gold table got since its last micro-batch."""
+
+    def __call__(self, *, is_last: bool = False) -> None:
+        """Write the micro-batch; ``is_last``: also a first one without rows."""
 
 
 JudgedTables = Mapping[str, SilverWriter]
@@ -115,11 +115,18 @@ def run_case(  # noqa: PLR0913, PLR0917
         folder: An empty folder of the case's own for tables and checkpoints.
         judged: What was judged of the case; None: its queries are streaming queries, all of them.
     """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
     began = monotonic()
     try:
         tables = run_tables(spark, case, tuple(case.expect), pipeline, settings, folder, judged)
     except MedallionError as error:
         return Outcome(case, error=error, seconds=monotonic() - began)
+    except (PySparkException, Py4JError) as error:
+        # What Spark refuses while a query is built; another case may pass.
+        failure = failure_of(f"case {case.name!r}", error)
+        return Outcome(case, error=failure, seconds=monotonic() - began)
     found = (
         compare(name, expected, tables[name].fields, tables[name].rows)
         for name, expected in case.expect.items()
@@ -144,84 +151,119 @@ def run_tables(  # noqa: PLR0913, PLR0917
         MedallionError: A query failed.
     """
     settings = bounded_settings(settings, folder)
-    layout = Layout.of(pipeline, settings)
     needed = pruned(pipeline, tables)
-    write_bronze(bronze_batches(case, pipeline), pipeline, layout)
+    layout, batches = Layout.of(pipeline, settings), bronze_batches(case, pipeline) or ({},)
+    create_bronze(pipeline, layout)
     if judged is None:
         for silver in needed.silver:
             refuse_own_lookups(silver, case)
         needed = copy_with(needed, silver=[with_lookups(one, case, folder) for one in needed.silver])
-    wiring = Wiring(spark, needed, settings, layout, "")
-    if judged is None:
-        for silver in needed.silver:
-            _run_query(spark, _silver_stream(spark, silver, pipeline, settings, layout))
-    else:
-        for silver in needed.silver:
-            judged[silver.table].write(spark, layout)
-    for stream in wiring.streams("gold"):
-        declared = next(each for each in needed.gold if each.table == stream.name)
-        if judged is not None and _writes_whole_state(declared):
-            _write_whole_state(spark, declared, stream, layout)
-        else:
-            _run_query(spark, stream)
+    queries = _Queries(spark, Wiring(spark, needed, settings, layout, ""), pipeline, judged)
+    silver_writers, followers = queries.silver_writers(), queries.gold_writers()
+    parts = range(len(batches))
+    for cut in [range(part, part + 1) for part in parts] if followers else [parts]:
+        for part in cut:
+            write_bronze(batches[part], pipeline, layout)
+        for write in silver_writers:
+            write(cut)
+        for follow in followers:
+            follow(is_last=cut.stop == parts.stop)
+    queries.run_others()
     return {name: _rows(layout.table_path(name)) for name in tables}
 
 
-def _silver_stream(
-    spark: SparkSession, silver: Silver, pipeline: Pipeline, settings: Settings, layout: Layout
-) -> Stream:
-    """The query of a silver table; the tables that read the same topic decide which records are its own."""
-    from silver.query import build_query
+@dataclass(frozen=True)
+class _Queries:
+    """The queries of a case.
 
-    readers = [each for each in pipeline.silver if each.reads == silver.reads]
-    return build_query(spark, pipeline.name, silver, settings=settings, layout=layout, readers=readers)
+    A gold table that keeps rows or groups in Spark's state reads its sources commit by commit: its query runs
+    once, at the end. All others follow the cuts: they see of every table what is there at the cut. So does
+    what they read.
 
-
-def _writes_whole_state(declared: Gold) -> bool:
-    """Whether the first micro-batch of a query writes all that its sources have, and later ones nothing."""
-    is_recomputed = isinstance(declared, Aggregate | Join) and declared.mode == "recompute"
-    is_of_such_kind = isinstance(declared, Upsert | ChangeFeed | History) or is_recomputed
-    return is_of_such_kind and not declared.reading.has_start
-
-
-def _write_whole_state(spark: SparkSession, declared: Gold, stream: Stream, layout: Layout) -> None:
-    """Run the first micro-batch of a query whose sources are complete, by the query's own writer.
-
-    Raises:
-        MedallionError: The micro-batch failed.
+    Attributes:
+        spark: The session.
+        wiring: Builds the queries, of the tables that the case needs.
+        pipeline: The whole pipeline.
+        judged: What was judged of the case; None: all queries are streaming queries.
     """
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
 
-    paths = [layout.table_path(name) for name in sources(declared)]
-    batch = MicroBatch(
-        stream.pipeline,
-        stream.name,
-        str(uuid.uuid4()),
-        0,
-        tuple(_end_of_state(path) for path in paths),
-        is_first=False,
-        declared=stream.declared,
-        planned_ms=int(time() * 1000),
-    )
-    try:
-        stream.write(spark.read.format("delta").load(paths[0]), batch)
-    except (PySparkException, Py4JError) as error:
-        raise failure_of(stream.name, error) from error
+    spark: SparkSession
+    wiring: Wiring
+    pipeline: Pipeline
+    judged: JudgedTables | None
+
+    @cached_property
+    def followers(self) -> Sequence[Gold]:
+        """The gold tables that follow the cuts, each after those that it reads."""
+        found: list[Gold] = []
+        for gold in reversed(in_data_order(self.wiring.pipeline.gold)):
+            is_read = any(set(written_by(gold)).intersection(sources(each)) for each in found)
+            if is_read or not _keeps_state(gold):
+                found.insert(0, gold)
+        return found
+
+    def silver_writers(self) -> list[Callable[[range], None]]:
+        """Per silver table what writes micro-batches of the case, whose rows bronze has; the tables exist."""
+        if self.judged is None:
+            return [self._silver_stream(silver) for silver in self.wiring.pipeline.silver]
+        layout = self.wiring.layout
+        return [self.judged[silver.table].begin(self.spark, layout) for silver in self.wiring.pipeline.silver]
+
+    def gold_writers(self) -> list[GoldWriter]:
+        """Per gold table that follows the cuts what writes its next micro-batches."""
+        from gold.query import Context
+        from gold.without_stream import MicroBatches, needs_stream
+
+        wiring, writers = self.wiring, list[GoldWriter]()
+        context = Context(self.spark, wiring.pipeline, wiring.settings, wiring.layout)
+        # A column that is added meanwhile restarts a query, which only the query itself does.
+        has_new_columns = any(silver.unknown_fields == "evolve" for silver in wiring.pipeline.silver)
+        for gold in self.followers:
+            if self.judged is None or has_new_columns or needs_stream(gold):
+                writers.append(self._gold_stream(gold))
+            else:
+                writers.append(MicroBatches(context, gold).write_next)
+        return writers
+
+    def run_others(self) -> None:
+        """Run the queries of the other gold tables over all commits of their sources."""
+        for gold in in_data_order(self.wiring.pipeline.gold):
+            if gold not in self.followers:
+                self._gold_stream(gold)(is_last=True)
+
+    def _silver_stream(self, silver: Silver) -> Callable[[range], None]:
+        """The query of a silver table; all tables that read its topic decide which records are its own."""
+        from silver.query import build_query
+
+        readers = [each for each in self.pipeline.silver if each.reads == silver.reads]
+        wiring = self.wiring
+
+        def write(_: range) -> None:
+            stream = build_query(
+                self.spark,
+                self.pipeline.name,
+                silver,
+                settings=wiring.settings,
+                layout=wiring.layout,
+                readers=readers,
+            )
+            _run_query(self.spark, stream)
+
+        return write
+
+    def _gold_stream(self, gold: Gold) -> GoldWriter:
+        def write(*, is_last: bool = False) -> None:
+            del is_last  # it creates its table at once
+            for stream in self.wiring.streams("gold", only=gold.table):
+                _run_query(self.spark, stream)
+
+        return write
 
 
-def _end_of_state(path: str) -> Mapping[str, Any] | None:
-    """The position of a stream that has read the state of a table, as Spark's offset log writes it."""
-    found = LogReader(path).snapshot()
-    if found is None:
-        return None
-    return {
-        "sourceVersion": 1,
-        "reservoirId": found.table_id,
-        "reservoirVersion": found.version,
-        "index": max(found.files - 1, 0),
-        "isStartingVersion": True,
-    }
+def _keeps_state(gold: Gold) -> bool:
+    """Whether Spark keeps rows or groups for a gold table, whose query then reads commit by commit."""
+    is_stateful = isinstance(gold, Aggregate) and gold.mode != "recompute"
+    return is_stateful or (isinstance(gold, Join) and gold.mode == "stream")
 
 
 def bounded_settings(settings: Settings, folder: Path) -> Settings:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from common.config.settings import Settings
 from common.declare import Pipeline
+from common.machine.stop_signals import was_interrupted
 from common.spark import jvm
 from common.spark.session import build_session
 from orchestration.author.cases.judge_together import Judging
@@ -120,10 +122,20 @@ def open_cases(settings: Settings) -> Iterator[CaseSession]:
         try:
             yield _case_session(spark, folder)
         finally:
+            if was_interrupted():
+                _end_at_once(spark)
             if (child := jvm.process(spark)) is None or child.poll() is None:
                 spark.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _end_at_once(spark: SparkSession) -> None:
+    """End Spark under cases that run; what they then meet is no error that anybody is to read."""
+    if (child := jvm.process(spark)) is not None:
+        logging.disable(logging.CRITICAL)
+        child.kill()
+        child.wait()
 
 
 @contextmanager

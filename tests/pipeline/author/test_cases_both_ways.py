@@ -6,17 +6,22 @@ import json
 import random
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from common.declare import Pipeline
+from common.config.paths import Layout
+from common.declare import History, Pipeline
+from common.declare.declared import copy_with
+from common.delta.log import LogReader
+from common.errors import QueryFailedError
 from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.author.cases.output import failure_text
 from orchestration.author.cases.read.case import Case, Place, Record, TextTable
 from orchestration.author.cases.read.load import load_files
-from orchestration.author.cases.run_case import JudgedTables, TableRows, run_tables
+from orchestration.author.cases.run_case import JudgedTables, TableRows, bounded_settings, run_tables
 from orchestration.author.cases.session import CaseSession
 from orchestration.author.cases.suite import load_suite
 from orchestration.author.cases.tables import table_names
@@ -26,8 +31,14 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 
 PIPELINE = """
 from medallion import (
-    Aggregate, History, Join, Json, Lookup, Pipeline, Rule, Silver, Storage, Topic, Upsert, Window,
+    Aggregate, Custom, History, Join, Json, Lookup, Pipeline, Rule, Silver, Storage, Topic, Upsert, View,
+    Window,
 )
+
+
+def copied(rows, batch):
+    batch.append(rows.select("id", "amount"), "copy")
+
 
 VALUE = Json("id string, type string, amount decimal(10,2), at timestamp")
 
@@ -62,6 +73,14 @@ pipeline = Pipeline(
         History("states", reads="silver.by_time", key=["id"], valid_by="at", columns=["amount"]),
         Join("matched", reads="silver.paid", joins="gold.latest", on={"id": "id"}, mode="recompute",
              columns={"id": "id", "now": "latest.amount"}),
+        Join("then", reads="silver.paid", joins="gold.latest", on={"id": "id"}, mode="lookup",
+             columns={"id": "id", "amount": "amount", "then": "latest.amount"}),
+        Join("of_then", reads="silver.other", joins="gold.totals", on={"country": "left(id, 1)"},
+             mode="lookup", columns={"id": "id", "total": "totals.total"}),
+        View("large", sql="select l.id, l.amount, m.now from gold.latest l left join gold.matched m "
+                          "on m.id = l.id where l.amount > 3"),
+        Custom("copy", reads="silver.by_time", write=copied,
+               tables={"copy": "id string, amount decimal(10,2)"}),
     ],
 )
 """
@@ -167,7 +186,33 @@ def test_all_tables_without_streams_are_those_of_streams(
 ) -> None:
     """Every dedupe and kind of gold table, also over tables without rows."""
     tables = [name for name in table_names(pipeline) if not name.startswith("bronze.")]
-    assert differing(case_session, CASES, pipeline, tables, tmp_path) == {}
+    first = replace(CASES[0], batches=CASES[0].batches[:3])  # a query per table and cut is dear
+    assert differing(case_session, [first, *CASES[1:]], pipeline, tables, tmp_path) == {}
+
+
+@pytest.mark.long
+def test_tables_follow_the_cuts_in_micro_batches(
+    case_session: CaseSession, pipeline: Pipeline, tmp_path: Path
+) -> None:
+    """Kinds that merge and that recompute write what came with each cut, and nothing where nothing did."""
+    tables = ("gold.latest", "gold.of_latest", "gold.states")
+    given = case(
+        "three",
+        [event("a1", "paid", 5, 0), event("b1", "paid", 5, 1)],
+        [],
+        [event("a1", "paid", 7, 60), event("a2", "paid", 8, 60)],
+        [event("b1", "paid", 9, 30)],
+    )
+    given = replace(given, expect=dict.fromkeys(tables, KNOWN))
+    settings = make_settings(tmp_path, "none:1")
+    with case_session.room() as (spark, folder):
+        (judged,) = case_session.judging.judge(spark, [(given, pipeline, settings)])
+        assert judged is not None
+        run_tables(spark, given, tables, pipeline, settings, folder, judged)
+        layout = Layout.of(pipeline, bounded_settings(settings, folder))
+        for table in tables:
+            commits = [commit.metadata for commit in LogReader(layout.table_path(table)).commits()]
+            assert [one["batch_id"] for one in commits if "batch_id" in one] == [0, 1, 2], table
 
 
 @pytest.mark.long
@@ -192,16 +237,22 @@ def test_the_examples_cases_pass_as_streams(case_session: CaseSession, example: 
 def test_one_wrong_case_leaves_the_others_alone(
     case_session: CaseSession, pipeline: Pipeline, tmp_path: Path
 ) -> None:
-    """Cases without their lookup, or with a topic that nobody reads, fail; the others of the run pass."""
+    """Cases without their lookup, or whose query Spark refuses to plan, fail; the others of the run pass."""
+    maps = {"m": "map(id, type)"}
+    refused = History("maps", reads="silver.other", key=["id"], valid_by="at", columns=maps)
+    pipeline = copy_with(pipeline, gold=[*pipeline.gold, refused])
     file = tmp_path / "both.cases.yaml"
     file.write_text(
         "cases:\n"
         "- name: lacks its lookup\n  messages: []\n  expect: {silver.paid: none}\n"
+        "- name: is refused by Spark\n  messages: [{id: a, type: free, at: '2026-03-01T12:00:00Z'}]\n"
+        "  expect: {gold.maps: none}\n"
         "- name: passes\n  messages: [{id: a, type: free, at: '2026-03-01T12:00:00Z'}]\n"
         "  expect: {silver.other: [{id: a}]}\n"
     )
     settings = make_settings(tmp_path, "none:1")
     cases = load_files([file]).cases
-    lacks, passes = case_session.run([(one, pipeline, settings) for one in cases])
+    lacks, wrong, passes = case_session.run([(one, pipeline, settings) for one in cases])
     assert "give its rows below 'lookups: known:'" in failure_text(lacks)
+    assert isinstance(wrong.error, QueryFailedError)
     assert passes.has_passed, failure_text(passes)

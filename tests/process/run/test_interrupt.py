@@ -104,3 +104,16 @@ def test_sigint_while_spark_answers_ends_an_audit_with_one_line(tmp_path: Path) 
         *before, last = running.stderr.splitlines()
         assert last == "interrupted"
         assert all(line.startswith("silver.quakes: ") for line in before), running.stderr
+
+
+@pytest.mark.long
+def test_sigterm_while_cases_run_ends_them_with_one_line(tmp_path: Path) -> None:
+    """Some of them are streaming queries, which fail when their JVM ends."""
+    with medallion(tmp_path) as commands:
+        running = commands.start("test")
+        await_that(lambda: "  ok  " in running.stdout, "a case has passed", running)
+        jvm = running.jvm
+        running.signal(signal.SIGTERM)
+        assert running.code() == 130
+        assert running.stderr == "interrupted\n"
+        await_that(lambda: not Path(f"/proc/{jvm}").exists(), "the JVM has ended")

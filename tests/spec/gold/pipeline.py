@@ -101,6 +101,15 @@ pipeline = Pipeline(
             measures={"orders": "count(*)"},
             mode="recompute",
         ),
+        Aggregate(
+            "closed_visits",
+            reads="silver.orders",
+            by=["k"],
+            window=Session("at", "5 minutes"),
+            measures={"orders": "count(*)"},
+            mode="append",
+            watermark="6 minutes",
+        ),
         History(
             "states",
             reads="silver.orders",
@@ -145,6 +154,14 @@ pipeline = Pipeline(
             on={"id": "k"},
             columns={"k": "k", "amount": "amount", "name": "last_customers.name"},
             how="inner",
+        ),
+        Join(
+            "named_then",
+            reads="silver.orders",
+            joins="gold.last_customers",
+            on={"id": "k"},
+            columns={"k": "k", "amount": "amount", "name": "last_customers.name"},
+            mode="lookup",
         ),
         *(
             Join(

@@ -17,6 +17,7 @@ pipeline = Pipeline(
     bronze=[Topic("orders")],
     silver=[
         Silver("orders", rules=[POSITIVE], **ORDER),
+        Silver("archived", **ORDER | {"watermark": "3650 days"}),
         Silver("kept", rules=[POSITIVE], late="keep", **ORDER),
         Silver("timed", rules=[POSITIVE], dedupe="event_time", **ORDER),
         Silver("first", rules=[POSITIVE], dedupe="exact", **ORDER),

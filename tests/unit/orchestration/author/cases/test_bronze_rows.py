@@ -16,7 +16,12 @@ from common.errors import CaseError
 from common.schema.ddl import parse
 from medallion import case
 from orchestration.author.cases.arrow_types import fields_of
-from orchestration.author.cases.bronze_rows import bronze_batches, write_bronze, write_lookup
+from orchestration.author.cases.bronze_rows import (
+    bronze_batches,
+    create_bronze,
+    write_bronze,
+    write_lookup,
+)
 from orchestration.author.cases.read.case import TIMESTAMP, Place
 from orchestration.author.cases.read.text_table import parse_table
 from orchestration.author.cases.record import _lines
@@ -42,7 +47,9 @@ def test_each_micro_batch_is_a_commit_and_offsets_go_on(tmp_path: Path) -> None:
         expect={"bronze.orders": "none"},
     )
     layout = Layout.of(SHOP, make_settings(tmp_path, "none:1"))
-    write_bronze(bronze_batches(given, SHOP), SHOP, layout)
+    create_bronze(SHOP, layout)
+    for batch in bronze_batches(given, SHOP):
+        write_bronze(batch, SHOP, layout)
     table = DeltaTable(layout.table_path("bronze.orders"))
     assert table.version() == 2
     assert len(table.file_uris()) == 2
@@ -64,20 +71,17 @@ def test_each_micro_batch_is_a_commit_and_offsets_go_on(tmp_path: Path) -> None:
 
 def test_the_columns_are_those_of_the_bronze_table(tmp_path: Path) -> None:
     layout = Layout.of(SHOP, make_settings(tmp_path, "none:1"))
-    write_bronze(
-        bronze_batches(case("none", messages=[], expect={"bronze.orders": "none"}), SHOP), SHOP, layout
-    )
+    create_bronze(SHOP, layout)
     schema = DeltaTable(layout.table_path("bronze.orders")).schema()
     found = {field.name: field.type for field in fields_of(pa.schema(schema.to_arrow()))}
     assert found == {field.name: field.dataType.simpleString() for field in SCHEMA.fields}
     assert found == {field.name: field.type for field in BRONZE}
 
 
-def test_a_record_of_a_topic_that_nothing_reads_is_refused(tmp_path: Path) -> None:
-    layout = Layout.of(SHOP, make_settings(tmp_path, "none:1"))
+def test_a_record_of_a_topic_that_nothing_reads_is_refused() -> None:
     given = case("one", topic="order", messages=["x"], expect={"bronze.orders": "none"})
     with pytest.raises(CaseError, match="no bronze table reads topic 'order'; did you mean 'orders'"):
-        write_bronze(bronze_batches(given, SHOP), SHOP, layout)
+        bronze_batches(given, SHOP)
 
 
 def test_the_rows_of_a_lookup_have_the_types_of_the_heading(tmp_path: Path) -> None:
