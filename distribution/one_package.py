@@ -46,7 +46,7 @@ FOLDERS = ("common", "bronze", "silver", "gold", "orchestration")
 _LOCKS = ("requirements.lock", "requirements-java.lock")
 """Files at the root that the doctor and the set-up of Java read."""
 
-_EXAMPLES = {".py", ".md", ".json", ".jsonl", ".yaml"}
+_EXAMPLES = {".py", ".md", ".json", ".jsonl", ".yaml", ".csv"}
 
 
 def build_wheel(

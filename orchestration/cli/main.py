@@ -40,7 +40,7 @@ app = typer.Typer(
 )
 
 COMMANDS = {
-    "author": ("init", "check", "explain", "cases", "schema"),
+    "author": ("new", "init", "check", "explain", "cases", "schema"),
     "change": ("plan", "backfill", "rebuild", "recover"),
     "run": ("demo", "run", "maintain"),
     "observe": ("status", "page", "metrics", "alerts"),

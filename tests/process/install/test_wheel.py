@@ -118,6 +118,11 @@ def test_beside_packages_of_the_same_names(environment: Environment, project: Pa
     assert where.strip() == str(project / "common" / "__init__.py")
     assert environment.run("medallion", "check", "-p", "shop.py", at=project)
     environment.run("medallion", "init", "--from-file", "orders.jsonl", at=project)
+    first = project.parent / "first"
+    first.mkdir()
+    environment.run("medallion", "new", "first", "--example", "files", at=first)
+    assert environment.run("medallion", "check", at=first)
+    assert (first / "incoming" / "january.csv").is_file()
     assert "\nfrom medallion import " in (project / "pipeline.py").read_text()
     tests = environment.run("python", "-m", "pytest", "-q", "-k", "test_own_packages", at=project)
     assert "1 passed, 1 deselected" in tests  # the other one is the case, which needs Spark
