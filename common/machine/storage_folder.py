@@ -67,7 +67,7 @@ class StorageFolder:
     def has_file(self, name: str) -> bool:
         """Whether the folder has a file of that name, no folder: one request where ``exists`` has two."""
         if self.is_local:
-            return os.path.exists(f"{self.path}/{name}")  # noqa: PTH110  # called thousands of times
+            return os.path.isfile(f"{self.path}/{name}")  # noqa: PTH113  # called thousands of times
         store, base = self._file_system()
         try:
             store.open_input_file(f"{base}/{name}").close()

@@ -6,17 +6,22 @@ The list is a folder beside the checkpoint. Its parts are written once, before S
 
 A line is a file: ``path`` below the declared folder, ``size``, ``modified_ms``, ``offset`` of its first
 record, ``rows``, ``cuts`` from which it can be read, and ``fault`` if it cannot be read. With ``changed`` in
-the place of ``path`` it is a file that was not the same any more when it was seen again.
+the place of ``path`` it is a file that was not the same any more when it was seen again, or, with
+``as_listed``, was the same again. With ``skipped`` in that place ``medallion files skip`` has added it:
+``offset`` is its first record that is not read, ``rows`` how many these are, and ``why`` the reason.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from common.machine.storage_folder import StorageFolder
+
+ITSELF = "./"
+"""What the list puts before the name where the declared path is the file itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +33,40 @@ class ListedFile:
         offset: Offset of its first record.
         rows: Its records.
         modified_ms: When it was written, milliseconds since the epoch.
+        fault: Why it cannot be read; empty if it can.
     """
 
     path: str
     offset: int
     rows: int
     modified_ms: int
+    fault: str
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedFile:
+    """A file that is not read any more.
+
+    Attributes:
+        skipped: Path below the declared folder.
+        offset: The first offset that is not read.
+        rows: How many offsets are not read; 0 if the file never got any, or all are read.
+        why: The reason that was given.
+    """
+
+    skipped: str
+    offset: int
+    rows: int
+    why: str
+
+    def is_of(self, one: ListedFile) -> bool:
+        """Whether it says what becomes of an entry of the list: a file that was found again has two."""
+        is_lost = one.offset <= self.offset < one.offset + one.rows
+        return self.skipped == one.path and (is_lost or not self.rows)
+
+    def first_lost(self, one: ListedFile) -> int:
+        """The first offset of an entry that is not read; the offset after its last one if all are."""
+        return self.offset if self.rows else one.offset + one.rows
 
 
 class FileList:
@@ -51,6 +84,8 @@ class FileList:
         """The files that changed after they were listed: by path, when, milliseconds since the epoch."""
         self.faults: dict[str, str] = {}
         """The files that cannot be read, by path, and why."""
+        self.skipped: dict[str, SkippedFile] = {}
+        """The files of which nothing more is read, by path."""
 
     def update(self, read: int) -> None:
         """Read what is new.
@@ -58,7 +93,7 @@ class FileList:
         Args:
             read: The next offset that bronze reads; files before it are not kept in memory.
         """
-        while (content := self._folder.read(f"{self._next:020d}.jsonl")) is not None:
+        while (content := self._folder.read(_name(self._next))) is not None:
             for entry in _entries(content):
                 self._add(entry)
             self._next += 1
@@ -68,17 +103,54 @@ class FileList:
         """The first file with records that bronze has not read, as of the last update."""
         return next((one for one in self._newest if one.rows), None)
 
+    def all_files(self) -> Iterator[ListedFile]:
+        """All files in the order in which they were found; one that was found again is there twice."""
+        for part in range(self._next):
+            for entry in _entries(self._folder.read(_name(part)) or b""):
+                if "path" in entry:
+                    yield _listed(entry)
+
+    def skip(self, file: SkippedFile) -> None:
+        """Write that nothing more of a file is read; the query that reads the list must not run."""
+        self._folder.write(_name(self._next), json.dumps(asdict(file), ensure_ascii=False).encode() + b"\n")
+        self._next += 1
+        self._skip(file)
+
+    def _skip(self, file: SkippedFile) -> None:
+        self.skipped[file.skipped] = file
+        self.changed.pop(file.skipped, None)
+        self.faults.pop(file.skipped, None)
+
     def _add(self, entry: dict[str, Any]) -> None:
+        if "skipped" in entry:
+            self._skip(SkippedFile(**entry))
+            return
         if "changed" in entry:
             self.changed[entry["changed"]] = entry["modified_ms"]
+            if entry.get("as_listed"):
+                del self.changed[entry["changed"]]
             return
-        one = ListedFile(entry["path"], entry["offset"], entry["rows"], entry["modified_ms"])
+        one = _listed(entry)
         self._newest.append(one)
         self.end = one.offset + one.rows
         self.files += 1
         self.faults.pop(one.path, None)  # of an earlier look at it
-        if "fault" in entry:
-            self.faults[one.path] = entry["fault"]
+        if one.fault:
+            self.faults[one.path] = one.fault
+
+
+def shown(path: str) -> str:
+    """A path of the list as people and rows have it."""
+    return path.removeprefix(ITSELF)
+
+
+def _name(part: int) -> str:
+    return f"{part:020d}.jsonl"
+
+
+def _listed(entry: dict[str, Any]) -> ListedFile:
+    offset, rows, modified_ms = (entry[name] for name in ("offset", "rows", "modified_ms"))
+    return ListedFile(entry["path"], offset, rows, modified_ms, entry.get("fault", ""))
 
 
 def _entries(content: bytes) -> Iterator[dict[str, Any]]:

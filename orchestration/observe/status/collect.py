@@ -350,7 +350,8 @@ class Collector:
 
     def _source_files(self, files: Files) -> SourceFiles:
         listed = self._listed(files)
-        return SourceFiles(listed.files, tuple(listed.changed), dict(listed.faults))
+        skipped = {path: one.why for path, one in listed.skipped.items()}
+        return SourceFiles(listed.files, tuple(listed.changed), dict(listed.faults), skipped)
 
     def _checkpoint(self, table: str) -> Checkpoint:
         return Checkpoint(self._layout.checkpoint_path(table))

@@ -56,7 +56,8 @@ def document(status: Status) -> dict[str, Any]:
     ``catalog`` (``name`` with the database, ``registered_at``, ``error``; null if no catalog is in use),
     ``retention`` (``keep``: how long a record is kept, null for ever; ``expired``: offsets in the ranges from
     which records are deleted; null except for bronze),
-    ``source_files`` (``count``, ``changed``: paths, ``faults``: by path; null except for tables of files).
+    ``source_files`` (``count``, ``changed``: paths, ``faults`` and ``skipped``: why, by path; null
+    except for tables of files).
     """
     return {
         "pipeline": status.pipeline,
@@ -121,6 +122,7 @@ def _table_document(table: TableStatus, at: datetime) -> dict[str, Any]:
             "count": table.source_files.count,
             "changed": list(table.source_files.changed),
             "faults": dict(table.source_files.faults),
+            "skipped": dict(table.source_files.skipped),
         },
     }
 

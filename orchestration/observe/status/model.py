@@ -202,11 +202,13 @@ class SourceFiles:
         count: Files that were found, those that cannot be read included.
         changed: Files that changed after they were found, and are not read again.
         faults: Why files cannot be read, by path.
+        skipped: Why files were given up by ``medallion files skip``, by path.
     """
 
     count: int
     changed: tuple[str, ...]
     faults: Mapping[str, str]
+    skipped: Mapping[str, str]
 
     def problems(self) -> Iterator[str]:
         """What a person should look at."""

@@ -1,25 +1,32 @@
 """The Delta table ``ops.gaps``: offsets that are lost and that somebody has accepted as lost.
 
 Grain: one row per accepted gap, that is, consecutive offsets of one partition that bronze will never hold.
-``medallion recover --accept-gap`` appends to it, and nothing deletes from it. The audit counts these offsets
-under ``gaps``, as long as no table holds them.
+``medallion recover --accept-gap`` and ``medallion files skip`` append to it, and nothing deletes from it. The
+audit counts these offsets under ``gaps``, as long as no table holds them.
 
 Columns: bronze (string, the table), topic (string, the column ``topic`` of bronze's rows), partition (int),
-first_offset and last_offset (bigint, both are lost), reason (string: ``retention`` or ``not read``), read_at
-and next_at (timestamps of Kafka, UTC: of the last record before the gap and of the first one after it; null
-where unknown), accepted_at (timestamp, UTC), offsets (bigint, the number of lost offsets).
+first_offset and last_offset (bigint, both are lost), reason (string: ``retention``, ``not read``, or
+``skipped``, a file's path and why), read_at and next_at (timestamps of Kafka, UTC: of the last record before
+the gap and of the first one after it; null where unknown), accepted_at (timestamp, UTC), offsets (bigint, the
+number of lost offsets).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from common.config.paths import GAPS, Layout
+from common.declare import Pipeline
 from common.delta.small_table import SmallTable, rows_of, schema_of
+from common.streaming.file_list import FileList, shown
 
 Partition = tuple[str, int]
+
+SKIPPED = "skipped"
+"""How the reason of a gap begins that is a file's: its path and why it was given up follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +59,22 @@ def read_gaps(layout: Layout, bronze: str) -> tuple[Gap, ...]:
     rows = [] if table is None else table.to_pylist()
     found = (Gap(**row) for row in rows if row["bronze"] == bronze)
     return tuple(sorted(found, key=lambda gap: (gap.topic, gap.partition, gap.first_offset)))
+
+
+def skipped_files(pipeline: Pipeline, layout: Layout, bronze: str) -> Iterator[str]:
+    """What is not read of files that were given up, and why: lost offsets, and files without any."""
+    for gap in read_gaps(layout, bronze):
+        if gap.reason.startswith(SKIPPED):
+            span = f"{gap.first_offset:,} to {gap.last_offset:,}"
+            yield f"{gap.topic}: the records {span} are lost, {gap.reason}"
+    for files in pipeline.files:
+        if bronze not in {files.table, files.into}:
+            continue
+        listed = FileList(layout.file_list_path(files.table))
+        listed.update(sys.maxsize)
+        for one in listed.skipped.values():
+            if not one.rows:
+                yield f"{files.coordinate}: nothing more is read of {shown(one.skipped)}, skipped: {one.why}"
 
 
 def append_gaps(layout: Layout, gaps: Sequence[Gap]) -> None:

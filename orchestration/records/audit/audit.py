@@ -32,7 +32,7 @@ from common.delta.table import ERASED
 from common.errors import AccountError, TableMissingError, UsageError, nearest
 from orchestration.access.progress.erased import erased_records, unfinished_run
 from orchestration.records.audit import last_audit
-from orchestration.records.audit.accepted_gaps import read_gaps
+from orchestration.records.audit.accepted_gaps import read_gaps, skipped_files
 from orchestration.records.audit.bronze_bytes import byte_faults, undigested
 from orchestration.records.audit.gold.changes import gold_faults, history_faults, made_of, published_faults
 from orchestration.records.audit.gold.content import ContentAudit, GoldProof
@@ -246,7 +246,7 @@ def _audit_once(  # noqa: PLR0913, PLR0917  # see above
         looked_at=sum(one.offsets for one in partitions),
         partitions=total,
         faults=faults,
-        notes=(*notes, *table_audit.notes),
+        notes=(*notes, *table_audit.notes, *skipped_files(pipeline, layout, topic.table)),
         undigested=undigested(pins.bronze),
         seconds=time.monotonic() - began,
     )

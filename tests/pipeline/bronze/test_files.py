@@ -19,10 +19,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from common.declare import Aggregate, Csv, Files, Json, Pipeline, Silver, Upsert
-from common.errors import CheckpointMismatchError, MedallionError
+from common.errors import CheckpointMismatchError, MedallionError, UsageError
 from orchestration.change.recover.carry_out import recover_all
 from orchestration.observe.status.collect import Collector
 from orchestration.observe.status.topic_offsets import BrokerOffsets
+from orchestration.records.audit.audit import audit
+from orchestration.records.source_files.contents import source_files
+from orchestration.records.source_files.skip import skip_file
 from tests.conftest import make_settings
 from tests.support.avro import container, encode
 from tests.support.avro import record as avro_record
@@ -381,11 +384,104 @@ def test_a_missing_folder_and_a_cut_file_are_one_error(spark: Any, tmp_path: Pat
     file = write(folder, "1.jsonl", lines(range(6)))
     engine.run("bronze", stop_after=1)
     file.write_bytes(lines(range(3)))
-    with pytest.raises(MedallionError, match=r"1.jsonl ends after record 3, and had more when it was found"):
+    told = rf"1.jsonl has {len(lines(range(3)))} bytes now, and had {len(lines(range(6)))}"
+    with pytest.raises(MedallionError, match=told):
         engine.run("bronze")
-    file.write_bytes(lines(range(6)))
+    write(folder, "1.jsonl", lines(range(6)))
     engine.run()
     check_gold(engine, range(6))
+
+
+def skip(
+    engine: Engine, path: str, why: str = "it is broken", **options: Any
+) -> tuple[int | None, int, bool]:
+    """The first lost offset, how many records are lost, and whether that is new."""
+    done = skip_file(engine.pipeline, engine.layout, path, why, **options)
+    return done.offset, done.records, done.is_new
+
+
+def test_a_file_that_changes_while_it_is_read_in_part_is_not_mixed(spark: Any, tmp_path: Path) -> None:
+    """The query stops until the file is what it was; then no record is there twice, and none is missing."""
+    folder = tmp_path / "export"
+    write(folder, "1.jsonl", lines(range(6)))
+    write(folder, "2.jsonl", lines(range(6, 9)))
+    engine = engine_of(spark, tmp_path, shop(folder, max_rows_per_trigger=4))
+    engine.run("bronze", stop_after=1)
+    os.utime(write(folder, "1.jsonl", lines(reversed(range(6)))), (OLD + 60, OLD + 60))
+    stopped = r"1.jsonl was modified at .* medallion files skip 1.jsonl --why REASON"
+    with pytest.raises(MedallionError, match=stopped):
+        engine.run("bronze")
+    write(folder, "1.jsonl", lines(range(6)))
+    engine.run()
+    assert [one[3] for one in bronze(engine)] == [order(number) for number in range(9)]
+    check_gold(engine, range(9))
+    assert problems(engine) == []
+
+
+def problems(engine: Engine) -> list[str]:
+    """What ``medallion status`` says of the files."""
+    offsets = BrokerOffsets(engine.pipeline, engine.settings)
+    table = Collector(engine.pipeline, engine.layout, offsets).collect().tables[0]
+    assert table.source_files is not None
+    return [*table.source_files.problems()]
+
+
+def test_a_file_that_is_skipped_is_a_gap_with_its_reason(spark: Any, tmp_path: Path) -> None:
+    """In a micro-batch that was planned, in part, and before it was found; the others are read."""
+    folder = tmp_path / "export"
+    write(folder, "1.jsonl", lines(range(3)))
+    engine = engine_of(spark, tmp_path, shop(folder, max_rows_per_trigger=3))
+    engine.run("bronze")
+    write(folder, "3.jsonl", lines(range(9, 15)))
+    once = iter([1])
+
+    def run_once() -> None:
+        for _ in once:
+            engine.run("bronze")
+
+    assert run_through_crashes(run_once, {0: False}) == 1
+    write(folder, "3.jsonl", b"cut off")
+    with pytest.raises(MedallionError, match=r"3.jsonl has 7 bytes now, and had"):
+        engine.run("bronze")
+    assert skip(engine, "3.jsonl", is_plan=True) == (3, 6, True)
+    assert skip(engine, "3.jsonl") == (3, 6, True)
+    assert skip(engine, "3.jsonl") == (3, 6, False)
+    with pytest.raises(UsageError, match=r"has read all records of 1.jsonl \(3\)"):
+        skip(engine, "1.jsonl")
+    with pytest.raises(UsageError, match=r"no.jsonl is no file of bronze.history"):
+        skip(engine, "no.jsonl")
+    write(folder, "4.jsonl", lines(range(20, 25)))
+    write(folder, "never.jsonl", lines([99]))
+    assert skip(engine, "never.jsonl") == (None, 0, True)
+    engine.run("bronze", stop_after=2)  # one of no record, and three of the next five
+    (folder / "4.jsonl").unlink()
+    with pytest.raises(MedallionError, match=r"4.jsonl is not there any more"):
+        engine.run("bronze")
+    assert skip(engine, "4.jsonl", "lost with its disk") == (12, 2, True)
+    write(folder, "5.jsonl", lines([25]))
+    os.utime(folder / "never.jsonl", (OLD + 60, OLD + 60))
+    engine.run()
+    expected = [(n, "1.jsonl", n, order(n)) for n in range(3)]
+    expected += [(n + 9, "4.jsonl", n, order(n + 20)) for n in range(3)] + [(14, "5.jsonl", 0, order(25))]
+    assert bronze(engine) == expected
+    check_gold(engine, [*range(3), 20, 21, 22, 25])
+    assert problems(engine) == []
+
+    account = audit(spark, engine.pipeline, engine.pipeline.silver[0], engine.layout, again_seconds=0)
+    assert (account.totals["gaps"], account.totals["silver"], account.faults) == (8, 7, ())
+    assert account.notes == (
+        "files:history: the records 3 to 8 are lost, skipped 3.jsonl: it is broken",
+        "files:history: the records 12 to 13 are lost, skipped 4.jsonl: lost with its disk",
+        "files:history: nothing more is read of never.jsonl, skipped: it is broken",
+    )
+    files = source_files(engine.layout, engine.pipeline.files[0])
+    assert [(one.path, one.offset, one.records, one.read, one.state, one.why) for one in files] == [
+        ("1.jsonl", 0, 3, 3, "read", ""),
+        ("3.jsonl", 3, 6, 0, "skipped", "it is broken"),
+        ("4.jsonl", 9, 5, 3, "skipped", "lost with its disk"),
+        ("5.jsonl", 14, 1, 1, "read", ""),
+        ("never.jsonl", None, 0, 0, "skipped", "it is broken"),
+    ]
 
 
 def test_a_lost_checkpoint_is_written_again_by_the_commits(spark: Any, tmp_path: Path) -> None:

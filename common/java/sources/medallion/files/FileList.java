@@ -27,7 +27,9 @@ import java.util.TreeSet;
  *
  * <p>Kept in a folder beside the checkpoint, as parts of JSON lines that are written once and never
  * changed: {@code 00000000000000000000.jsonl} and so on. A part is written before an offset in it
- * becomes known to Spark, so a micro-batch that is read again has the same records.
+ * becomes known to Spark, so a micro-batch that is read again has the same records. {@code
+ * medallion files skip} adds parts too: with {@code skipped} in the place of {@code path}, and the
+ * first offset that is not read.
  */
 @SuppressWarnings("cast") // the compiler of set-up knows no type arguments
 final class FileList {
@@ -38,8 +40,12 @@ final class FileList {
     private final Path folder;
     private final CheckpointFileManager files;
     private final ArrayList<ListedFile> listed = new ArrayList<ListedFile>();
+
+    /** By path: size and time as they were seen last, and as they were when it was listed. */
     private final HashMap<String, long[]> known = new HashMap<String, long[]>();
+
     private final HashSet<String> without = new HashSet<String>();
+    private final HashSet<String> skipped = new HashSet<String>();
     private long parts;
     private long end;
 
@@ -68,8 +74,13 @@ final class FileList {
         return end;
     }
 
-    /** Whether a file of this path, size and time is in the list. */
+    /**
+     * Whether a file of this path, size and time is in the list, or one of this path is skipped.
+     */
     boolean has(String path, FileStatus status) {
+        if (skipped.contains(path)) {
+            return true;
+        }
         long[] one = (long[]) known.get(path);
         return one != null && one[0] == status.getLen() && one[1] == status.getModificationTime();
     }
@@ -81,18 +92,8 @@ final class FileList {
 
     /** The files with records from an offset on and before another one, in order. */
     List<ListedFile> between(long from, long until) {
-        int low = 0;
-        int high = listed.size();
-        while (low < high) {
-            int middle = (low + high) >>> 1;
-            if (((ListedFile) listed.get(middle)).end() <= from) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
         ArrayList<ListedFile> found = new ArrayList<ListedFile>();
-        for (int at = low; at < listed.size(); at++) {
+        for (int at = firstEndingAfter(from); at < listed.size(); at++) {
             ListedFile one = (ListedFile) listed.get(at);
             if (one.offset >= until) {
                 break;
@@ -102,6 +103,34 @@ final class FileList {
             }
         }
         return found;
+    }
+
+    /** The first offset from another one on that is no skipped record's. */
+    long afterSkipped(long offset) {
+        long found = offset;
+        for (int at = firstEndingAfter(offset); at < listed.size(); at++) {
+            ListedFile one = (ListedFile) listed.get(at);
+            if (one.offset + one.readable > found) {
+                break;
+            }
+            found = one.end();
+        }
+        return found;
+    }
+
+    /** The place in the list of the file whose records have this offset, or of the next one. */
+    private int firstEndingAfter(long offset) {
+        int low = 0;
+        int high = listed.size();
+        while (low < high) {
+            int middle = (low + high) >>> 1;
+            if (((ListedFile) listed.get(middle)).end() <= offset) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        return low;
     }
 
     /**
@@ -127,6 +156,10 @@ final class FileList {
         for (ListedFile one : changed) {
             ObjectNode node = JSON.createObjectNode();
             node.put("changed", one.path).put("size", one.size).put("modified_ms", one.modified);
+            long[] before = (long[]) known.get(one.path);
+            if (before[2] == one.size && before[3] == one.modified) {
+                node.put("as_listed", true);
+            }
             text.append(JSON.writeValueAsString(node)).append('\n');
         }
         OutputStream out = files.createAtomic(new Path(folder, nameOf(parts)), false);
@@ -137,7 +170,7 @@ final class FileList {
             keep(one);
         }
         for (ListedFile one : changed) {
-            known.put(one.path, new long[] {one.size, one.modified});
+            change(one.path, one.size, one.modified);
         }
     }
 
@@ -151,8 +184,10 @@ final class FileList {
                 JsonNode node = JSON.readTree(line);
                 long size = numberOf(node, "size");
                 long modified = numberOf(node, "modified_ms");
-                if (node.has("changed")) {
-                    known.put(textOf(node, "changed"), new long[] {size, modified});
+                if (node.has("skipped")) {
+                    skip(textOf(node, "skipped"), numberOf(node, "offset"), numberOf(node, "rows"));
+                } else if (node.has("changed")) {
+                    change(textOf(node, "changed"), size, modified);
                 } else {
                     JsonNode cuts = (JsonNode) node.path("cuts");
                     long[] places = new long[cuts.size()];
@@ -183,6 +218,20 @@ final class FileList {
         return ((JsonNode) node.path(name)).asLong();
     }
 
+    /** Read no record of a file from an offset on, and the file never again. */
+    private void skip(String path, long offset, long rows) {
+        skipped.add(path);
+        if (rows > 0L) {
+            int at = firstEndingAfter(offset);
+            listed.set(at, ((ListedFile) listed.get(at)).skippedFrom(offset));
+        }
+    }
+
+    private void change(String path, long size, long modified) {
+        long[] before = (long[]) known.get(path);
+        known.put(path, new long[] {size, modified, before[2], before[3]});
+    }
+
     private void keep(ListedFile one) {
         listed.add(one);
         if (one.rows == 0L || !one.fault.isEmpty()) {
@@ -190,7 +239,7 @@ final class FileList {
         } else {
             without.remove(one.path);
         }
-        known.put(one.path, new long[] {one.size, one.modified});
+        known.put(one.path, new long[] {one.size, one.modified, one.size, one.modified});
         end = one.end();
     }
 

@@ -71,7 +71,28 @@ final class FileLook {
         return path.startsWith(ITSELF) ? path.substring(ITSELF.length()) : path;
     }
 
-    /** Whether one of these files may still be written. */
+    /** Whether a file is there, with this size and time. */
+    static boolean isStill(Path file, long size, long modified, Configuration conf)
+            throws IOException {
+        try {
+            FileStatus now = file.getFileSystem(conf).getFileStatus(file);
+            return now.getLen() == size && isSameTime(now.getModificationTime(), modified);
+        } catch (FileNotFoundException error) {
+            return false;
+        }
+    }
+
+    /**
+     * Whether two times are one. An object store may tell it in whole seconds for one object, and
+     * in milliseconds in a list; a file is listed three seconds after it has changed, so that a
+     * further change is in another second.
+     */
+    static boolean isSameTime(long one, long other) {
+        boolean isWhole = one % 1000L == 0L || other % 1000L == 0L;
+        return one == other || isWhole && one / 1000L == other / 1000L;
+    }
+
+    /** Whether a file may still be written. */
     static boolean isBeingWritten(FileStatus status) {
         long age = System.currentTimeMillis() - status.getModificationTime();
         return age > -SETTLED_MS && age < SETTLED_MS;

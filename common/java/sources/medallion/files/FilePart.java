@@ -17,6 +17,7 @@ final class FilePart implements InputPartition {
         private static final long serialVersionUID = 1L;
 
         final String path;
+        final long size;
         final long modified;
         final long row;
         final long rows;
@@ -29,6 +30,7 @@ final class FilePart implements InputPartition {
 
         Slice(ListedFile file, long row, long rows) {
             this.path = file.path;
+            this.size = file.size;
             this.modified = file.modified;
             this.row = row;
             this.rows = rows;

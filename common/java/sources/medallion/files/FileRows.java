@@ -7,6 +7,7 @@ import medallion.files.records.Records;
 import medallion.files.records.Unreadable;
 
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
@@ -17,6 +18,7 @@ import org.apache.spark.unsafe.types.UTF8String;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
+import java.time.Instant;
 
 /** The rows of one task, with the columns of Kafka's source. */
 @SuppressWarnings("cast") // the compiler of set-up knows no type arguments
@@ -55,37 +57,91 @@ final class FileRows implements PartitionReader<InternalRow> {
             done = 0L;
         }
         if (slice().fault.isEmpty()) {
-            go();
+            boolean isThere = go();
+            // The bytes of the slice's last record have been read.
+            if (!isThere || done + 1L == slice().rows) {
+                refuseIfChanged();
+            }
+            if (!isThere) {
+                throw stopped("has no record after " + (slice().row + done) + " of its records");
+            }
         }
         done++;
         return true;
     }
 
-    /** Go on to the next record of the file. */
-    private void go() throws IOException {
+    /** Go on to the next record of the file; false if there is none. */
+    private boolean go() throws IOException {
         FilePart.Slice slice = slice();
         try {
             if (records == null) {
+                refuseIfChanged();
                 Path path = FileLook.below(options.path, slice.path);
                 records = options.files.at(path, conf, slice.row, slice.cutRow, slice.cut);
             }
-            if (records.next()) {
-                return;
-            }
-        } catch (FileNotFoundException error) {
-            throw changed("is not there any more");
+            return records.next();
+        } catch (FileSourceException error) {
+            throw error;
         } catch (ContentException error) {
-            throw changed("cannot be read: " + error.getMessage());
+            refuseIfChanged();
+            throw stopped("cannot be read: " + error.getMessage());
         } catch (IOException error) {
-            throw new IOException(FileLook.shown(slice.path) + ": " + error.getMessage(), error);
+            refuseIfChanged();
+            String file = FileLook.shown(slice.path);
+            throw new IOException(
+                    file + ": " + error.getMessage() + ". If it stays so: " + skip(), error);
+        } catch (RuntimeException error) {
+            refuseIfChanged();
+            throw stopped("cannot be read: " + error.getMessage());
         }
-        throw changed("ends after record " + (slice.row + done));
     }
 
-    private FileSourceException changed(String what) {
-        String file = options.path + ": " + FileLook.shown(slice().path) + " ";
+    /**
+     * Throw an error if the file is not what it was when it was listed: its records would be those
+     * of two states of the file.
+     */
+    private void refuseIfChanged() throws IOException {
+        FilePart.Slice slice = slice();
+        Path path = FileLook.below(options.path, slice.path);
+        FileStatus now;
+        try {
+            now = path.getFileSystem(conf).getFileStatus(path);
+        } catch (FileNotFoundException error) {
+            throw stopped("is not there any more");
+        }
+        if (now.getLen() != slice.size) {
+            throw stopped("has " + now.getLen() + " bytes now, and had " + slice.size);
+        }
+        if (!FileLook.isSameTime(now.getModificationTime(), slice.modified)) {
+            throw stopped(
+                    "was modified at "
+                            + Instant.ofEpochMilli(now.getModificationTime())
+                            + ", after it was listed with the time "
+                            + Instant.ofEpochMilli(slice.modified));
+        }
+    }
+
+    private FileSourceException stopped(String what) {
+        String file = FileLook.shown(slice().path);
         return new FileSourceException(
-                file + what + ", and had more when it was found. Bring back the file as it was");
+                options.path
+                        + ": "
+                        + file
+                        + " "
+                        + what
+                        + ", and not all of its records are read. Put the file back as it was, with"
+                        + " its time of modification, or give it up: "
+                        + skip());
+    }
+
+    /** The command that accounts for the records as lost. */
+    private String skip() {
+        return "medallion files skip " + forShell(FileLook.shown(slice().path)) + " --why REASON";
+    }
+
+    /** A path as it is typed; without quotes, between which a value may stand and is not told. */
+    private static String forShell(String path) {
+        return path.replaceAll("([^\\p{L}\\p{N}_./=+,@:%-])", "\\\\$1");
     }
 
     @Override

@@ -65,7 +65,6 @@ final class FileStream implements MicroBatchStream, SupportsTriggerAvailableNow 
     @Override
     public Offset latestOffset(Offset start, ReadLimit limit) {
         long from = start == null ? 0L : ((FileOffset) start).rows;
-        long most = from + options.maxRows;
         try {
             if (from > list().end()) {
                 throw new FileSourceException(
@@ -77,6 +76,7 @@ final class FileStream implements MicroBatchStream, SupportsTriggerAvailableNow 
                                 + from
                                 + "; restore the folder from a copy");
             }
+            long most = list().afterSkipped(from) + options.maxRows;
             look();
             while (list().end() < most && !(waiting.isEmpty() && changed.isEmpty())) {
                 listSome(most - list().end());
@@ -144,23 +144,37 @@ final class FileStream implements MicroBatchStream, SupportsTriggerAvailableNow 
         while (end < until && more.size() < MOST_FILES && !waiting.isEmpty()) {
             Map.Entry<String, FileStatus> entry = waiting.pollFirstEntry();
             ListedFile one = listed((String) entry.getKey(), (FileStatus) entry.getValue(), end);
-            more.add(one);
-            end = one.end();
+            if (one != null) {
+                more.add(one);
+                end = one.end();
+            }
         }
         list().add(more, changed);
         changed.clear();
     }
 
+    /** Count the records of a file; null if it is not what it was: a later look finds it again. */
     private ListedFile listed(String path, FileStatus status, long offset) throws IOException {
+        Path file = FileLook.below(options.path, path);
+        if (!FileLook.isStill(file, status.getLen(), status.getModificationTime(), conf)) {
+            return null;
+        }
+        ListedFile one = counted(path, file, status, offset);
+        boolean isStill =
+                FileLook.isStill(file, status.getLen(), status.getModificationTime(), conf);
+        return isStill ? one : null;
+    }
+
+    private ListedFile counted(String path, Path file, FileStatus status, long offset)
+            throws IOException {
         Cuts cuts = new Cuts();
         long rows = 0L;
         String fault = "";
-        Path file = FileLook.below(options.path, path);
         try {
             rows = options.files.count(file, conf, cuts);
         } catch (IOException error) {
             if (!options.files.isOfContent(error, file, conf)) {
-                throw error;
+                throw new IOException(FileLook.shown(path) + ": " + error.getMessage(), error);
             }
             fault = String.valueOf(error.getMessage());
         } catch (UncheckedIOException error) {
@@ -195,7 +209,7 @@ final class FileStream implements MicroBatchStream, SupportsTriggerAvailableNow 
             for (Object each : files) {
                 ListedFile file = (ListedFile) each;
                 long row = Math.max(0L, from - file.offset);
-                long stop = Math.min(file.rows, until - file.offset);
+                long stop = Math.min(file.readable, until - file.offset);
                 while (row < stop) {
                     long rows = Math.min(stop - row, Cuts.EVERY - part.rows);
                     part.add(new FilePart.Slice(file, row, rows));

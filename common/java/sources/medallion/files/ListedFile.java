@@ -21,6 +21,9 @@ final class ListedFile {
     /** Why the file cannot be read; empty if it can. */
     final String fault;
 
+    /** Records that are read: all, or those before the place from which the file is skipped. */
+    final long readable;
+
     ListedFile(
             String path,
             long size,
@@ -29,6 +32,18 @@ final class ListedFile {
             long rows,
             long[] cuts,
             String fault) {
+        this(path, size, modified, offset, rows, cuts, fault, rows);
+    }
+
+    private ListedFile(
+            String path,
+            long size,
+            long modified,
+            long offset,
+            long rows,
+            long[] cuts,
+            String fault,
+            long readable) {
         this.path = path;
         this.size = size;
         this.modified = modified;
@@ -36,6 +51,13 @@ final class ListedFile {
         this.rows = rows;
         this.cuts = cuts;
         this.fault = fault;
+        this.readable = readable;
+    }
+
+    /** The file, of which no record from an offset on is read. */
+    ListedFile skippedFrom(long from) {
+        long kept = Math.max(0L, Math.min(readable, from - offset));
+        return new ListedFile(path, size, modified, offset, rows, cuts, fault, kept);
     }
 
     long end() {
