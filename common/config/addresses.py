@@ -42,7 +42,7 @@ def broker_fault(text: str) -> str:
 
 
 def _brokers(text: str | None) -> str | None:
-    if text is not None and not text.startswith("env:") and (fault := broker_fault(text)):
+    if text and not text.startswith(("env:", "file:/")) and (fault := broker_fault(text)):
         raise ValueError(fault)
     return text
 

@@ -218,6 +218,16 @@ def test_an_empty_section_is_as_if_it_were_not_there() -> None:
     assert load("bronze:\n").bronze.trigger == "1 second"
 
 
+def test_an_empty_address_of_the_brokers_is_none_and_a_reference_is_not_judged() -> None:
+    for text in ("", "env:BROKERS", "file:/run/secrets/brokers"):
+        assert (
+            load_settings(file=None, overrides=[f"kafka.bootstrap_servers={text}"]).kafka.bootstrap_servers
+            == text
+        )
+    with pytest.raises(SettingsError, match="host:port"):
+        load_settings(file=None, overrides=["kafka.bootstrap_servers=broker1"])
+
+
 def test_settings_are_frozen() -> None:
     with pytest.raises(ValueError, match="frozen"):
         load().bronze.trigger = "2 seconds"
