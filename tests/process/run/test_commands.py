@@ -126,6 +126,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
         killed.kill_group()
         rows_at_kill = count(commands, "bronze.quakes")
         running = commands.start("up")
+        running.await_stderr("running bronze.quakes")
         produced.code()
         await_that(lambda: is_caught_up(commands), "all is caught up", running)
         second = commands.run("backfill")
