@@ -22,7 +22,9 @@ from deltalake import DeltaTable
 from common.declare import Message
 from common.delta.log import LogReader
 from common.machine import object_store
+from tests.support.pages import address, get, states, unready
 from tests.support.processes import Command, Medallion, await_that, medallion
+from tests.support.servers.gate import gate
 from tests.support.servers.s3_server import BUCKET, S3Server, s3_server
 
 pytestmark = pytest.mark.long
@@ -206,6 +208,49 @@ def test_two_hosts_one_table(
     assert "Traceback" not in job.stderr
     assert commits(second, "bronze.orders") == written
     check(second, FIRST + MORE)
+
+
+AWAY_SECONDS = 40
+"""Longer than the clients repeat their requests, and shorter than the lease of the test."""
+
+
+def test_a_store_that_is_started_again_delays_rows_and_stops_nothing(
+    hosts: Callable[[str], Medallion],
+    topic: str,
+    send: Callable[..., None],
+    server: S3Server,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The process lives all the while; it is not ready, and ready again by itself."""
+    host = hosts("a")
+    send(topic, [message(n) for n in range(FIRST)])
+    with gate(int(server.address.rpartition(":")[2])) as door:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{door.port}")
+        job = host.start("up", more=("lease_seconds=300", "http.address=127.0.0.1:0"))
+        page = address(job)
+        await_that(lambda: versions_of_silver(host) == versions(FIRST), "silver has the first", job)
+        await_that(lambda: unready(page) == set(), "the job is ready", job)
+        door.shut()
+        send(topic, [message(n) for n in range(FIRST, FIRST + MORE)])
+        until = time.monotonic() + AWAY_SECONDS
+        while time.monotonic() < until:
+            assert get(page, "healthz")[0] == 200
+            time.sleep(1)
+        door.open_again()
+        await_that(lambda: versions_of_silver(host) == versions(FIRST + MORE), "silver has the rest", job)
+        await_that(lambda: unready(page) == set(), "the job is ready again", job)
+        assert set(states(page).values()) <= {"working", "waiting"}
+        job.signal(signal.SIGTERM)
+        assert job.code() == 0, job.stderr
+    monkeypatch.setenv("AWS_ENDPOINT_URL", server.address)
+    check(host, FIRST + MORE)
+
+
+def versions_of_silver(commands: Medallion) -> Counter[tuple[int, int]]:
+    """What silver has."""
+    if version(commands, "silver.orders") < 0:
+        return Counter()
+    return Counter((row["id"], row["version"]) for row in rows(commands, "silver.orders"))
 
 
 _FILES = """

@@ -19,6 +19,7 @@ from orchestration.access.embedded_broker import lifecycle as embedded
 from orchestration.access.kafka import client as kafka
 from orchestration.access.progress.query_states import QueryState, read_state
 from tests.process.run.test_supervision import QUICK, is_waiting
+from tests.support.pages import address, get, of_tables, pipeline_metric, seen, unready
 from tests.support.processes import Command, Medallion, await_that, medallion
 
 AWAY_SECONDS = float(os.environ.get("TESTS_BROKER_AWAY_SECONDS", "120"))
@@ -105,40 +106,39 @@ def delete_first_row(commands: Medallion, table: str) -> None:
 def test_each_failure_of_a_job_ends_as_its_cause_says(tmp_path: Path) -> None:
     own = load_settings(overrides=[f"data_dir={tmp_path / 'broker'}"])
     (tmp_path / "drill.py").write_text(PIPELINE)
-    refused = tmp_path / "refused"
     with embedded.start(own) as first:
-        address = first.bootstrap_servers
-        kafka.ensure_topics(address, ["orders", "returns"], 1, {})
-    named = f"kafka.bootstrap_servers={address}"
+        servers = first.bootstrap_servers
+        kafka.ensure_topics(servers, ["orders", "returns"], 1, {})
+    named = f"kafka.bootstrap_servers={servers}"
     with medallion(tmp_path, tmp_path / "drill.py", named) as commands, ExitStack() as broker:
         broker.enter_context(embedded.start(own))
-        send(address, "orders", "a")
-        send(address, "returns", "x")
-        job = commands.start("up", more=QUICK)
+        send(servers, "orders", "a")
+        send(servers, "returns", "x")
+        job = commands.start("up", more=(*QUICK, "http.address=127.0.0.1:0"))
         await_that(lambda: ids(commands, "gold.stored") == Counter("a"), "gold has the first order", job)
         await_that(lambda: ids(commands, "silver.returns") == Counter("x"), "silver has it too", job)
+        page = address(job)
+        await_that(lambda: unready(page) == set(), "the job is ready", job)
 
-        refused.write_text("2")
-        send(address, "orders", "c")
-        await_that(lambda: ids(commands, "gold.stored") == Counter("ac"), "the store takes it", job)
-        await_that(lambda: job.stderr.count("gold.stored: works again") == 1, "gold says so", job)
-        stored = state(commands, "gold.stored")
-        assert stored is not None
-        assert [one.subject for one in stored.last_restarts] == ["the object store"] * 2
-
-        without_broker(commands, own, job)
+        throttled(commands, tmp_path / "refused", job, page)
+        assert ids(commands, "gold.stored") == Counter("ac")
+        without_broker(commands, own, job, page)
         broker.close()
         with embedded.start(own) as again:
-            assert again.bootstrap_servers == address
-            send(address, "orders", "bd")
+            assert again.bootstrap_servers == servers
+            send(servers, "orders", "bd")
             plain = Counter("abcd")
             await_that(lambda: ids(commands, "gold.stored") == plain, "gold has what came after", job)
             await_that(lambda: has_failed(commands, "silver.strict", "data"), "the rule stops it", job)
+            await_that(lambda: unready(page) == {"silver.strict"}, "the others are ready again", job)
+            assert seen(page) == {"silver.strict": "critical"}
+            assert pipeline_metric(page, "medallion_broker_up") == 1
+            assert of_tables(page, "medallion_query_up")["silver.strict"] == 0
 
             delete_first_row(commands, "bronze.returns")
-            send(address, "returns", "y")
+            send(servers, "returns", "y")
             await_that(lambda: has_failed(commands, "silver.returns", "operator"), "the change stops it", job)
-            send(address, "orders", "e")
+            send(servers, "orders", "e")
             await_that(lambda: ids(commands, "gold.stored") == Counter("abcde"), "the others go on", job)
             states = shown(commands)
             assert {table for table, found in states.items() if found == "failed"} == {
@@ -155,8 +155,24 @@ def test_each_failure_of_a_job_ends_as_its_cause_says(tmp_path: Path) -> None:
         assert audited.code() == 0, audited.stderr
 
 
-def without_broker(commands: Medallion, own: Settings, job: Command) -> None:
-    """Kill the broker, and stay without it; bronze waits, and the queries that need no broker go on."""
+def throttled(commands: Medallion, refused: Path, job: Command, page: str) -> None:
+    """The store refuses two micro-batches of gold, which are written after."""
+    refused.write_text("2")
+    send(str(commands.settings.kafka.bootstrap_servers), "orders", "c")
+    await_that(lambda: ids(commands, "gold.stored") == Counter("ac"), "the store takes it", job)
+    await_that(lambda: job.stderr.count("gold.stored: works again") == 1, "gold says so", job)
+    stored = state(commands, "gold.stored")
+    assert stored is not None
+    assert [one.subject for one in stored.last_restarts] == ["the object store"] * 2
+    await_that(lambda: (unready(page), seen(page)) == (set(), {}), "nobody need look", job)
+    assert of_tables(page, "medallion_query_restarts_total")["gold.stored"] == 2
+
+
+def without_broker(commands: Medallion, own: Settings, job: Command, page: str) -> None:
+    """Kill the broker, and stay without it; bronze waits, and the queries that need no broker go on.
+
+    Whether a record waits is not known of any table: all of them are unready, and none is a failure.
+    """
     facts = embedded.describe(own)
     assert facts is not None
     killed_at = time.monotonic()
@@ -167,3 +183,9 @@ def without_broker(commands: Medallion, own: Settings, job: Command) -> None:
     states = shown(commands)
     assert {states[table] for table in ("bronze.orders", "bronze.returns")} == {"restarting"}
     assert {states[table] for table in ("silver.plain", "silver.strict", "gold.stored")} == {"waiting"}
+    # Half a minute from the first look at the page on.
+    await_that(lambda: unready(page) == set(states), "no table is known to be fresh", job)
+    assert seen(page) == dict.fromkeys(("", *states), "warning")
+    assert pipeline_metric(page, "medallion_broker_up") == 0
+    assert pipeline_metric(page, "medallion_waiting_seconds") is None
+    assert get(page, "healthz")[0] == 200  # a restart would mend nothing

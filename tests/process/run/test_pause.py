@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -12,6 +13,7 @@ import pytest
 from deltalake import DeltaTable
 
 from common.declare import Message
+from tests.support.pages import address, of_tables, seen, unready
 from tests.support.processes import await_that, medallion
 
 PAUSED_SECONDS = 125
@@ -49,7 +51,7 @@ def test_a_job_goes_on_after_a_pause_of_two_minutes(
         beats = (
             """spark.conf={"spark.executor.heartbeatInterval": "1s", "spark.network.timeoutInterval": "1s"}"""
         )
-        command = commands.start("up", more=(beats,))
+        command = commands.start("up", more=(beats, "http.address=127.0.0.1:0"))
 
         def ids() -> list[int]:
             path = commands.layout.table_path("silver.numbers")
@@ -58,13 +60,19 @@ def test_a_job_goes_on_after_a_pause_of_two_minutes(
             return sorted(DeltaTable(path).to_pyarrow_table(columns=["id"])["id"].to_pylist())
 
         await_that(lambda: ids() == [1], "silver has the first record", command)
+        page = address(command)
         os.killpg(command.pid, signal.SIGSTOP)
         time.sleep(PAUSED_SECONDS)
+        beside = json.loads(commands.run("status", "--json").stdout)
+        assert {one["query"]["state"] for one in beside["tables"]} == {"dead"}
         os.killpg(command.pid, signal.SIGCONT)
+        await_that(lambda: unready(page) == set(), "the job is ready again", command)
         send(topic, [message(2)])
         await_that(lambda: ids() == [1, 2], "silver has what came after the pause", command)
         time.sleep(FAILING_SECONDS)
         send(topic, [message(3)])
         await_that(lambda: ids() == [1, 2, 3], "the job lives", command)
+        assert (unready(page), seen(page)) == (set(), {})
+        assert set(of_tables(page, "medallion_query_restarts_total").values()) == {0}
         command.signal(signal.SIGINT)
         assert command.code() == 0
