@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from itertools import pairwise
-from operator import and_, or_
+from operator import or_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampType
 
-from common.errors import SqlError
 from common.rows.rows import Rows
 from common.spark.literals import literal
-from common.sql.expression import analyze
+from gold.table.pruning import within_bounds
 from gold.table.stored_text import source_of_stored
 
 if TYPE_CHECKING:
@@ -30,22 +29,18 @@ _MAX_RANGES = 64
 
 
 def prune_by_keys(rows: DataFrame, groups: Rows, by: Mapping[str, str]) -> DataFrame:
-    """Rows that may belong to one of the groups, by those of ``by`` that are plain columns of the source.
+    """Rows that may belong to one of the groups, by those of ``by`` that are columns of the source or fields.
 
     Args:
         rows: Rows of the source.
         groups: Has a column per name in ``by``.
         by: SQL text over the source's columns by name.
     """
-    own = {column.lower(): column for column in rows.columns}
     stored = {name: text for name, sql in by.items() if (text := source_of_stored(sql)) is not None}
     # Where no group has null, none has the empty text.
-    texts = {**by, **{name: sql for name, sql in stored.items() if not groups.null_count(name)}}
-    plain = {own[path]: name for name, sql in texts.items() if (path := _path(sql)) in own}
-    if not plain:
-        return rows
-    keys = groups.renamed({name: column for column, name in plain.items()})
-    return rows.where(reduce(and_, keys.bounds([*plain]), F.lit(True)))
+    return within_bounds(
+        rows, groups, {**by, **{name: sql for name, sql in stored.items() if not groups.null_count(name)}}
+    )
 
 
 def time_ranges(spans: Rows, low: str, high: str) -> list[tuple[Column, Column]]:
@@ -88,12 +83,3 @@ def within(column: Column, ranges: Sequence[tuple[Column, Column]]) -> Column:
 def overlapping(first: Column, last: Column, ranges: Sequence[tuple[Column, Column]]) -> Column:
     """Whether the time from ``first`` to ``last`` overlaps one of the ranges."""
     return reduce(or_, ((last >= low) & (first <= high) for low, high in ranges), F.lit(False))
-
-
-def _path(sql: str) -> str:
-    """The column that a SQL text is, in lower case; empty where it is more than a column."""
-    try:
-        path = analyze(sql).path
-    except SqlError:
-        return ""
-    return path[0].lower() if path is not None and len(path) == 1 else ""

@@ -6,7 +6,7 @@ running number in ``_match``; it may change whenever the other table does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
@@ -35,6 +35,7 @@ from gold.table.context import Context
 from gold.table.defined import Defined, inexact_columns
 from gold.table.identity import MATCH, RECORD
 from gold.table.maintained import Maintained, Work
+from gold.table.pruning import prunes_files, within_bounds
 from gold.table.sql_columns import named
 
 _SIDE = "__side"
@@ -138,7 +139,7 @@ class _Recomputed(Maintained):
         texts = [F.expr(f"({sql})").alias(f"__v{place}") for place, sql in enumerate(on.values())]
         keys = again.frame.select(*texts).distinct()
         wanted = keep(keys.where(_none_null(keys.columns)))
-        there = _matching(self._right(work), [f"`{name}`" for name in on], wanted)
+        there = matching_rows(self._right(work), [f"`{name}`" for name in on], wanted)
         result = _numbered(joined(again.frame, there, self.gold), self.gold)
         key = RECORD if self.gold.how == "semi" else (*RECORD, MATCH)
         delta_merge.replace_groups(
@@ -151,9 +152,13 @@ class _Recomputed(Maintained):
         found = delta_merge.frame_with_keys(left, changed, RECORD)
         if not other_keys.count:
             return found
-        matching = _matching(left, texts, other_keys)
-        if any(window_times(sql) for sql in texts):
+        matching = matching_rows(left, texts, other_keys)
+        if not any(prunes_files(sql) for sql in texts):
+            # All files are read, of which only the columns that are compared; rows are read by their records.
             # A row that is in several windows is found once per window.
+            records = work.keep(changed.derive(matching.select(*RECORD).distinct()))
+            matching = delta_merge.frame_with_keys(left, records, RECORD)
+        elif any(window_times(sql) for sql in texts):
             matching = matching.dropDuplicates([*RECORD])
         mine = broadcast_if_small(changed.frame, changed.count)
         return found.unionByName(matching.join(mine, list(RECORD), "left_anti"))
@@ -170,20 +175,16 @@ def _none_null(names: Sequence[str]) -> Column:
     return reduce(and_, (F.col(name).isNotNull() for name in names))
 
 
-def _matching(table: DataFrame, texts: Sequence[str], values: Rows) -> DataFrame:
-    """A table's rows for which the texts give one of the values; files are pruned where a text is a column.
+def matching_rows(table: DataFrame, texts: Sequence[str], values: Rows) -> DataFrame:
+    """A table's rows for which the texts give one of the values; files are skipped by bounds of the values.
 
     Args:
         table: A Delta table, at any version.
         texts: SQL text over its columns, one per column of ``values``.
         values: None of them null, each once.
     """
-    names, kinds = values.columns, values.schema
-    plain = {text.strip("` "): name for name, text in zip(names, texts, strict=True)}
-    types: Mapping[str, object] = {field.name: field.dataType for field in table.schema}
-    plain = {text: name for text, name in plain.items() if types.get(text) == kinds[name].dataType}
-    ends = values.renamed({name: text for text, name in plain.items()})
-    pruned = table.where(reduce(and_, ends.bounds([*plain]), F.lit(True))) if plain else table
+    names = values.columns
+    pruned = within_bounds(table, values, dict(zip(names, texts, strict=True)))
     computed = {f"__own{place}": text for place, text in enumerate(texts)}
     same = reduce(and_, (F.col(own) == F.col(name) for own, name in zip(computed, names, strict=True)))
     rows = with_columns(pruned, computed)

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from common.config.driver_limits import NO_DRIVER
 from common.rows.spark_rows import SparkRows
 from gold.aggregate.file_pruning import merge_ranges, prune_by_keys, time_ranges, within
+from gold.join.query import matching_rows
 from tests.conftest import IN_DRIVER
 
 
@@ -63,6 +64,30 @@ def test_files_without_a_touched_group_are_not_read(spark: Any, tmp_path: Path) 
         near = silver.where(within(F.col("at"), time_ranges(spans, "low", "high")))
     assert near.count() == 20
     assert len(near.inputFiles()) == 2
+
+
+@pytest.mark.parametrize("history", [1, 4])
+def test_a_change_of_a_joined_table_reads_few_files_however_long_the_history(
+    spark: Any, tmp_path: Path, history: int
+) -> None:
+    """By a column, a field, a cast to bigint, and integers of two widths; of an expression few columns."""
+    path = str(tmp_path / "t")
+    rows = spark.range(400 * history).selectExpr(
+        "cast(id as int) n", "named_struct('deep', named_struct('n', id)) s", "repeat('x', 100) wide"
+    )
+    rows.repartitionByRange(20 * history, "n").write.format("delta").save(path)
+    left = spark.read.format("delta").load(path)
+    assert len(left.inputFiles()) == 20 * history
+    changed = spark.createDataFrame([(5,), (395,)], "__v0 long")
+    with SparkRows(changed, None, IN_DRIVER).kept() as values:
+        for text in ("n", "s.deep.n", "cast(n as bigint)", "CAST( `s`.`deep`.`n` AS BigInt )"):
+            found = matching_rows(left, [text], values)
+            assert (text, len(found.inputFiles())) == (text, 2)
+            assert sorted(row.n for row in found.collect()) == [5, 395]
+        computed = matching_rows(left, ["abs(n)"], values).select("n")
+        assert len(computed.inputFiles()) == 20 * history
+        plan = computed._jdf.queryExecution().executedPlan().toString()
+        assert "wide" not in plan.partition("ReadSchema: ")[2]
 
 
 def test_of_very_many_time_ranges_the_ends_alone_are_taken(spark: Any) -> None:
