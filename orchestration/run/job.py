@@ -69,6 +69,7 @@ class Job:
 
     Attributes:
         only: The table whose query alone a backfill runs; None: all queries of the layers.
+        commands: What commands ask, if the job does their work.
     """
 
     layers: tuple[Layer, ...]
@@ -77,6 +78,7 @@ class Job:
     stop: StopSignal
     gates: QualityGates | None = None
     only: str | None = None
+    commands: Channel | None = None
 
     def start(self, *, available_now: bool = False) -> None:
         """Start the queries of all layers, in data order."""
@@ -126,11 +128,14 @@ class Job:
     @contextmanager
     def channel(self) -> Iterator[None]:
         """Do the work of commands that ask for it, inside the block."""
-        wiring = self.wiring
-        operations = Commands(wiring, self.supervisor).operations()
-        channel = Channel(wiring.spark, operations, fingerprint(wiring.settings.pipeline))
-        with serving(channel, wiring.layout.channel):
+        if self.commands is None:
             yield
+            return
+        self.commands.begin(self.wiring.spark, Commands(self.wiring, self.supervisor).operations())
+        try:
+            yield
+        finally:
+            self.commands.end()
 
     def judge(self) -> None:
         """Evaluate the gates of quality suites on the newest versions, where the job has ended its work.
@@ -157,6 +162,7 @@ def open_job(  # noqa: PLR0913  # what a job is
     name: str,
     compiled: Compiled = "all",
     only: str | None = None,
+    is_asked: bool = False,
 ) -> Iterator[Job]:
     """A job that is ready to start; everything it opens is closed at the end, in reverse order.
 
@@ -167,6 +173,7 @@ def open_job(  # noqa: PLR0913  # what a job is
         name: The job's name in leases and log files.
         compiled: Which code Spark's JVM compiles with full optimization.
         only: A table of these layers: the job holds the leases of this table's query alone.
+        is_asked: The job does the work of commands (``Job.channel``). Those that come while it starts wait.
 
     Raises:
         BrokerError: The broker cannot be reached, or a topic is missing.
@@ -183,15 +190,10 @@ def open_job(  # noqa: PLR0913  # what a job is
         stack.enter_context(term_interrupts())
         stack.enter_context(umask(settings.umask))
         leases = stack.enter_context(TableLeases(layout, tables, name, settings.lease_seconds))
-        address: Future[str] = Future()
-        if not _needs_broker(pipeline, layers):
-            address.set_result("")
-        elif kafka.named_broker(pipeline, settings) is None and not _has_fixed_port(settings):
-            address = stack.enter_context(_enter_in_background(open_broker(pipeline, settings)))
-        else:
-            address.set_result(stack.enter_context(open_broker(pipeline, settings)))
-            if kafka.named_broker(pipeline, settings) is not None:
-                require_topics(pipeline, settings, address.result())
+        commands = Channel(fingerprint(settings.pipeline)) if is_asked else None
+        if commands is not None:
+            stack.enter_context(serving(commands, layout.channel))
+        address = _enter_broker(stack, pipeline, settings, layers)
         began = time.monotonic()
         spark = stack.enter_context(_spark(settings, layout, leases, name, compiled))
         took = f"{time.monotonic() - began:.1f} s"
@@ -208,7 +210,23 @@ def open_job(  # noqa: PLR0913  # what a job is
         if "bronze" in layers:
             stack.enter_context(_watched_topics(wiring, supervisor))
         gates = stack.enter_context(QualityGates(wiring, supervisor, layers).running())
-        yield Job(tuple(layers), wiring, supervisor, stop, gates, only)
+        yield Job(tuple(layers), wiring, supervisor, stop, gates, only, commands)
+
+
+def _enter_broker(
+    stack: ExitStack, pipeline: Pipeline, settings: Settings, layers: Sequence[Layer]
+) -> Future[str]:
+    """The address of the broker, which may still start; empty where these layers need none."""
+    address: Future[str] = Future()
+    if not _needs_broker(pipeline, layers):
+        address.set_result("")
+    elif kafka.named_broker(pipeline, settings) is None and not _has_fixed_port(settings):
+        address = stack.enter_context(_enter_in_background(open_broker(pipeline, settings)))
+    else:
+        address.set_result(stack.enter_context(open_broker(pipeline, settings)))
+        if kafka.named_broker(pipeline, settings) is not None:
+            require_topics(pipeline, settings, address.result())
+    return address
 
 
 def _needs_broker(pipeline: Pipeline, layers: Sequence[Layer]) -> bool:

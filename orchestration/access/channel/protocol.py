@@ -66,6 +66,15 @@ class Line:
             return None
         return found if isinstance(found, dict) else None
 
+    def is_closed(self) -> bool:
+        """Whether the other end has closed the connection, and has nothing left to be received."""
+        try:
+            return not self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
     def close(self) -> None:
         """Close the connection."""
         with contextlib.suppress(OSError):

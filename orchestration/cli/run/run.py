@@ -57,7 +57,8 @@ def up(
                 ready, pipeline_file=ready.settings.pipeline, settings_file=settings, overrides=set_
             )
             return
-        with open_job(ready.pipeline, ready.settings, layers_to_run(ready.settings), name="up") as job:
+        layers = layers_to_run(ready.settings)
+        with open_job(ready.pipeline, ready.settings, layers, name="up", is_asked=True) as job:
             _run(job)
 
 
@@ -79,7 +80,14 @@ def run(
     compiled: Compiled = "rows" if available_now else "all"
     with (
         page_of(ready.pipeline, ready.settings, http, written_queries(ready.pipeline, [layer])),
-        open_job(ready.pipeline, ready.settings, [layer], name=f"run-{layer}", compiled=compiled) as job,
+        open_job(
+            ready.pipeline,
+            ready.settings,
+            [layer],
+            name=f"run-{layer}",
+            compiled=compiled,
+            is_asked=not available_now,
+        ) as job,
     ):
         _run(job, available_now=available_now)
 

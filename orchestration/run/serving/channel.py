@@ -1,8 +1,9 @@
 """The running job's end of the channel: does the work of commands in its session, under its leases.
 
 Work that writes tables takes the turns of their queries, so it is done between micro-batches; work that only
-reads runs beside them. One command is served at a time, and the next one waits. A command that closes its
-connection (Ctrl-C) cancels its Spark jobs, and leaves what an interrupted command leaves.
+reads runs beside them. One command is served at a time, and the next one waits, as all do until the job has
+started its queries. A command that closes its connection (Ctrl-C) cancels its Spark jobs, and leaves what an
+interrupted command leaves.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import logging
 import os
 import socket
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -36,21 +38,44 @@ Operation = Callable[["SparkSession", Mapping[str, Any], Say], Any]
 
 _log = logging.getLogger("medallion.channel")
 
+_START_SECONDS, _LOOK_SECONDS = 120.0, 0.2
+"""How long a command waits for the job's start, and how often it is looked after."""
+
 
 class Channel:
-    """Serves commands until it is closed."""
+    """Answers commands until it is closed; those that come before ``begin`` wait for it."""
 
-    def __init__(self, spark: SparkSession, operations: Mapping[str, Operation], pipeline: str) -> None:
+    def __init__(self, pipeline: str) -> None:
         """Create a channel.
+
+        Args:
+            pipeline: Fingerprint of the pipeline file at the job's start.
+        """
+        self._pipeline = pipeline
+        self._spark: SparkSession | None = None
+        self._operations: Mapping[str, Operation] = {}
+        self._busy = threading.Lock()
+        self._groups: set[str] = set()
+        self._may_work, self._ended = threading.Event(), threading.Event()
+
+    def begin(self, spark: SparkSession, operations: Mapping[str, Operation]) -> None:
+        """Begin to do the work of commands.
 
         Args:
             spark: The job's session.
             operations: What commands may ask for, by name.
-            pipeline: Fingerprint of the pipeline file at the job's start.
         """
-        self._spark, self._operations, self._pipeline = spark, operations, pipeline
-        self._busy = threading.Lock()
-        self._groups: set[str] = set()
+        self._spark, self._operations = spark, operations
+        self._may_work.set()
+
+    def end(self) -> None:
+        """Cancel the work that is being done, and begin none any more."""
+        if self._ended.is_set():
+            return
+        self._ended.set()
+        if self._spark is not None:
+            for group in tuple(self._groups):
+                self._spark.sparkContext.cancelJobGroup(group)
 
     def serve(self, server: socket.socket) -> None:
         """Accept connections until the socket is closed."""
@@ -62,26 +87,50 @@ class Channel:
             if user_of(connection) not in {None, os.getuid()}:
                 connection.close()
                 continue
-            InheritableThread(target=self._answer, args=(Line(connection),), name="channel").start()
+            threading.Thread(
+                target=self._receive, args=(Line(connection),), name="channel", daemon=True
+            ).start()
 
-    def cancel_all(self) -> None:
-        """Cancel the work that is being done."""
-        for group in tuple(self._groups):
-            self._spark.sparkContext.cancelJobGroup(group)
+    def _receive(self, line: Line) -> None:
+        """Take one command, and have it served once the job can, or refused at once."""
+        request = line.receive()
+        refusal = "" if request is None else self._refusal(request)
+        if refusal:
+            with contextlib.suppress(OSError):
+                line.send({"refused": refusal})
+        elif request is not None and self._await_start(line):
+            # A thread of Spark's can be created only now.
+            InheritableThread(target=self._answer, args=(line, request), name="channel").start()
+            return
+        line.close()
 
-    def _answer(self, line: Line) -> None:
+    def _await_start(self, line: Line) -> bool:
+        """Wait until the job can work; returns whether it can, and the command is still there."""
+        if self._may_work.is_set():
+            return True
+        deadline = time.monotonic() + _START_SECONDS
+        with contextlib.suppress(OSError):
+            line.send({"say": "the job is starting; it does this once its queries run"})
+            while not self._may_work.wait(_LOOK_SECONDS):
+                if self._ended.is_set() or line.is_closed():
+                    return False
+                if time.monotonic() > deadline:
+                    line.send({"refused": f"it has not started its queries for {_START_SECONDS:.0f} s"})
+                    return False
+            return not self._ended.is_set()
+        return False
+
+    def _answer(self, line: Line, request: Mapping[str, Any]) -> None:
         """Serve one command."""
         try:
-            request = line.receive()
-            if request is None:
-                return
-            if refusal := self._refusal(request):
-                line.send({"refused": refusal})
+            if request.get("operation") not in self._operations:
+                line.send({"refused": f"it does not know {request.get('operation')}"})
                 return
             if self._busy.locked():
                 line.send({"say": "waiting for another command that the job is doing"})
             with self._busy:
-                self._work(line, request)
+                if not self._ended.is_set():
+                    self._work(line, request)
         except OSError:
             return  # the command has ended
         finally:
@@ -91,19 +140,20 @@ class Channel:
         """Why the command has to do the work itself; empty where the job does it."""
         if request.get("version") != VERSION:
             return f"it speaks version {VERSION} of the channel, this command {request.get('version')}"
-        if request.get("operation") not in self._operations:
-            return f"it does not know {request.get('operation')}"
+        if self._ended.is_set():
+            return "it is stopping"
         if request.get("pipeline") != self._pipeline:
             return "it was started with another content of the pipeline file; restart it to use the new one"
         return ""
 
     def _work(self, line: Line, request: Mapping[str, Any]) -> None:
-        group = uuid.uuid4().hex
+        assert self._spark is not None  # noqa: S101  # the job has begun
+        spark, group = self._spark, uuid.uuid4().hex
         ended = threading.Event()
         self._groups.add(group)
-        session = self._spark.newSession()
+        session = spark.newSession()
         session.sparkContext.setJobGroup(group, f"command {request['operation']}")
-        watcher = threading.Thread(target=self._cancel_at_end, args=(line, group, ended))
+        watcher = threading.Thread(target=self._cancel_at_end, args=(spark, line, group, ended))
         watcher.start()
         try:
             operation = self._operations[request["operation"]]
@@ -123,16 +173,17 @@ class Channel:
             line.close()
             watcher.join()
 
-    def _cancel_at_end(self, line: Line, group: str, ended: threading.Event) -> None:
+    @staticmethod
+    def _cancel_at_end(spark: SparkSession, line: Line, group: str, ended: threading.Event) -> None:
         """Cancel the work of a command that closes its connection before the work has ended."""
         line.receive()
         if not ended.is_set():
-            self._spark.sparkContext.cancelJobGroup(group)
+            spark.sparkContext.cancelJobGroup(group)
 
 
 @contextmanager
 def serving(channel: Channel, folder: Path) -> Iterator[None]:
-    """Serve commands inside the block, by a socket of this process in a folder of this user's own."""
+    """Take commands inside the block, by a socket of this process in a folder of this user's own."""
     with ExitStack() as stack:
         server = stack.enter_context(_listening(folder))
         if server is None:
@@ -140,7 +191,7 @@ def serving(channel: Channel, folder: Path) -> Iterator[None]:
             return
         thread = threading.Thread(target=channel.serve, args=(server,), name="channel", daemon=True)
         thread.start()
-        stack.callback(channel.cancel_all)
+        stack.callback(channel.end)
         # Closing alone does not wake a thread that waits in accept().
         stack.callback(server.shutdown, socket.SHUT_RDWR)
         yield

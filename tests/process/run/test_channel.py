@@ -13,6 +13,7 @@ import pytest
 
 from common.declare import Message
 from orchestration.access.declaration.load_file import load_pipeline
+from orchestration.observe.status.lease_holder import find_holder
 from tests.support.processes import EXAMPLE, await_that, example_on, is_caught_up, medallion
 
 pytestmark = pytest.mark.long
@@ -60,6 +61,15 @@ def test_commands_beside_a_running_job_are_done_by_the_job(
         refused = commands.run("maintain", "silver.quakes")
         assert refused.code() == 4
         assert "another content of the pipeline file" in refused.stderr
+        job.signal(signal.SIGTERM)
+        assert job.code() == 0, job.stderr
+        # A job that still starts: the command waits for it.
+        job = commands.start("up")
+        leases = commands.layout.leases
+        await_that(lambda: find_holder(leases, "silver.quakes") is not None, "the job has its leases", job)
+        waiting = commands.start("erase", "silver.quakes", "--where", "quake_id is null", "--plan")
+        assert waiting.code() == 0, waiting.stderr
+        assert "the job is starting; it does this once its queries run" in waiting.stderr
         job.signal(signal.SIGTERM)
         assert job.code() == 0, job.stderr
         print({name: round(seconds, 1) for name, seconds in took.items()})  # noqa: T201  # for the log of a run

@@ -67,9 +67,17 @@ class Job:
 def _job(tmp_path: Path) -> Iterator[Job]:
     job = Job()
     session: Any = job.session
-    channel = Channel(session, {"answer": job.answer, "refuse": job.refuse, "wait": job.wait}, "file 1")
+    channel = Channel("file 1")
+    channel.begin(session, {"answer": job.answer, "refuse": job.refuse, "wait": job.wait})
     with serving(channel, tmp_path / "channel"):
         yield job
+
+
+def begun(session: Any, operations: Mapping[str, Any], pipeline: str) -> Channel:
+    """The channel of a job that has started its queries."""
+    channel = Channel(pipeline)
+    channel.begin(session, operations)
+    return channel
 
 
 def asked(folder: Path, operation: str, said: list[str], **arguments: Any) -> Any:
@@ -98,7 +106,7 @@ def test_without_a_job_nothing_is_asked(tmp_path: Path) -> None:
     (tmp_path / "channel").mkdir()
     assert asked(tmp_path, "answer", said) is None
     session: Any = Session()
-    with serving(Channel(session, {}, "file 1"), tmp_path / "channel"):
+    with serving(begun(session, {}, "file 1"), tmp_path / "channel"):
         pass
     assert asked(tmp_path, "answer", said) is None
     assert said == []
@@ -108,14 +116,14 @@ def test_sockets_of_killed_jobs_are_removed(tmp_path: Path) -> None:
     (tmp_path / "channel").mkdir()
     (tmp_path / "channel" / str(2**22 + 1)).touch()
     session: Any = Session()
-    with serving(Channel(session, {}, ""), tmp_path / "channel"):
+    with serving(begun(session, {}, ""), tmp_path / "channel"):
         assert [file.name for file in (tmp_path / "channel").iterdir()] == [str(os.getpid())]
 
 
 def test_a_folder_with_a_long_name_has_a_socket_too(tmp_path: Path) -> None:
     folder = tmp_path / ("x" * 120)
     job, session = Job(), Session()
-    with serving(Channel(session, {"answer": job.answer}, "file 1"), folder / "channel"):  # type: ignore[arg-type]
+    with serving(begun(session, {"answer": job.answer}, "file 1"), folder / "channel"):  # type: ignore[arg-type]
         assert asked(folder, "answer", []) == {"rows": 7}
 
 
@@ -183,7 +191,7 @@ def test_ctrl_c_cancels_the_work(tmp_path: Path) -> None:
     def interrupted(_: str) -> None:
         raise KeyboardInterrupt
 
-    with serving(Channel(session, {"long": until_cancelled}, ""), tmp_path / "channel"):  # type: ignore[arg-type]
+    with serving(begun(session, {"long": until_cancelled}, ""), tmp_path / "channel"):  # type: ignore[arg-type]
         with pytest.raises(KeyboardInterrupt):
             ask(tmp_path / "channel", os.getpid(), Request("long", {}, ""), interrupted)
         assert ended.wait(30)
@@ -200,7 +208,7 @@ def test_a_job_that_ends_ends_its_commands(tmp_path: Path) -> None:
         except MedallionError as error:
             errors.append(error)
 
-    with serving(Channel(session, {"wait": job.wait}, "file 1"), tmp_path / "channel"):  # type: ignore[arg-type]
+    with serving(begun(session, {"wait": job.wait}, "file 1"), tmp_path / "channel"):  # type: ignore[arg-type]
         thread = threading.Thread(target=command)
         thread.start()
         assert job.began.wait(30)
@@ -235,3 +243,61 @@ def test_a_fingerprint_is_of_the_content(tmp_path: Path) -> None:
     first = fingerprint(file)
     file.write_text("b")
     assert fingerprint(file) != first != ""
+
+
+def test_a_command_waits_while_its_job_starts(tmp_path: Path) -> None:
+    """It was told that another job writes the table, while that job still created its tables."""
+    job, said, results = Job(), list[str](), list[Any]()
+    channel = Channel("file 1")
+    with serving(channel, tmp_path / "channel"):
+        command = threading.Thread(target=lambda: results.append(asked(tmp_path, "answer", said)))
+        command.start()
+        while not said:
+            time.sleep(0.01)
+        assert said == ["the job is starting; it does this once its queries run"]
+        assert (results, job.asked) == ([], [])
+        other = Request("answer", {}, "file 2")
+        assert ask(tmp_path / "channel", os.getpid(), other, said.append) is None
+        assert "another content of the pipeline file" in said[-1]
+        session: Any = job.session
+        channel.begin(session, {"answer": job.answer})
+        command.join(30)
+        channel.end()
+        assert asked(tmp_path, "answer", said) is None
+        assert said[-1] == "the running job is not asked: it is stopping"
+    assert results == [{"rows": 7}]
+
+
+def test_a_command_that_is_gone_when_its_job_has_started_is_not_done(tmp_path: Path) -> None:
+    job, channel = Job(), Channel("file 1")
+
+    def interrupted(_: str) -> None:
+        raise KeyboardInterrupt
+
+    with serving(channel, tmp_path / "channel"):
+        with pytest.raises(KeyboardInterrupt):
+            ask(tmp_path / "channel", os.getpid(), Request("answer", {}, "file 1"), interrupted)
+        time.sleep(0.5)
+        session: Any = job.session
+        channel.begin(session, {"answer": job.answer})
+        assert asked(tmp_path, "answer", []) == {"rows": 7}
+    assert len(job.asked) == 1
+
+
+def test_a_job_that_does_not_start_ends_its_commands(tmp_path: Path) -> None:
+    errors: list[BaseException] = []
+    said: list[str] = []
+
+    def command() -> None:
+        try:
+            asked(tmp_path, "answer", said)
+        except MedallionError as error:
+            errors.append(error)
+
+    waiting = threading.Thread(target=command)
+    with serving(Channel("file 1"), tmp_path / "channel"):
+        waiting.start()
+        while not said:
+            time.sleep(0.01)
+    waiting.join(30)
+    assert str(errors[0]).startswith("The job that was doing the work has ended.")
