@@ -91,7 +91,7 @@ def _published(pipeline: Pipeline) -> Iterator[str]:
             )
         if publish.where is not None and not publish.deletes and publish.reads in changing:
             yield (
-                f"{publish.table}: a row of {publish.reads} that is deleted, or meets where no more, stays "
+                f"{publish.table}: a row of {publish.reads} that is deleted, or no longer meets where, stays "
                 "with the consumer as it was sent last. deletes=True sends it once more, as a deletion."
             )
 

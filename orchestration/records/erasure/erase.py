@@ -31,6 +31,7 @@ from common.delta.lease.local_leases import Leases
 from common.delta.log import LogReader
 from common.errors import TableMissingError, UsageError, nearest
 from common.rows.rows import Rows
+from common.spark.step_progress import steps_reported
 from orchestration.access.progress.erased import erased_records, remember, staging
 from orchestration.records.erasure.records import kept, matching_records
 from orchestration.records.rejudge.followers import Follower, followers
@@ -149,12 +150,12 @@ class Erasure:
             if reader.reads == self.silver.reads and remove_shadow(self.layout, reader):
                 say(f"the shadow of {reader.table} was deleted: it may have read records that are erased")
         total = len(self.plan.tables)
-        with ExitStack() as stack:
+        with ExitStack() as stack, steps_reported(spark, say) as begin:
             # Not the records as they were found: what is lost of these would be looked for in changed tables.
             records = kept(stack, staged.rows(spark)).frame
             for number, one in enumerate(self.plan.tables, 1):
                 if one.erased:
-                    say(f"{number} of {total}: erasing {one.erased:,} of {one.rows:,} rows of {one.table}")
+                    begin(f"{number} of {total}: erasing {one.erased:,} of {one.rows:,} rows of {one.table}")
                     self._erase(records, one)
         if self.facts["append_only"] is not None:
             bronze = self.silver.reads
@@ -239,15 +240,17 @@ def planned(  # noqa: PLR0913  # one per option
         if not is_dry_run:
             shadows = [lease_of(one) for one in readers]
             stack.enter_context(Leases(layout.leases, shadows, "erase"))
-        records = matching_records(stack, spark, silver, readers, layout, where=where, say=say)
         cut_off = None
-        if staged is not None:
-            cut_off = staged.count()
-            records = kept(stack, records.frame.union(staged).distinct())
-        back = _there_again(stack, spark, layout, silver, written_tables(pipeline, silver))
-        if back is not None:
-            records = kept(stack, records.frame.union(back.frame).distinct())
-        tables = tuple(_counts(spark, layout, records, written_tables(pipeline, silver)))
+        with steps_reported(spark, say) as begin:
+            records = matching_records(stack, spark, silver, readers, layout, where=where, say=begin)
+            if staged is not None:
+                cut_off = staged.count()
+                records = kept(stack, records.frame.union(staged).distinct())
+            back = _there_again(stack, spark, layout, silver, written_tables(pipeline, silver))
+            if back is not None:
+                records = kept(stack, records.frame.union(back.frame).distinct())
+            begin("counting the rows to erase, per table")
+            tables = tuple(_counts(spark, layout, records, written_tables(pipeline, silver)))
         changed = [one.table for one in tables if one.erased or cut_off is not None]
         follow = tuple(followers(pipeline, layout, changed))
         plan = Plan(

@@ -123,7 +123,8 @@ class _Finder:
         found = [rows.where(matches).select(*_placed())]
         if (late := self.table(silver.late_table)) is not None:
             found.append(_like(late, rows).where(matches).select(*_placed()))
-        for name in (silver.reads, silver.quarantine):
+        # Bronze last: by its name the step is reported, and it takes the longest.
+        for name in (silver.quarantine, silver.reads):
             if (raw := self.table(name)) is not None:
                 self.say(f"reading the records of {name}")
                 found.append(_typed(raw, silver, rows).where(matches).select(*_placed()))

@@ -173,7 +173,7 @@ def test_what_stays_with_the_consumer_of_a_condition_is_noted() -> None:
     others = [replace(sent, deletes=True), replace(sent, where=None), replace(sent, reads="silver.orders")]
     named = [replace(one, name=f"other{place}") for place, one in enumerate(others)]
     (note,) = [text for text in notes(pipeline(latest, publish=(sent, *named))) if "where" in text]
-    assert note.startswith("publish.x: a row of gold.latest that is deleted, or meets where no more, stays")
+    assert note.startswith("publish.x: a row of gold.latest that is deleted, or no longer meets where, stays")
 
 
 def test_a_sinks_own_broker_gets_no_login_of_anothers(tmp_path: Any) -> None:
