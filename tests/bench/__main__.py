@@ -39,6 +39,7 @@ from tests.bench.workloads import (
 WORKLOADS: Mapping[str, Workload] = {
     "drain": drain.drained,
     "millions": drain.millions,
+    "wide": drain.wide,
     "bronze": drain.bronze,
     "malformed": drain.malformed,
     "freshness": freshness.freshness,

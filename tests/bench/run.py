@@ -17,7 +17,7 @@ from pathlib import Path
 
 from orchestration.access.embedded_broker.lifecycle import Broker
 from tests.bench.contenders.contender import Contender
-from tests.bench.contenders.ours import Ours
+from tests.bench.contenders.ours import PIPELINE, WIDE, Ours
 from tests.bench.contenders.script import Script
 from tests.bench.reporting.report import Section
 
@@ -33,6 +33,9 @@ PEERS: dict[str, Contender] = {
         Script("polars", "a hand-written loop of confluent-kafka, Polars and delta-rs, one process"),
     )
 }
+
+WIDE_PEERS: dict[str, Contender] = {"polars": Script("polars", PEERS["polars"].what, ("--wide",))}
+"""Those that can do the job with all fields of the events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +75,12 @@ class Run:
         """The product, with the settings that were given."""
         return Ours(self.settings)
 
-    def contenders(self, peers: Sequence[str]) -> list[Contender]:
+    def contenders(self, peers: Sequence[str], *, wide: bool = False) -> list[Contender]:
         """Ours, and the peers of a workload, unless the command line named others."""
         names = peers if self.peers is None else self.peers
-        return [self.ours(), *(PEERS[name] for name in names)]
+        known = WIDE_PEERS if wide else PEERS
+        ours = Ours(self.settings, WIDE if wide else PIPELINE)
+        return [ours, *(known[name] for name in names if name in known)]
 
     def scratch(self, name: str) -> Path:
         """A new, empty folder."""

@@ -10,8 +10,8 @@ from tests.bench.contenders.started_process import Started, set_options
 from tests.bench.data.topic import Source
 from tests.bench.measure.oracle import Tables
 
-PIPELINE = """
-from common.declare import Aggregate, Json, Pipeline, Silver, Topic, Upsert
+_TEXT = """
+from common.declare import Aggregate, Json, Pipeline, Rule, Silver, Topic, Upsert
 
 pipeline = Pipeline(
     name="shop",
@@ -22,14 +22,14 @@ pipeline = Pipeline(
             reads="bronze.events",
             value=Json(
                 "event_id string, event_time timestamp, sent_at bigint, kind string, product string, "
-                "cents bigint, quantity int, user struct<id: bigint, country: string>"
+                "cents bigint, quantity int, %(fields)suser struct<%(user)s>"
             ),
             columns={{
                 "event_id": "event_id", "event_time": "event_time", "sent_at": "sent_at", "kind": "kind",
                 "product": "product", "cents": "cents", "quantity": "quantity", "user_id": "user.id",
-                "country": "user.country",
+                "country": "user.country",%(columns)s
             }},
-            key=["event_id"], event_time="event_time", watermark="10 minutes",
+            key=["event_id"], event_time="event_time", watermark="10 minutes",%(rules)s
         )
     ],
     gold=[
@@ -44,6 +44,19 @@ pipeline = Pipeline(
     ],
 )
 """
+
+PIPELINE = _TEXT % {"fields": "", "user": "id: bigint, country: string", "columns": "", "rules": ""}
+WIDE = _TEXT % {
+    "fields": "currency string, discount double, note string, "
+    "device struct<os: string, model: string, locale: string>, ",
+    "user": "id: bigint, name: string, country: string, is_member: boolean",
+    "columns": """
+                "currency": "currency", "discount": "discount", "name": "user.name", "note": "note",
+                "is_member": "user.is_member", "os": "device.os",""",
+    "rules": """
+            rules=[Rule("quantity_in_range", "quantity between 1 and 9")],""",
+}
+"""The same job with all fields of the events declared, 15 columns of silver, and a rule."""
 
 
 class Ours:

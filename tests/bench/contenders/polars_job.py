@@ -4,7 +4,8 @@ A script of its own, run as a process:
 
     python -m tests.bench.contenders.polars_job --folder F --bootstrap H:P --topic T
 
-It drains what is there, or goes on with ``--running``; ``--bronze-only`` leaves the other hops out.
+It drains what is there, or goes on with ``--running``; ``--bronze-only`` leaves the other hops out;
+``--wide`` reads all fields of the events, judges the quantity too, and writes six more columns of silver.
 
 One micro-batch after the other: consume, append to bronze, read, append to quarantine and silver, write
 groups anew from totals in memory, merge the newest event per user. Each commit carries the micro-batch's
@@ -61,6 +62,27 @@ EVENT = pl.Schema(
         "user": pl.Struct({"id": pl.Int64(), "country": pl.String()}),
     }
 )
+ALL = pl.Schema(
+    {
+        **EVENT,
+        "currency": pl.String(),
+        "discount": pl.Float64(),
+        "user": pl.Struct(
+            {"id": pl.Int64(), "name": pl.String(), "country": pl.String(), "is_member": pl.Boolean()}
+        ),
+        "device": pl.Struct({"os": pl.String(), "model": pl.String(), "locale": pl.String()}),
+        "note": pl.String(),
+    }
+)
+MORE = (
+    "currency",
+    "discount",
+    pl.col("user").struct.field("name"),
+    pl.col("user").struct.field("is_member"),
+    pl.col("device").struct.field("os"),
+    "note",
+)
+"""Columns of silver that only ``--wide`` has."""
 LATEST = ("user_id", "event_id", "event_time", "sent_at", "product", "cents")
 BLANK = b"{}"
 TIME = "%Y-%m-%dT%H:%M:%S%.fZ"
@@ -72,10 +94,11 @@ class Loop:
     Args:
         folder: Where the tables lie.
         bronze_only: Stop after bronze.
+        wide: Whether all fields are read.
     """
 
-    def __init__(self, folder: Path, *, bronze_only: bool) -> None:
-        self.folder, self.bronze_only = folder, bronze_only
+    def __init__(self, folder: Path, *, bronze_only: bool, wide: bool = False) -> None:
+        self.folder, self.bronze_only, self.wide = folder, bronze_only, wide
         self.number = 0
         self.offsets: dict[int, int] = {}
         self.newest = 0
@@ -153,9 +176,12 @@ class Loop:
                     write()
 
         with self.timed("reading"):
-            events = parsed(rows["value"].to_list())
+            events = parsed(rows["value"].to_list(), wide=self.wide)
             needed = ("event_id", "event_time", "cents", "user_id")
-            is_bad = events.select(pl.any_horizontal(pl.col(needed).is_null())).to_series()
+            wrong = [pl.any_horizontal(pl.col(needed).is_null())]
+            if self.wide:
+                wrong.append(~pl.col("quantity").is_between(1, 9).fill_null(value=True))
+            is_bad = events.select(pl.any_horizontal(wrong)).to_series()
         if is_bad.any():
             once("quarantine", lambda: self._write("quarantine", rows.filter(is_bad)))
         with self.timed("dedupe"):
@@ -213,13 +239,13 @@ class Loop:
         return CommitProperties(custom_metadata=metadata, app_transactions=[Transaction(APP, self.number)])
 
 
-def parsed(values: Sequence[bytes | None]) -> pl.DataFrame:
+def parsed(values: Sequence[bytes | None], *, wide: bool = False) -> pl.DataFrame:
     """Events of messages, one row each in their order; all null where a message is no JSON object.
 
     Messages are read all at once. Where one cannot be, the rest is told from it by halves.
     """
     likely = [value if value and value[:1] == b"{" and value[-1:] == b"}" else BLANK for value in values]
-    return _halved(likely).select(
+    return _halved(likely, ALL if wide else EVENT).select(
         "event_id",
         pl.col("event_time").str.to_datetime(TIME, time_unit="us", time_zone="UTC", strict=False),
         "sent_at",
@@ -229,22 +255,23 @@ def parsed(values: Sequence[bytes | None]) -> pl.DataFrame:
         "quantity",
         pl.col("user").struct.field("id").alias("user_id"),
         pl.col("user").struct.field("country").alias("country"),
+        *(MORE if wide else ()),
     )
 
 
-def _halved(values: list[bytes]) -> pl.DataFrame:
+def _halved(values: list[bytes], schema: pl.Schema) -> pl.DataFrame:
     text = b"\n".join(value.replace(b"\n", b" ") if b"\n" in value else value for value in values)
     try:
         text.decode()
-        frame = pl.read_ndjson(io.BytesIO(text), schema=EVENT, ignore_errors=True)
+        frame = pl.read_ndjson(io.BytesIO(text), schema=schema, ignore_errors=True)
         if frame.height == len(values):
             return frame
     except (pl.exceptions.ComputeError, UnicodeDecodeError):
         pass
     if len(values) == 1:
-        return pl.DataFrame({name: [None] for name in EVENT}, schema=EVENT)
+        return pl.DataFrame({name: [None] for name in schema}, schema=schema)
     half = len(values) // 2
-    return pl.concat([_halved(values[:half]), _halved(values[half:])])
+    return pl.concat([_halved(values[:half], schema), _halved(values[half:], schema)])
 
 
 def _newest(events: pl.DataFrame) -> int:
@@ -281,7 +308,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, lambda number, _: stopped.append(number))
     folder = given.folder / "tables"
     folder.mkdir(parents=True, exist_ok=True)
-    loop = Loop(folder, bronze_only=given.bronze_only)
+    loop = Loop(folder, bronze_only=given.bronze_only, wide=given.wide)
     loop.resume()
     consumer = Consumer(
         {"bootstrap.servers": given.bootstrap, "group.id": "loop", "enable.auto.commit": False}

@@ -15,12 +15,13 @@ class Script:
     Args:
         name: Of the contender, and of its script.
         what: What it is, in half a sentence.
+        words: Further words for the script.
     """
 
     drops_beyond = True
 
-    def __init__(self, name: str, what: str) -> None:
-        self.name, self.what = name, what
+    def __init__(self, name: str, what: str, words: tuple[str, ...] = ()) -> None:
+        self.name, self.what, self._words = name, what, words
 
     def drain(self, folder: Path, source: Source, *, bronze_only: bool = False) -> Started:
         """Until it has what is there, layer after layer or as it sees fit."""
@@ -40,4 +41,4 @@ class Script:
         # As ``script_options`` reads them.
         given = ("--folder", str(folder), "--bootstrap", source.bootstrap_servers, "--topic", source.topic)
         module = f"{__package__}.{self.name}_job"
-        return Started(module, (*given, *words), folder / f"{self.name}.log")
+        return Started(module, (*given, *self._words, *words), folder / f"{self.name}.log")

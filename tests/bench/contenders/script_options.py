@@ -7,11 +7,12 @@ from pathlib import Path
 
 
 def script_options() -> argparse.Namespace:
-    """``folder``, ``bootstrap``, ``topic``, ``running`` and ``bronze_only``."""
+    """``folder``, ``bootstrap``, ``topic``, ``running``, ``bronze_only`` and ``wide``."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--topic", required=True)
     parser.add_argument("--running", action="store_true")
     parser.add_argument("--bronze-only", action="store_true")
+    parser.add_argument("--wide", action="store_true")
     return parser.parse_args()

@@ -51,6 +51,7 @@ class Batch:
         malformed: Its kind; 0 for a valid message.
         late: By how many microseconds the event is older than the moment of its sending.
         seed: Of the stream.
+        note: Bytes of the event's note, its longest field.
     """
 
     seed: int
@@ -66,6 +67,7 @@ class Batch:
     quantity: Integers
     kind: Integers
     country: Integers
+    note: int
 
     def __len__(self) -> int:
         return len(self.number)
@@ -120,6 +122,8 @@ class Stream:
         zipf: Exponent of the frequencies of products.
         users_zipf: The same of users; None: many users, none of them frequent.
         hot: Share of events of one user and one product, beside the others.
+        products: How many products there are.
+        note: Bytes of each event's note: with 135 of them a message has 478 bytes, with 200 it has 543.
     """
 
     seed: int = 1
@@ -131,6 +135,8 @@ class Stream:
     zipf: float = _ZIPF
     users_zipf: float | None = None
     hot: float = 0.0
+    products: int = PRODUCTS
+    note: int = 200
 
     @property
     def step(self) -> int:
@@ -160,6 +166,7 @@ class Stream:
             quantity=1 + self._below(event, 4, 9),
             kind=self._below(event, 5, len(KINDS)),
             country=self._below(event, 6, len(COUNTRIES)),
+            note=self.note,
         )
 
     def _users(self, event: Integers) -> Integers:
@@ -169,7 +176,7 @@ class Stream:
         return np.searchsorted(_zipf(USERS, self.users_zipf), chance).astype(np.int64)
 
     def _products(self, event: Integers) -> Integers:
-        return np.searchsorted(_zipf(PRODUCTS, self.zipf), self._chance(event, 2)).astype(np.int64)
+        return np.searchsorted(_zipf(self.products, self.zipf), self._chance(event, 2)).astype(np.int64)
 
     def _is_hot(self, event: Integers) -> NDArray[np.bool_]:
         return self._chance(event, 13) < self.hot
@@ -234,23 +241,23 @@ def _zipf(count: int, exponent: float) -> NDArray[np.float64]:
 
 # A document is a row of bytes: its fixed text, with the fields laid over it. Blanks fill what is short.
 _FIELDS = (
-    ('{"event_id":"', 17),
-    ('","event_time":"', 27),
-    ('","sent_at":', 16),
-    (',"kind":', 8),
-    (',"product":"', 5),
-    ('","cents":', 5),
-    (',"quantity":', 1),
-    (',"currency":"EUR","discount":0.', 3),
-    ('5,"user":{"id":', 6),
-    (',"name":', 14),
-    (',"country":"', 2),
-    ('","is_member":', 5),
-    ('},"device":{"os":', 9),
-    (',"model":"m', 4),
-    ('","locale":"', 5),
-    ('"},"note":"', 200),
-    ('"}', 0),
+    '{"event_id":"',
+    '","event_time":"',
+    '","sent_at":',
+    ',"kind":',
+    ',"product":"',
+    '","cents":',
+    ',"quantity":',
+    ',"currency":"EUR","discount":0.',
+    '5,"user":{"id":',
+    ',"name":',
+    ',"country":"',
+    '","is_member":',
+    '},"device":{"os":',
+    ',"model":"m',
+    '","locale":"',
+    '"},"note":"',
+    '"}',
 )
 _NAMES = quoted(("Ada Lovelace", "Lu Zak", "J-P Dupont", "Ngoc Tran", "Jo Li"), 14)
 _SYSTEMS = quoted(("ios", "android", "linux"), 9)
@@ -283,12 +290,13 @@ def _documents(batch: Batch) -> Bytes:
         _SYSTEMS[pick(24, len(_SYSTEMS))],
         digits(pick(25, 400), 4),
         _LOCALES[pick(26, len(_LOCALES))],
-        np.concatenate([phrases[pick(30 + slot, _PHRASES)] for slot in range(5)], axis=1),
+        np.concatenate([phrases[pick(30 + slot, _PHRASES)] for slot in range(5)], axis=1)[:, : batch.note],
         None,
     )
-    rows = np.empty((len(batch), sum(len(text) + width for text, width in _FIELDS)), dtype=np.uint8)
+    widths = [0 if column is None else column.shape[1] for column in columns]
+    rows = np.empty((len(batch), sum(map(len, _FIELDS)) + sum(widths)), dtype=np.uint8)
     at = 0
-    for (text, width), column in zip(_FIELDS, columns, strict=True):
+    for text, width, column in zip(_FIELDS, widths, columns, strict=True):
         rows[:, at : at + len(text)] = np.frombuffer(text.encode(), dtype=np.uint8)
         at += len(text)
         if column is not None:

@@ -1,4 +1,4 @@
-"""W1, W1b, W1c, W10: what is in the topic, drained into fresh tables by each contender, one after the other.
+"""W1 to W1d, W10: what is in the topic, drained into fresh tables by each contender, one after the other.
 
 A topic is filled once. In each round every contender starts a new process over an empty folder, ours first;
 clock and CPU run from its start to its end, that of its JVM included. A run whose tables differ from the
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from math import nan
 from pathlib import Path
 
 from deltalake import DeltaTable
@@ -19,13 +20,14 @@ from tests.bench.data import topic
 from tests.bench.data.events import Stream
 from tests.bench.measure.machine import Meter
 from tests.bench.measure.oracle import Expected, Tables, differences, expected
-from tests.bench.measure.stats import Goal, ratio
+from tests.bench.measure.stats import Goal, number, ratio
 from tests.bench.reporting.report import Section
 from tests.bench.run import OURS, Run
 from tests.bench.workloads.drain_report import (
     BROKER,
     Drain,
     Drained,
+    against_the_loop,
     bars,
     further,
     further_goal,
@@ -47,6 +49,7 @@ def measured(
     peers: Sequence[str],
     *,
     bronze_only: bool = False,
+    wide: bool = False,
 ) -> Drain:
     """Fill a topic, and have the contenders drain it in turns.
 
@@ -58,13 +61,14 @@ def measured(
         rounds: Turns of each.
         peers: Whom ours is measured against, unless the command line says.
         bronze_only: Only the first hop.
+        wide: All fields of the events, and a rule.
     """
     run.say(f"{name}: {events:,} messages into a topic, and the oracle's word on them")
     source = topic.filled(run.broker, name, stream, events)
-    wanted = expected(stream, events, bronze_only=bronze_only)
+    wanted = expected(stream, events, bronze_only=bronze_only, wide=wide)
     runs = []
     for turn in range(rounds):
-        for contender in run.contenders(peers):
+        for contender in run.contenders(peers, wide=wide):
             folder = run.scratch(f"{name}-{contender.name}-{turn}")
             done = _drained(run, contender, folder, source, wanted, bronze_only=bronze_only)
             run.say(_line(name, turn, done))
@@ -163,6 +167,33 @@ def millions(run: Run) -> Section:
         "Drain: what each further million costs",
         [*text, "", *lines(drains[-1], "The largest of them:")],
         [further_goal(drains, MOST_PER_MILLION), *goals(drains[-1])],
+        drains,
+        [failure for drain in drains for failure in drain.failures],
+    )
+
+
+def wide(run: Run) -> Section:
+    """W1d: events declared whole, few groups, many keys touched at random; two sizes beside the loop."""
+    events, rounds = run.sized(run.events, 1_000_000, 10_000), run.sized(run.rounds, 1, 1)
+    stream = Stream(products=50, note=135)
+    drains = [
+        measured(run, f"wide-{count}", stream, count, rounds, ("polars",), wide=True)
+        for count in (events, 2 * events)
+    ]
+    ratios = against_the_loop(drains)
+    what = (
+        f"{drains[0].events:,} and {drains[1].events:,} messages of 478 bytes, all 17 fields declared, 15 "
+        "columns of silver, one rule, 50 groups, the newest event of each of 100,000 users; 5 % duplicates, "
+        f"2 % late, 1 % malformed; {rounds} round(s) in which all take turns."
+    )
+    first = [
+        f"- {goal.what.removeprefix('W1 wide events, ')}: {number(goal.measured or nan)}" for goal in ratios
+    ]
+    return Section(
+        "wide",
+        "Drain: events declared whole",
+        [what, "", *first, *(line for drain in drains for line in ("", *lines(drain, f"{drain.events:,}:")))],
+        ratios,
         drains,
         [failure for drain in drains for failure in drain.failures],
     )

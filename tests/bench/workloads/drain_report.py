@@ -168,10 +168,10 @@ def goals(drain: Drain) -> list[Goal]:
     return goals
 
 
-def per_further_million(drains: Sequence[Drain]) -> float:
+def per_further_million(drains: Sequence[Drain], who: str = OURS) -> float:
     """CPU seconds of each million of the largest drain beyond those of the smallest."""
     first, last = drains[0], drains[-1]
-    more = last.cpu(OURS) * last.events - first.cpu(OURS) * first.events
+    more = last.cpu(who) * last.events - first.cpu(who) * first.events
     return ratio(more, last.events - first.events)
 
 
@@ -201,6 +201,18 @@ def further(drains: Sequence[Drain]) -> list[str]:
         )
     head = ("messages", "seconds", "CPU s", "messages/s", "CPU s per further million", "peak memory")
     return [what, "", *table(head, body)]
+
+
+def against_the_loop(drains: Sequence[Drain]) -> list[Goal]:
+    """What a further million takes, and how fast the larger drain is, as ratios to the loop beside it."""
+    last = drains[-1]
+    more = ratio(per_further_million(drains), per_further_million(drains, "polars"))
+    wall = ratio(last.rate(OURS), last.rate("polars"))
+    size = f"W1 wide events, {last.events:,} cold"
+    return [
+        Goal("W1 wide events, CPU of each further million, ours / the Polars loop", more, 1.5, "at most"),
+        Goal(f"{size}, speed of ours / the Polars loop", wall, 0.7, "at least", why(wall)),
+    ]
 
 
 def bars(what: str, drain: Drain) -> Bars:

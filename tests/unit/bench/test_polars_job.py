@@ -133,3 +133,16 @@ def test_bronze_alone(tmp_path: Path) -> None:
     assert oracle.differences(tables(tmp_path), wanted, bronze_only=True) == []
     assert not DeltaTable.is_deltatable(str(tmp_path / "silver"))
     assert pl.read_delta(str(tmp_path / "bronze")).height == MESSAGES
+
+
+def test_all_fields_are_read_where_all_are_asked_for(tmp_path: Path) -> None:
+    stream = Stream(seed=4, malformed=0.1, products=50, note=135)
+    batch = stream.batch(0, MESSAGES)
+    loop = Loop(tmp_path, bronze_only=False, wide=True)
+    loop.take(records(batch))
+    wanted = oracle.expected(stream, MESSAGES, wide=True)
+    assert wanted.silver.width == 15 + 1
+    assert oracle.differences(tables(tmp_path), wanted, may_lack_beyond=True) == []
+    assert {
+        len(value) for value, is_valid in zip(batch.values(), batch.is_valid, strict=True) if is_valid
+    } == {478}

@@ -192,6 +192,17 @@ def test_what_a_further_million_costs_is_taken_from_the_smallest_and_the_largest
     ]
 
 
+def test_ratios_to_the_loop_are_of_what_both_take_for_a_further_million() -> None:
+    def of(millions: int, ours: float, loop: float) -> Drain:
+        runs = (drained("ours", 2 * ours, ours), drained("polars", loop, loop))
+        runs = tuple(replace(run, events=millions * 1_000_000) for run in runs)
+        return Drain(millions * 1_000_000, 1, runs)
+
+    cpu, speed = drain.against_the_loop([of(1, 60, 14), of(2, 90, 24)])
+    assert (cpu.measured, cpu.is_met) == (3.0, False)
+    assert speed.measured == pytest.approx(24 / 180)
+
+
 def test_a_drain_that_failed_has_no_figures() -> None:
     good = Drain(1_000_000, 1, (drained("ours", 40, 70),))
     bad = Drain(2_000_000, 1, (replace(drained("ours", 50, 95, "rows are missing"), events=2_000_000),))

@@ -16,12 +16,13 @@ from deltalake import DeltaTable, write_deltalake
 from common.spark import session_conf
 from orchestration.access.declaration.load_file import load_pipeline
 from tests.bench.__main__ import WORKLOADS
+from tests.bench.contenders.ours import WIDE as WIDE_PIPELINE
 from tests.bench.contenders.started_process import ContenderError, Started
 from tests.bench.data.events import WATERMARK_SECONDS
 from tests.bench.measure import footprint
 from tests.bench.measure.fresh_reader import TABLES, Ages
 from tests.bench.measure.machine import Usage
-from tests.bench.measure.oracle import Tables
+from tests.bench.measure.oracle import SILVER, WIDE, Tables
 from tests.bench.measure.settling import all_paths
 from tests.bench.measure.stats import Quantile
 from tests.bench.workloads import (
@@ -454,3 +455,11 @@ def test_the_pipeline_of_five_gold_tables_has_no_fault(tmp_path: Path) -> None:
     file = tmp_path / "shop.py"
     file.write_text(gold_tables.pipeline_of(5).format(topic="events"), encoding="utf-8")
     assert [table.name for table in load_pipeline(file).gold] == gold_tables.names(5)
+
+
+def test_the_pipeline_of_events_declared_whole_has_all_columns_of_the_oracle(tmp_path: Path) -> None:
+    file = tmp_path / "shop.py"
+    file.write_text(WIDE_PIPELINE.format(topic="events"), encoding="utf-8")
+    (silver,) = load_pipeline(file).silver
+    assert sorted(silver.columns) == sorted((*SILVER, *WIDE))
+    assert [rule.name for rule in silver.rules] == ["quantity_in_range"]
