@@ -656,11 +656,25 @@ def _unreadable(where: Path | str, text: str) -> SettingsError:
     return SettingsError.of([Problem("settings", Fault("MED-1503", text), str(where))])
 
 
+class _OneValueEach(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
+    """Refuses a key that a section has twice, of which YAML's loader takes the last one in silence."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002  # as PyYAML has it
+        known = set[str]()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in known:
+                problem = f"{key.value!r} stands here a second time; keep one of them"
+                raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+            known |= {key.value} if isinstance(key, yaml.ScalarNode) else set()
+        section: dict[Any, Any] = super().construct_mapping(node, deep)
+        return section
+
+
 def _read_file(path: Path | None) -> dict[str, Any]:
     if path is None:
         return {}
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = yaml.load(path.read_text(encoding="utf-8"), _OneValueEach)  # noqa: S506  # a SafeLoader
     except OSError as error:
         text = f"cannot be read ({error.strerror}). Name a file that exists with --settings."
         raise _unreadable(path, text) from error

@@ -312,13 +312,13 @@ def _source(table: TableStatus) -> Iterator[Text]:
 
 
 def _now(table: TableStatus, at: datetime) -> Iterator[Text]:
-    """What the query does, how far it is behind Kafka, its last micro-batch and its state."""
+    """What the query does, how far it is behind its source, its last micro-batch and its state."""
     query, fresh = table.query, table.freshness
     if query.state not in {"waiting", "stopped"}:
         yield Text(query.phase, style="red" if query.is_faulty else "dim")
     waiting = None if fresh is None else fresh.waiting_seconds(at)
     if waiting:
-        yield Text(f"{duration(waiting)} behind Kafka", style="dim")
+        yield Text(f"{duration(waiting)} behind its source", style="dim")
     elif fresh is not None and not fresh.is_known and table.holder is not None:
         yield Text("not known whether a record waits", style="yellow")
     if table.uncommitted is not None and table.uncommitted.records:

@@ -97,8 +97,9 @@ def skip(
     What bronze has of the file stays. The offsets of the other records go into the table ops.gaps with the
     reason; the audit counts them as gaps. The file is not read again, whatever becomes of it: what should be
     read all the same goes into a file of another name. A file that cannot be read, or has changed after it
-    was read, can be given up too: nothing is lost, and status does not name it any more. The job that reads
-    the files must be stopped; else exit code 4. An interrupted command is finished by the same command.
+    was read, can be given up too: what is in it now is not read, and status does not name it any more. The
+    audit lists it, and counts no gap, since its unread records never got offsets. The job that reads the
+    files must be stopped; else exit code 4. An interrupted command is finished by the same command.
 
     --json: {"plan", "table", "path", "topic", "offset", "records", "read", "is_new"}; "offset" is the first
     lost one, null if the file never got offsets, or all are read.
@@ -116,7 +117,10 @@ def skip(
     would = "would be" if plan else "are"
     would_not = "would not be" if plan else "are not"
     if done.offset is None and done.read:
-        say(f"{done.table}: {done.path}: nothing is lost; its {done.read:,} offsets are in bronze, and stay")
+        say(
+            f"{done.table}: {done.path}: its {done.read:,} offsets are in bronze, and stay; "
+            f"what else is in it {would_not} read"
+        )
     elif done.offset is None:
         say(f"{done.table}: {done.path} has no offsets; its records {would_not} read")
     else:

@@ -45,7 +45,7 @@ _RULES = (
         seen_once("max", "medallion_waiting_seconds > GOAL"),
         "5m",
         "warning",
-        "{{ $labels.pipeline }} is behind Kafka",
+        "{{ $labels.pipeline }} is behind its sources",
         "A record has waited for {{ $value | humanizeDuration }} to be in gold.",
     ),
     Rule(

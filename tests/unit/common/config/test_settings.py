@@ -76,6 +76,10 @@ def test_one_file_does_not_linger_for_the_next_load(tmp_path: Path) -> None:
             "medallion.yaml:2:1: not valid YAML (expected the node content, but found '<stream end>').",
         ),
         (
+            "bronze:\n  min_partitions: 1\nbronze:\n  min_partitions: 2\n",
+            "medallion.yaml:3:1: not valid YAML ('bronze' stands here a second time; keep one of them).",
+        ),
+        (
             "bronze:\n  trigger: 5\n",
             (
                 "medallion.yaml:2:3: bronze.trigger is 5: 5 is not a duration; "

@@ -334,6 +334,6 @@ def test_the_terminal_shows_the_same_model(lived_in: LivedIn, width: int) -> Non
     text = screen.getvalue()
     assert max(map(len, text.splitlines())) <= width
     assert "! gold.by_day: the query is failed: [DIVIDE_BY_ZERO] Division by zero" in text
-    assert "1 min 4 s behind Kafka" in text
+    assert "1 min 4 s behind its source" in text
     assert "by_day" in text
     assert "…" not in text

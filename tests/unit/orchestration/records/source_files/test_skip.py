@@ -107,7 +107,7 @@ def test_after_bronze_is_lost_more_of_a_skipped_file_is_skipped(pipeline: Pipeli
 
 
 def test_a_file_that_status_names_for_good_is_given_up(pipeline: Pipeline, layout: Layout) -> None:
-    """Its offsets are read: nothing is lost, and the audit says that nothing more of it is read."""
+    """All its offsets are read, so no gap is counted; the audit says that nothing more of it is read."""
     has_read(layout, 8)
     second = Path(layout.file_list_path("bronze.history"), "00000000000000000001.jsonl")
     second.write_text('{"changed":"a.jsonl","size":8,"modified_ms":9000}\n')
