@@ -6,10 +6,11 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
 
+from bronze import table as bronze_table
 from bronze.batch_in_driver import DriverBatch
 from bronze.query import raw
-from bronze.table import PROPERTIES, SCHEMA
 from common.config.object_store import uses_s3a
+from common.config.pace import trigger_of
 from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Files
@@ -38,7 +39,7 @@ def build_query(
             f"{files.table} reads {files.path}, and the jars of S3 are not loaded: set jars.s3 to true."
         )
     path = layout.table_path(files.table)
-    delta_table.ensure(spark, files.table, path, SCHEMA, PROPERTIES)
+    bronze_table.ensure(spark, files, path)
     folder = files.folder
     options = {
         "path": folder,
@@ -65,6 +66,6 @@ def build_query(
         frame=raw(spark.readStream.format(SOURCE).options(**options).load()),
         write=write,
         checkpoint=layout.checkpoint_path(files.table),
-        trigger=settings.bronze.trigger,
+        trigger=trigger_of(files, settings),
         source=f"files in {folder}",
     )

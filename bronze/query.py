@@ -9,10 +9,12 @@ from types import MappingProxyType
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from bronze import table as bronze_table
 from bronze.batch_in_driver import DriverBatch
 from bronze.beginning import begins_there
 from bronze.kafka_options import options
-from bronze.table import INGESTED, PROPERTIES, SCHEMA
+from bronze.table import INGESTED
+from common.config.pace import trigger_of
 from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Topic
@@ -42,7 +44,7 @@ def build_query(  # noqa: PLR0913  # what it reads, where it writes, and under w
         TableShapeError: The table exists with other columns.
     """
     path = layout.table_path(topic.table)
-    delta_table.ensure(spark, topic.table, path, SCHEMA, PROPERTIES)
+    bronze_table.ensure(spark, topic, path)
     topic = begins_there(topic, path, layout.checkpoint_path(topic.table))
     reader = spark.readStream.format("kafka")
     for name, value in options(topic, settings.bronze, bootstrap_servers, client).items():
@@ -64,7 +66,7 @@ def build_query(  # noqa: PLR0913  # what it reads, where it writes, and under w
         frame=raw(reader.load(), _later_generations(identity)),
         write=write,
         checkpoint=layout.checkpoint_path(topic.table),
-        trigger=settings.bronze.trigger,
+        trigger=trigger_of(topic, settings),
         source=f"Kafka at {bootstrap_servers}",
     )
 

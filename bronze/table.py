@@ -5,6 +5,7 @@ Coordinates and times come first: only a table's first columns get min/max stati
 
 from __future__ import annotations
 
+from pyspark.sql import SparkSession
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -15,6 +16,9 @@ from pyspark.sql.types import (
     StructType,
     TimestampType,
 )
+
+from common.declare import Bronze
+from common.delta import table as delta_table
 
 INGESTED = "ingested_at"
 """The column that all rows of a micro-batch share: when it was planned."""
@@ -47,3 +51,13 @@ SCHEMA = StructType(
     ]
 )
 """``key`` and ``value`` are the bytes that were sent; a timestamp's type is Kafka's: 0 create, 1 append."""
+
+
+def ensure(spark: SparkSession, declared: Bronze, path: str) -> None:
+    """Create a bronze table where there is none.
+
+    Raises:
+        TableShapeError: The table exists with other columns.
+    """
+    by = declared.storage.cluster_by or ()
+    delta_table.ensure(spark, declared.table, path, SCHEMA, PROPERTIES, cluster_by=by)

@@ -245,7 +245,7 @@ def build_query(context: Context, gold: Custom) -> Stream:
     for table in gold.also_reads:
         # Of the other tables a micro-batch has the positions alone.
         path = context.path(table)
-        other = stream(context, path, Reading(), feed=keeps_feed(context, path)).where(F.lit(False))
+        other = stream(context, gold, path, Reading(), feed=keeps_feed(context, path)).where(F.lit(False))
         nulls = (F.lit(None).cast(field.dataType).alias(field.name) for field in rows.schema)
         rows = rows.unionByName(other.select(*nulls))
     return context.query(gold, rows, write)

@@ -14,6 +14,7 @@ from gold.aggregate import recompute, stateful
 from gold.join import query as join
 from gold.source.foreign_appends import check_appends, refuse_foreign_appends
 from gold.source.missing_history import explain_missing_history
+from gold.source.start import is_awaited
 from gold.source.stream import lacks_feed
 from gold.table.compact_every import compacting
 from gold.table.context import Context
@@ -31,6 +32,7 @@ __all__ = [
     "defined",
     "depends_on_order",
     "former_side_tables",
+    "is_awaited",
     "marks_of",
     "missing_feed_warning",
     "side_steps",

@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from common.config.pace import read_limits, trigger_of
 from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Silver
@@ -139,7 +140,8 @@ def build_query(  # noqa: PLR0913  # what it reads, where it writes, and under w
     loaded = builder.load_first()
     begins = loaded.begins if loaded else 0
     watch = builder.watch(begins)
-    bronze = bronze_stream(spark, path=builder.bronze_path, starting_version=begins, settings=settings.silver)
+    limits = read_limits(silver, settings)
+    bronze = bronze_stream(spark, path=builder.bronze_path, starting_version=begins, limits=limits)
     builder.find_poison(bronze.schema, begins)
     bronze = hide(bronze, builder.poison.found)
     frame = rows(bronze, silver, builder.lookups, keeps_undecided=builder.keeps_undecided)
@@ -152,7 +154,7 @@ def build_query(  # noqa: PLR0913  # what it reads, where it writes, and under w
         frame=frame,
         write=writer,
         checkpoint=builder.checkpoint,
-        trigger=settings.silver.trigger,
+        trigger=trigger_of(silver, settings),
         refresh=lambda: builder.look_up_replayed(writer, loaded),
     )
 
@@ -347,15 +349,18 @@ class Builder:
         """
         spark, silver = self.spark, self.silver
         columns = table_columns.accepted_frame(judged).schema
+        folders = {delta_table.RANDOM_FOLDERS: "true"} if silver.storage.partition_by else {}
         delta_table.ensure(
             spark,
             silver.table,
             self.silver_path,
             columns,
-            {**table_columns.properties(), **past_conditions.property_of(silver)},
+            {**table_columns.properties(), **folders, **past_conditions.property_of(silver)},
             may_have_more=silver.unknown_fields == "evolve",
             adds=self.pipeline,
             refill=f"medallion rebuild {silver.table}",
+            partition_by=silver.storage.partition_by or (),
+            cluster_by=silver.storage.cluster_by or (),
         )
         table_columns.check_change_feed(spark, silver, self.silver_path)
         for table, path, schema in (

@@ -6,19 +6,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator
 
-from common.declare.intervals import parse_duration
-
-
-def duration_text(text: object) -> str:
-    """A duration in Spark's notation, which has no short units such as ``s``.
-
-    Raises:
-        ValueError: The text is no duration.
-    """
-    length = parse_duration(text) if isinstance(text, str) else None
-    if length is None:
-        raise ValueError(f"{text!r} is not a duration; write it like '500 milliseconds' or '2 seconds'")
-    return str(length)
+from common.declare.intervals import duration_text, parse_duration
 
 
 def seconds_of(text: str) -> float:

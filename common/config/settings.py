@@ -31,8 +31,9 @@ from pydantic_settings import SettingsError as UnreadableVariableError
 from common.config.addresses import BrokerAddresses, ListenAddress, Master, Size
 from common.config.alert_settings import AlertSettings
 from common.config.driver_limits import DriverLimits
-from common.config.durations import Duration, duration_text, seconds_of
+from common.config.durations import Duration, seconds_of
 from common.config.wrong_settings import PREFIX, Origins, explained
+from common.declare.triggers import FOLLOW, following_trigger, own_trigger
 from common.errors import Fault, Problem, SettingsError, nearest
 
 SETTINGS_FILE = "medallion.yaml"
@@ -42,21 +43,6 @@ DEFAULT_ENV = "default"
 
 _NAME = r"^[A-Za-z0-9_.-]*$"
 """What the names of environments and prefixes consist of: they are parts of paths and of topics."""
-
-FOLLOW = "follow"
-"""The trigger of a query that starts a micro-batch when its source tables get a commit."""
-
-
-def _trigger(text: object) -> str:
-    word = text.strip().lower() if isinstance(text, str) else None
-    if word in {"", "asap"}:
-        return ""
-    if word == "continuous":
-        raise ValueError(
-            "Spark's continuous processing cannot write Delta tables; write 'asap', which starts the next "
-            "micro-batch as soon as data is there"
-        )
-    return duration_text(text)
 
 
 def _as_texts(given: object) -> object:
@@ -69,31 +55,15 @@ def _as_texts(given: object) -> object:
     }
 
 
-def _kafka_trigger(text: object) -> str:
-    if _is_follow(text):
-        raise ValueError(
-            "bronze reads Kafka and has no table to follow; write an interval like '1 second', or 'asap'"
-        )
-    return _trigger(text)
-
-
-def _following_trigger(text: object) -> str:
-    return FOLLOW if _is_follow(text) else _trigger(text)
-
-
-def _is_follow(text: object) -> bool:
-    return isinstance(text, str) and text.strip().lower() == FOLLOW
-
-
 Options = Annotated[dict[str, str], BeforeValidator(_as_texts)]
 Trigger = Annotated[
     str,
-    BeforeValidator(_kafka_trigger),
+    BeforeValidator(own_trigger),
     Field(description="Interval between micro-batches; 'asap' starts the next one as soon as there is data."),
 ]
 FollowingTrigger = Annotated[
     str,
-    BeforeValidator(_following_trigger),
+    BeforeValidator(following_trigger),
     Field(
         description="'follow': a micro-batch starts as soon as a query of the same process has committed to "
         "a source table; a poll every 2 seconds finds commits of other processes. Or an interval between "

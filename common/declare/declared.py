@@ -57,6 +57,9 @@ class Faulty(str):
         return ()
 
 
+SHARED = "shared"
+"""Marks fields that several kinds of table have from a class that they share."""
+
 FAULTY = Faulty("__faulty__")
 """Stands for a wrong value. A problem that contains its text follows from a problem reported already."""
 
@@ -205,6 +208,11 @@ def folder_of(declaration: object) -> Path:
     return Path(getattr(declaration, "_source", ("", 0))[0]).parent
 
 
+def absolute(declaration: object, path: str) -> str:
+    """A path or URI of a declaration; a relative path begins at the folder of its file."""
+    return path if "://" in path else str((folder_of(declaration) / path).resolve())
+
+
 def _shown(source: tuple[str, int]) -> str:
     if not source[0]:
         return ""
@@ -224,7 +232,13 @@ def _place(cls: type, given: Mapping[str, object]) -> str:
 
 def _field_names(cls: type) -> tuple[str, ...]:
     """Names of the fields in the order in which values are taken by position."""
-    return tuple(each.name for each in sorted(dataclasses.fields(cls), key=lambda each: bool(each.kw_only)))
+    return tuple(each.name for each in ordered(cls))
+
+
+def ordered(cls: type) -> list[dataclasses.Field[Any]]:
+    """The fields in the order in which values are taken by position; those that tables share come last."""
+    fields = dataclasses.fields(cls)
+    return sorted(fields, key=lambda each: (bool(each.kw_only), bool(each.metadata.get(SHARED))))
 
 
 def _problems(error: ValidationError, cls: type, place: str, source: str) -> Iterator[Problem]:

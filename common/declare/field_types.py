@@ -10,12 +10,16 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, BeforeValidator, PlainValidator
 
 from common.declare.intervals import parse_interval
+from common.declare.triggers import following_trigger, own_trigger
 from common.declare.value_formats import refuse_bare_text
 
 Hook = Callable[[Any], Any]
 """A function from a DataFrame to a DataFrame, row for row, for columns that SQL text cannot express."""
 
 T = TypeVar("T")
+
+_BYTES = re.compile(r"^[1-9]\d*[bkmgtp]?b?$")
+"""What Spark reads as a number of bytes: 512m, 1g, 1024."""
 
 _NAME = re.compile(r"^[a-z][a-z0-9]*(_[a-z0-9]+)*$")
 
@@ -44,6 +48,18 @@ def at_least_one(items: Sequence[T]) -> tuple[T, ...]:
     return tuple(items)
 
 
+def _count(given: int) -> int:
+    if given < 1:
+        raise ValueError("must be at least 1")
+    return given
+
+
+def _bytes(text: str) -> str:
+    if not _BYTES.match(text.strip().lower()):
+        raise ValueError(f"{text!r} is no number of bytes; write it like '512m' or '1g'")
+    return text.strip().lower()
+
+
 def _columns(value: object) -> object:
     if callable(value):
         return value
@@ -70,6 +86,10 @@ def _selves(names: Sequence[object]) -> dict[object, object]:
 
 TableName = Annotated[str, AfterValidator(_table_name)]
 Interval = Annotated[str, AfterValidator(_interval)]
+Trigger = Annotated[str, BeforeValidator(own_trigger)]
+FollowingTrigger = Annotated[str, BeforeValidator(following_trigger)]
+Count = Annotated[int, AfterValidator(_count)]
+ByteSize = Annotated[str, AfterValidator(_bytes)]
 Distance = Annotated[str, AfterValidator(_distance)]
 Names = Annotated[Sequence[str], BeforeValidator(refuse_bare_text), AfterValidator(at_least_one)]
 Expressions = Annotated[Mapping[str, str] | Sequence[str], PlainValidator(_expressions)]

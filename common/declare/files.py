@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import field
 from typing import ClassVar, Literal
 
-from common.declare.declared import declared, folder_of
-from common.declare.field_types import Interval, TableName
+from common.declare.declared import absolute, declared
+from common.declare.field_types import Interval, TableName, Trigger
 from common.declare.intervals import length_of
+from common.declare.table_options import Storage
 from common.errors import Fault
 
 PREFIX = "files:"
@@ -59,6 +61,10 @@ class Files:
     """How long bronze keeps a record after it has read it, as for ``Topic``; unset: for ever. With
     ``into`` the topic says it.
     """
+    trigger: Trigger | None = field(default=None, kw_only=True)
+    """When the query starts its next micro-batch, as for ``Topic``."""
+    storage: Storage = field(default_factory=Storage, kw_only=True)
+    """How the table's files are laid out. With ``into`` the topic says it."""
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
@@ -82,6 +88,11 @@ class Files:
             )
         if self.keep is not None and not length_of(self.keep).milliseconds:
             yield Fault("MED-1104", f"keep={self.keep!r} keeps nothing; leave keep out to keep every record")
+        if self.into is not None and self.storage != Storage():
+            yield Fault(
+                "MED-1105", f"storage is for a table of its own; {self.into} is laid out as its topic says"
+            )
+        yield from self.storage.unfit_for_bronze()
 
     @property
     def table(self) -> str:
@@ -96,9 +107,7 @@ class Files:
     @property
     def folder(self) -> str:
         """Path or URI of the folder or file; a relative path begins at the folder of the pipeline file."""
-        if "://" not in self.path:
-            return str((folder_of(self) / self.path).resolve())
-        return self.path
+        return absolute(self, self.path)
 
     @property
     def coordinate(self) -> str:

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BeforeValidator
 from common.declare.declared import declared, folder_of
 from common.declare.field_types import Expressions, Interval, Names, TableName
 from common.declare.intervals import length_of
-from common.declare.table_options import Reading, Storage
+from common.declare.table_options import Paced, Reading, Storage
 from common.declare.value_formats import refuse_bare_text
 from common.declare.windows import ZERO_WATERMARK, Session, Window, Within
 from common.errors import Fault, SqlError
@@ -49,7 +49,7 @@ class GoldKind:
 
 
 @declared
-class GoldTable(GoldKind):
+class GoldTable(Paced, GoldKind):
     """A gold table with one source that its declaration names."""
 
     name: TableName
@@ -432,7 +432,7 @@ class Custom(GoldTable):
 
 
 @declared
-class View(GoldKind):
+class View(Paced, GoldKind):
     """A gold table that a SELECT statement defines, kept by the changes of its sources.
 
     After each commit the table has exactly the rows, as a multiset, that Spark gives for the statement over

@@ -66,6 +66,18 @@ def parse_duration(text: str) -> Length | None:
     return _length(match, _SHORT_UNITS.get(match["unit"], match["unit"].removesuffix("s")))
 
 
+def duration_text(text: object) -> str:
+    """A duration in Spark's notation, which has no short units such as ``s``.
+
+    Raises:
+        ValueError: The text is no duration.
+    """
+    length = parse_duration(text) if isinstance(text, str) else None
+    if length is None:
+        raise ValueError(f"{text!r} is not a duration; write it like '500 milliseconds' or '2 seconds'")
+    return str(length)
+
+
 def _length(match: re.Match[str], unit: str) -> Length | None:
     if unit not in _MILLISECONDS or ("." in match["number"] and unit != "second"):
         return None

@@ -33,13 +33,22 @@ from common.declare.field_types import (
     Offsets,
     Options,
     TableName,
+    Trigger,
     at_least_one,
 )
 from common.declare.files import Files
 from common.declare.gold_tables import Aggregate, ChangeFeed, Custom, Gold, History, Join, Upsert, View
 from common.declare.intervals import length_of
-from common.declare.sinks import ConsoleSink, ForeachSink, KafkaSink, Publish
-from common.declare.table_options import Reading, Storage
+from common.declare.sinks import (
+    BatchSink,
+    ConsoleSink,
+    FileSink,
+    ForeachSink,
+    KafkaSink,
+    MemorySink,
+    Publish,
+)
+from common.declare.table_options import Paced, Reading, Storage
 from common.declare.value_formats import Avro, Bytes, Csv, Debezium, Json, Text, Value
 from common.declare.windows import Session, Window, Within
 from common.errors import Fault, PipelineError, Problem, nearest
@@ -47,6 +56,7 @@ from common.errors import Fault, PipelineError, Problem, nearest
 __all__ = [
     "Aggregate",
     "Avro",
+    "BatchSink",
     "Bronze",
     "Bytes",
     "ChangeFeed",
@@ -54,6 +64,7 @@ __all__ = [
     "Csv",
     "Custom",
     "Debezium",
+    "FileSink",
     "Files",
     "ForeachSink",
     "Gold",
@@ -63,6 +74,7 @@ __all__ = [
     "Json",
     "KafkaSink",
     "Lookup",
+    "MemorySink",
     "Message",
     "Pipeline",
     "Publish",
@@ -136,6 +148,12 @@ class Topic:
     deleted, once every silver table has read them and an audit has found each record; unset: for ever. A
     silver table that is added later does not get what has expired.
     """
+    trigger: Trigger | None = field(default=None, kw_only=True)
+    """When the query starts its next micro-batch: an interval such as ``5 seconds``, or ``asap``; unset: the
+    setting ``bronze.trigger``.
+    """
+    storage: Storage = field(default_factory=Storage, kw_only=True)
+    """How the table's files are laid out."""
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
@@ -151,6 +169,7 @@ class Topic:
             yield Fault("MED-1104", f"keep={self.keep!r} keeps nothing; leave keep out to keep every record")
         for option in self.kafka:
             yield from _reserved(option)
+        yield from self.storage.unfit_for_bronze()
 
     @property
     def table(self) -> str:
@@ -231,7 +250,7 @@ class Lookup:
 
 
 @declared
-class Silver:
+class Silver(Paced):
     """One silver table: one row per event, typed, checked by rules, deduplicated.
 
     Grain: one row per ``key`` within the watermark: the row of the earliest micro-batch, and of one bronze
@@ -314,9 +333,16 @@ class Silver:
     the first declared of the tables of its bronze table that cannot decide. Unset: every record is this
     table's.
     """
+    storage: Storage = field(default_factory=Storage, kw_only=True)
+    """How the table's files are laid out. Its side tables have the default."""
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
+        yield from self.storage.unfit("silver", "cluster_by", "partition_by")
+        for name in self.storage.partition_by or ():
+            if name in self.key:
+                text = f"storage: {name!r} is in the key; Delta stores an empty text in partition_by as null"
+                yield Fault("MED-1105", text)
         if self.max_future_after is not None and self.max_future_after == self.event_time:
             yield Fault(
                 "MED-1105",
@@ -354,6 +380,8 @@ class Silver:
         return (self.quarantine, self.late_table)
 
 
+_LISTENS = ("onQueryStarted", "onQueryProgress", "onQueryTerminated")
+
 Bronze = Topic | Files
 Table = Bronze | Silver | Gold
 
@@ -388,9 +416,18 @@ class Pipeline:
     """A function that gets the record of a failure of a query, or of the job: ``at``, ``job``, ``run_id``,
     ``query``, ``error``, ``is_restarted``, ``restarts``. It runs as ``on_batch`` does.
     """
+    listeners: Annotated[Sequence[Any], AfterValidator(tuple)] = field(default=(), kw_only=True)
+    """Spark's ``StreamingQueryListener`` objects, which get the events of all queries."""
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
+        for listener in self.listeners:
+            if lacking := [name for name in _LISTENS if not callable(getattr(listener, name, None))]:
+                yield Fault(
+                    "MED-1103",
+                    f"listeners: {type(listener).__name__} has no {' and no '.join(lacking)}; derive it from "
+                    "pyspark.sql.streaming.StreamingQueryListener",
+                )
         for option in self.kafka:
             yield from _reserved(option)
         topics = [topic.table for topic in self.topics]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
+from functools import cached_property
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
-from common.declare.declared import declared
-from common.declare.field_types import Expressions, TableName
-from common.declare.table_options import Reading
+from common.declare.declared import absolute, declared
+from common.declare.field_types import Count, Expressions, TableName
+from common.declare.table_options import Paced, Reading
 from common.errors import Fault
 
 
@@ -27,6 +28,79 @@ class KafkaSink:
     """SQL text of the message's value; unset: the row as a JSON object."""
     kafka: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Kafka client options, such as ``{"bootstrap.servers": "…"}``; they override the pipeline's."""
+    headers: Expressions | None = field(default=None, kw_only=True)
+    """Columns sent as headers, or ``{"name": "SQL expression"}``."""
+    partition: str | None = field(default=None, kw_only=True)
+    """SQL text of the partition's number; unset or null: by the key."""
+
+
+@declared
+class BatchSink:
+    """Passes each micro-batch to the user's function, for systems that Spark writes, such as JDBC.
+
+    The function is called again for a micro-batch that is replayed, with the same rows and the same token:
+    one that keeps the token with the rows, in one transaction, writes each row once.
+    """
+
+    EXAMPLES: ClassVar[Mapping[str, str]] = {"write": "write_orders"}
+
+    write: Callable[[Any, int, str], None]
+    """``write(rows, batch_id, token)``: a DataFrame, the micro-batch's number, and a text that identifies the
+    micro-batch for ever. It runs in the job's process.
+    """
+
+
+@declared
+class FileSink:
+    """Writes rows as files, each row once: a folder ``batch=<number>`` per micro-batch.
+
+    ``_manifest/<number>.json`` says that the folder is whole and names its files; a micro-batch that was cut
+    off is written anew. Nothing deletes or joins files: give the publication a ``trigger`` of minutes.
+    """
+
+    EXAMPLES: ClassVar[Mapping[str, str]] = {"path": '"export/orders"'}
+
+    path: str
+    """The folder: absolute, relative to the folder of the pipeline file, or a URI such as
+    ``s3a://bucket/orders``. It belongs to one publication.
+    """
+    format: Literal["parquet", "jsonl", "csv"] = "parquet"
+    """``parquet``; ``jsonl``: a JSON object per line, nulls included; or ``csv``."""
+    header: bool = True
+    """Whether the first line of each CSV file has the names of the columns."""
+
+    def mistakes(self) -> Iterator[str]:
+        """Faults of the field values in combination."""
+        if not self.path.strip():
+            yield Fault("MED-1103", "path is empty; name a folder")
+
+    @property
+    def folder(self) -> str:
+        """Path or URI of the folder."""
+        return absolute(self, self.path)
+
+
+@declared
+class MemorySink:
+    """Keeps rows in the memory of the job's process, for notebooks and tests: ``sink.rows``."""
+
+    most: Count = 10_000
+    """Most rows that are kept; the oldest micro-batches are forgotten first."""
+
+    @cached_property
+    def _batches(self) -> dict[tuple[str, int], list[dict[str, Any]]]:
+        return {}
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows of all micro-batches that are kept, oldest first, each row once."""
+        return [row for batch in tuple(self._batches.values()) for row in batch]
+
+    def keep(self, query_id: str, batch_id: int, rows: list[dict[str, Any]]) -> None:
+        """Keep the rows of a micro-batch; a replay replaces them."""
+        self._batches[query_id, batch_id] = rows
+        while len(self._batches) > 1 and sum(map(len, self._batches.values())) > self.most:
+            del self._batches[next(iter(self._batches))]
 
 
 @declared
@@ -60,7 +134,7 @@ class ConsoleSink:
 
 
 @declared
-class Publish:
+class Publish(Paced):
     """Sends the new and changed rows of a table to a sink."""
 
     LAYER: ClassVar[str] = "publish"
@@ -70,8 +144,8 @@ class Publish:
     """The query and its checkpoint: ``publish.<name>``."""
     reads: str
     """A silver or gold table; a gold table whose rows change needs ``Storage(change_feed=True)``."""
-    to: KafkaSink | ForeachSink | ConsoleSink
-    """A KafkaSink, a ForeachSink or a ConsoleSink."""
+    to: KafkaSink | FileSink | BatchSink | ForeachSink | MemorySink | ConsoleSink
+    """A KafkaSink, a FileSink, a BatchSink, a ForeachSink, a MemorySink or a ConsoleSink."""
     columns: Expressions | None = None
     """Columns to send, or ``{"name": "SQL expression"}``; unset: all."""
     where: str | None = None

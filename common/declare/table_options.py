@@ -3,14 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import field, fields
 from datetime import datetime
 from typing import Literal
 
-from common.declare.declared import declared
-from common.declare.field_types import Names
-from common.errors import Fault
+from common.declare.declared import SHARED, declared
+from common.declare.field_types import ByteSize, Count, FollowingTrigger, Names
+from common.errors import Fault, nearest
 
 _MOST_CLUSTERED = 4
+
+_SHARED = {SHARED: True}
+
+_BRONZE = ("topic", "partition", "offset", "kafka_timestamp", "ingested_at")
+"""The columns of bronze with statistics, by which its rows may be clustered."""
+
+
+@declared
+class Paced:
+    """When the query of a table starts a micro-batch, and how much it reads in one."""
+
+    trigger: FollowingTrigger | None = field(default=None, kw_only=True, metadata=_SHARED)
+    """When the query starts its next micro-batch: an interval such as ``5 seconds``, ``follow`` or ``asap``;
+    unset: the setting of the layer.
+    """
+    max_files_per_trigger: Count | None = field(default=None, kw_only=True, metadata=_SHARED)
+    """Most files of the source table per micro-batch; unset: the setting of the layer."""
+    max_bytes_per_trigger: ByteSize | None = field(default=None, kw_only=True, metadata=_SHARED)
+    """Soft limit of bytes per micro-batch, such as ``512m``; unset: the setting of the layer."""
 
 
 @declared
@@ -22,8 +42,8 @@ class Reading:
     rows only, with ``skipChangeCommits``; unset: the feed, if this kind of gold table can take a row back
     and the source keeps a feed.
     """
-    starting_version: int | None = None
-    """The first version to read; unset: all versions."""
+    starting_version: int | Literal["latest"] | None = None
+    """The first version to read; ``latest``: what is written after the first start; unset: all versions."""
     starting_timestamp: str | None = None
     """The time of the first commit to read, as ``2026-01-31 12:00:00`` in UTC."""
 
@@ -39,7 +59,7 @@ class Reading:
                 "MED-1105",
                 "starting_version and starting_timestamp are given; a start is chosen one way: keep one",
             )
-        if self.starting_version is not None and self.starting_version < 0:
+        if isinstance(self.starting_version, int) and self.starting_version < 0:
             yield Fault("MED-1104", f"starting_version is {self.starting_version}; versions begin at 0")
         if self.starting_timestamp is not None and not _is_time(self.starting_timestamp):
             yield Fault(
@@ -58,7 +78,11 @@ def _is_time(text: str) -> bool:
 
 @declared
 class Storage:
-    """Physical layout of a gold table, fixed when it is created. Every Delta reader reads the default."""
+    """Physical layout of a table, fixed when it is created. Every Delta reader reads the default.
+
+    A bronze table takes ``cluster_by``, a silver table ``cluster_by`` and ``partition_by``; gold tables take
+    all of them. A table with clustering columns is written by Spark alone, also where few rows come.
+    """
 
     cluster_by: Names | None = None
     """Up to four columns for liquid clustering: compaction puts rows of similar values together, so that
@@ -93,3 +117,22 @@ class Storage:
                 "MED-1104",
                 f"cluster_by has {len(self.cluster_by)} columns; Delta supports at most {_MOST_CLUSTERED}",
             )
+
+    def unfit(self, layer: str, *fit: str) -> Iterator[str]:
+        """Faults of attributes that a layer does not take."""
+        default = Storage()
+        for name in (each.name for each in fields(Storage) if each.name not in fit):
+            if getattr(self, name) != getattr(default, name):
+                yield Fault("MED-1105", f"storage: a {layer} table takes {' and '.join(fit)}, not {name}")
+
+    def unfit_for_bronze(self) -> Iterator[str]:
+        """Faults of the layout of a bronze table.
+
+        It is never partitioned: the audit and late rows read coordinates from its files alone, and the files
+        of a partitioned table lack the columns of its partitions.
+        """
+        yield from self.unfit("bronze", "cluster_by")
+        for name in self.cluster_by or ():
+            if name not in _BRONZE:
+                known = nearest(name, _BRONZE)
+                yield Fault("MED-1105", f"storage: bronze cannot be clustered by {name!r}; {known}")

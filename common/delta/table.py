@@ -68,6 +68,14 @@ ERASED = "medallion.erasedAt"
 """Property of a table from which an erasure has removed rows: when, as an ISO time. Files of older versions
 may still hold these rows, so a new reader must not begin with an older commit."""
 
+RANDOM_FOLDERS = "delta.randomizeFilePrefixes"
+"""The property with which Spark puts new files into folders of random names and not of partition values.
+
+By default Delta names the folder after the value, and a value that no folder can be named after would end the
+query at every start: a text with a NUL, or of more than some 240 bytes. Readers of Delta take the values from
+the log.
+"""
+
 MERGE = "merge"
 """The step of a batch that is merged, also of one that turns out to change nothing."""
 
@@ -372,10 +380,13 @@ def append_with_metadata(frame: DataFrame, path: str, metadata: str) -> None:
 
 
 def replace_all(frame: DataFrame, path: str, metadata: str, *, partition_by: str = "") -> None:
-    """Replace all rows and columns of a table, or create it."""
+    """Replace all rows and columns of a table, which keeps its partition columns; or create it."""
     writer = frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
     if partition_by:
         writer = writer.partitionBy(partition_by)
+    elif exists(path):
+        kept = [name for name in _partition_columns(frame.sparkSession, path) if name in frame.columns]
+        writer = writer.partitionBy(*kept)
     writer.option("userMetadata", metadata).save(path)
 
 

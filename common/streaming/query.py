@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from common.config.settings import FOLLOW
+from common.declare.triggers import FOLLOW
 from common.delta.checkpoint import Checkpoint
 from common.delta.match.source_match import Source, SourceNote
 from common.delta.micro_batch import MicroBatch
@@ -78,6 +78,8 @@ class Stream:
         source: What a query without source tables reads: ``Kafka at host:port``.
         again: Builds the stream again, with the current columns of its source.
         declared: Marks of the declaration's meaning, for the metadata of commits.
+        is_awaited: Whether the first version that the query reads is still to come: the query is built again
+            before it starts.
         refresh: Makes the writes aware of what was written to their tables outside of them, such as rows of
             a replay; called between two micro-batches.
     """
@@ -97,6 +99,7 @@ class Stream:
     source: str = ""
     again: Callable[[], Stream] | None = None
     declared: Mapping[str, str] = field(default_factory=dict)
+    is_awaited: bool = False
     refresh: Callable[[], None] = lambda: None
 
 
@@ -111,12 +114,14 @@ class Gate:
     Attributes:
         closed: Set once no query may start a micro-batch.
         closed_for: Names of queries that may start none, while the others go on.
+        held: Names of queries that an operator has stopped: they may start none until they are started again.
         free_space: The disks on which space must be free before a micro-batch writes; None: not looked at.
         lost_lease: The error for a lease that another process has taken over; None while all are held.
     """
 
     closed: threading.Event = field(default_factory=threading.Event)
     closed_for: set[str] = field(default_factory=set)
+    held: set[str] = field(default_factory=set)
     free_space: FreeSpace | None = None
     lost_lease: Callable[[], LeaseLostError | None] = lambda: None
 
@@ -126,7 +131,11 @@ class Gate:
 
     def admits(self, query: str) -> bool:
         """Whether a query may start a micro-batch."""
-        return not self.closed.is_set() and query not in self.closed_for
+        return not self.closed.is_set() and not self.keeps_out(query)
+
+    def keeps_out(self, query: str) -> bool:
+        """Whether this query may start no micro-batch, while others may."""
+        return query in self.closed_for or query in self.held
 
     def require_leases(self) -> None:
         """Refuse to begin a micro-batch whose tables another process writes by now.

@@ -209,4 +209,4 @@ def _changes_of_other(context: Context, gold: Join, path: str) -> DataFrame:
             f"{gold.table} recomputes its rows when {gold.joins} changes, but the table at {path} keeps no "
             f'change data feed. Turn it on with {shown}, or use mode="lookup".'
         )
-    return delta_stream(context, path, Reading(), feed=feed)
+    return delta_stream(context, gold, path, Reading(), feed=feed)

@@ -16,6 +16,7 @@ from common.declare import Custom, Gold, Join, View
 from common.delta.foreign_commits import CommitWatch, reads_appends
 from common.delta.micro_batch import MicroBatch
 from common.streaming.query import Stream
+from gold.source.start import starting_version
 from gold.table.context import Context
 
 _MOST_PAST = 10_000
@@ -73,7 +74,7 @@ def _watches(context: Context, gold: Gold) -> Iterator[CommitWatch]:
             setting="gold.accept_commits",
             accepted=context.settings.gold.accept_commits,
             source=source,
-            begins=gold.reading.starting_version or 0 if source == 0 else 0,
+            begins=starting_version(context, gold, path, gold.reading) if source == 0 else 0,
             follows_changes=True,
             most_past=_MOST_PAST,
             reads_appends=partial(

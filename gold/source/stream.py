@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from common.declare import Custom, Gold, Reading
+from common.config.pace import read_limits
+from common.declare import Custom, Gold, Publish, Reading
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
 from common.delta.foreign_commits import brings_rows_back
@@ -20,6 +20,7 @@ from common.delta.log import LogReader
 from common.delta.micro_batch import MicroBatch
 from common.errors import HistoryGoneError
 from common.rows.spark_rows import SparkRows
+from gold.source.start import starting_option
 from gold.table.context import Context
 
 CHANGE = "_change_type"
@@ -69,8 +70,8 @@ def changes(context: Context, gold: Gold) -> DataFrame:
     """Every change of the source, with its ``_change_type``; without a feed all are ``insert``."""
     path = context.path(gold.reads)
     if reads_feed(context, gold):
-        return stream(context, path, gold.reading, feed=True)
-    return stream(context, path, gold.reading).withColumn(CHANGE, F.lit("insert"))
+        return stream(context, gold, path, gold.reading, feed=True)
+    return stream(context, gold, path, gold.reading).withColumn(CHANGE, F.lit("insert"))
 
 
 def new_rows(context: Context, gold: Gold, *, in_order: bool = False) -> DataFrame:
@@ -101,7 +102,7 @@ def rows_in_order(context: Context, gold: Gold, table: str, path: str, reading: 
                 "reading=Reading(starting_version=…)."
             )
         reading = Reading(starting_version=0)
-    return stream(context, path, reading)
+    return stream(context, gold, path, reading)
 
 
 def _lost_order(path: str) -> str:
@@ -121,8 +122,8 @@ def batch_rows(context: Context, gold: Custom) -> DataFrame:
     """The input of a user's function: new rows, or with ``changes="feed"`` the feed as it is."""
     if gold.reading.changes == "feed":
         reads_feed(context, gold)
-        return stream(context, context.path(gold.reads), gold.reading, feed=True)
-    return stream(context, context.path(gold.reads), gold.reading)
+        return stream(context, gold, context.path(gold.reads), gold.reading, feed=True)
+    return stream(context, gold, context.path(gold.reads), gold.reading)
 
 
 def at_version(spark: SparkSession, path: str, version: int | None) -> DataFrame:
@@ -159,24 +160,19 @@ def with_whole_commit(
     return rows.with_files(both, 0 if commit is None else commit.bytes)
 
 
-def stream(context: Context, path: str, reading: Reading, *, feed: bool = False) -> DataFrame:
-    """A Delta table as a stream: its rows, or its change data feed."""
+def stream(
+    context: Context, declared: Gold | Publish, path: str, reading: Reading, *, feed: bool = False
+) -> DataFrame:
+    """A Delta table as a stream of a declaration's query: its rows, or its change data feed."""
     if context.read_once is not None:
         return context.read_once(path, feed)
-    settings = context.settings.gold
     reader = (
         context.spark.readStream.format("delta")
         .option("readChangeFeed" if feed else "skipChangeCommits", "true")
-        .option("maxFilesPerTrigger", str(settings.max_files_per_trigger))
+        .options(**read_limits(declared, context.settings))
     )
-    if settings.max_bytes_per_trigger is not None:
-        reader = reader.option("maxBytesPerTrigger", settings.max_bytes_per_trigger)
-    return _with_start(reader, reading).load(path)
-
-
-def _with_start(reader: DataStreamReader, reading: Reading) -> DataStreamReader:
     if reading.starting_version is not None:
-        return reader.option("startingVersion", str(reading.starting_version))
-    if reading.starting_timestamp is not None:
-        return reader.option("startingTimestamp", reading.starting_timestamp)
-    return reader
+        reader = reader.option("startingVersion", starting_option(context, declared, path, reading))
+    elif reading.starting_timestamp is not None:
+        reader = reader.option("startingTimestamp", reading.starting_timestamp)
+    return reader.load(path)

@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from rich.console import Console
 
-from common.declare import Custom, Gold
+from common.declare import Custom, Gold, Table
 from common.delta import table as delta_table
 from common.delta.maintenance import compaction
 from common.delta.micro_batch import MicroBatch
@@ -22,10 +22,10 @@ from common.streaming.query import Stream
 from gold.table.context import Context
 
 
-def clustered_by(gold: Gold, table: str) -> Sequence[str]:
-    """The columns that one of the tables of a gold query is clustered by."""
-    is_laid_out = table == gold.table or isinstance(gold, Custom)
-    return (gold.storage.cluster_by or ()) if is_laid_out else ()
+def clustered_by(declared: Table, table: str) -> Sequence[str]:
+    """The columns that one of the tables of a query is clustered by."""
+    is_laid_out = table == declared.table or isinstance(declared, Custom)
+    return (declared.storage.cluster_by or ()) if is_laid_out else ()
 
 
 def compacting(context: Context, gold: Gold, stream: Stream) -> Stream:

@@ -9,6 +9,7 @@ from functools import cached_property
 from pyspark.sql import DataFrame, SparkSession
 
 from common.config.driver_limits import DriverLimits
+from common.config.pace import trigger_of
 from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Gold, Pipeline, Publish
@@ -83,7 +84,7 @@ class Context:
             frame=frame,
             write=write_batch,
             checkpoint=self.checkpoint(gold),
-            trigger=self.settings.gold.trigger,
+            trigger=trigger_of(gold, self.settings),
             output_mode=output_mode,
             without_rows=without_rows,
         )

@@ -1,8 +1,6 @@
 """How gold tables are created: their properties and layout.
 
-The files of a partitioned table are in folders of random names (``RANDOM_FOLDERS``). By default Delta names
-the folder after the value, and a value that no folder can be named after would end the query at every start:
-a text with a NUL, or of more than some 240 bytes. Readers of Delta take the values from the log.
+The files of a partitioned table are in folders of random names (``RANDOM_FOLDERS``).
 """
 
 from __future__ import annotations
@@ -39,9 +37,6 @@ REPLACED_FILES_KEPT = "interval 1 hour"
 Each micro-batch leaves a whole copy of the table, and no stream can read the table.
 """
 
-RANDOM_FOLDERS = "delta.randomizeFilePrefixes"
-"""The property with which Spark puts new files into folders of random names and not of partition values."""
-
 
 def properties(storage: Storage, *, is_replaced: bool = False) -> Mapping[str, str]:
     """Properties of a new gold table; ``is_replaced``: every micro-batch replaces all rows."""
@@ -49,7 +44,7 @@ def properties(storage: Storage, *, is_replaced: bool = False) -> Mapping[str, s
     if is_replaced:
         found["delta.deletedFileRetentionDuration"] = REPLACED_FILES_KEPT
     if storage.partition_by:
-        found[RANDOM_FOLDERS] = "true"
+        found[delta_table.RANDOM_FOLDERS] = "true"
     if storage.change_feed:
         found |= {"delta.minWriterVersion": "4", delta_table.FEED: "true"}
     if storage.deletion_vectors or storage.newer_types:

@@ -15,8 +15,10 @@ from typing import Any
 from common.declare import Custom, Gold
 from gold.table.sql_columns import named
 
-_WITHOUT_MEANING = {"name", "storage", "reading", "watermark"}
-"""Name, layout, start of reading, watermark: existing rows are right under any value of these attributes."""
+_PACE = {"trigger", "max_files_per_trigger", "max_bytes_per_trigger"}
+
+_WITHOUT_MEANING = {"name", "storage", "reading", "watermark", *_PACE}
+"""Name, layout, start of reading, watermark, pace: existing rows are right under any value of them."""
 
 _OPERATIONS = ("upserts", "deletes", "ignores")
 """Operations of a change feed: one that is added now was refused before, so no existing row depends on it."""

@@ -52,7 +52,7 @@ def build_query(context: Context, gold: View) -> Stream:
     schema = result.toDF(*statement.columns).schema
     create.ensure(context, gold.table, schema, gold.storage)
     changes = (
-        stream(context, path, gold.reading, feed=True).select(F.lit(place).alias("source"))
+        stream(context, gold, path, gold.reading, feed=True).select(F.lit(place).alias("source"))
         for place, path in enumerate(paths.values())
     )
     target = _Kept(context.path(gold.table), gold.storage.cluster_by or (), statement, schema, paths)

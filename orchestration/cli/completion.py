@@ -35,10 +35,18 @@ def complete_topics(ctx: typer.Context, incomplete: str) -> list[str]:
     return [name for topic in topics for name in topic.topic_names if name.startswith(incomplete)]
 
 
+def complete_queries(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Queries of the pipeline: its tables and publications."""
+    pipeline = _pipeline(ctx)
+    queries = () if pipeline is None else (*pipeline.tables, *pipeline.publish)
+    return [each.table for each in queries if each.table.startswith(incomplete)]
+
+
 _BY_PARAMETER: Mapping[str, Callable[..., Any]] = {
     "table": complete_tables,
     "tables": complete_tables,
     "topic": complete_topics,
+    "query_name": complete_queries,
     "set_": complete_settings,
     "overrides": complete_settings,
 }

@@ -22,7 +22,7 @@ from pyspark.errors import PySparkException
 from common.config.driver_limits import DriverLimits
 from common.config.paths import Layout
 from common.config.settings import MaintenanceSettings
-from common.declare import Pipeline, Table
+from common.declare import Gold, Pipeline, Table
 from common.declare.intervals import parse_duration
 from common.delta import delta_rs
 from common.delta import table as delta_table
@@ -84,7 +84,8 @@ class _Kept:
         query: The query that writes it.
         path: Its path.
         log: Its log.
-        is_clustered: Whether rows are clustered by columns; then the query compacts it itself.
+        is_compacted_by_query: Whether the query compacts it itself: a gold table with clustering columns.
+        cluster_by: The clustering columns of a bronze or silver table.
         looked_at: The version up to which its files were counted.
         least_files: Number of files from which on a compaction is tried again; after one that did little.
         swept_at: When its old files were deleted last, or when the job started; on the clock of the budget.
@@ -96,7 +97,8 @@ class _Kept:
     query: str
     path: str
     log: LogReader
-    is_clustered: bool
+    is_compacted_by_query: bool
+    cluster_by: Sequence[str]
     looked_at: int = -1
     least_files: int = 0
     swept_at: float = 0.0
@@ -144,7 +146,8 @@ class BackgroundMaintenance:
                 query=declared.table,
                 path=layout.table_path(table),
                 log=LogReader(layout.table_path(table)),
-                is_clustered=_is_clustered(pipeline, table),
+                is_compacted_by_query=_is_compacted_by_query(pipeline, table),
+                cluster_by=() if isinstance(declared, Gold) else clustered_by(declared, table),
                 swept_at=now,
             )
             for declared in tables
@@ -162,7 +165,7 @@ class BackgroundMaintenance:
         """
         due: list[_Due] = []
         for kept in self._kept if self.budget.has_room() else ():
-            if not kept.is_clustered:
+            if not kept.is_compacted_by_query:
                 self._guarded(kept, lambda: due.extend(self._due(kept)))  # noqa: B023  # called at once
         for one in sorted(due, key=lambda each: -each.files):
             if self.budget.has_room():
@@ -200,7 +203,10 @@ class BackgroundMaintenance:
         metadata = delta_table.maintenance_metadata(self._pipeline.name, kept.table, "compaction")
         self.compactions += 1
         with self._turns.take(kept.query), self.budget.work():
-            compaction.compact_tier(spark, kept.path, metadata, due.tier, self._limits)
+            if kept.cluster_by:
+                compaction.compact(spark, kept.path, metadata, cluster_by=kept.cluster_by)
+            else:
+                compaction.compact_tier(spark, kept.path, metadata, due.tier, self._limits)
         kept.looked_at = kept.log.latest_version() or kept.looked_at
         # Small files of many partitions stay as they are until there are many more of them.
         left, many = len(self._file_sizes(kept.path)), self._settings.small_files
@@ -261,6 +267,6 @@ def running(maintenance: BackgroundMaintenance, spark: SparkSession) -> Iterator
             )
 
 
-def _is_clustered(pipeline: Pipeline, table: str) -> bool:
+def _is_compacted_by_query(pipeline: Pipeline, table: str) -> bool:
     gold = next((one for one in pipeline.gold if table in written_by(one)), None)
     return gold is not None and bool(clustered_by(gold, table))

@@ -88,6 +88,8 @@ class Job:
             say(f"waiting for {table}: the job of the layer before has not created the table yet")
         if not self.stop.is_requested():
             self.wiring.judge(self.layers, only=self.only, with_publications="gold" in self.layers)
+        if not available_now:
+            self.supervisor.gate.held.update(self.wiring.stopped(self.layers))
         for layer in self.layers:
             # After a stop during the wait, the tables that the queries read may not exist.
             if self.stop.is_requested():
@@ -198,7 +200,7 @@ def open_job(  # noqa: PLR0913  # what a job is
         spark = stack.enter_context(_spark(settings, layout, leases, name, compiled))
         took = f"{time.monotonic() - began:.1f} s"
         say(f"Spark {spark.version} on {spark.sparkContext.master}, started in {took}")
-        settings = settings.with_master(str(spark.sparkContext.master))
+        settings = _with_listeners(spark, pipeline, settings)
         require_shared_folders(spark, layout.warehouse, layout.checkpoints)
         stop = stack.enter_context(StopSignal().installed())
         lost_broker = functools.partial(_lost_broker, pipeline, settings, address.result())
@@ -227,6 +229,13 @@ def _enter_broker(
         if kafka.named_broker(pipeline, settings) is not None:
             require_topics(pipeline, settings, address.result())
     return address
+
+
+def _with_listeners(spark: SparkSession, pipeline: Pipeline, settings: Settings) -> Settings:
+    """Add the pipeline's listeners to a session; the settings with the master that it has."""
+    for listener in pipeline.listeners:
+        spark.streams.addListener(listener)
+    return settings.with_master(str(spark.sparkContext.master))
 
 
 def _needs_broker(pipeline: Pipeline, layers: Sequence[Layer]) -> bool:

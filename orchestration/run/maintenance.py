@@ -23,7 +23,7 @@ from common.delta.maintenance.retention import EXPIRED, FILES, retention
 from common.delta.published_pointer import SUFFIX, read_published
 from common.errors import UsageError, nearest
 from gold.table.compact_every import clustered_by
-from orchestration.access.declaration.lineage import Reader, readers, sources, written_by
+from orchestration.access.declaration.lineage import Reader, readers, sources
 from orchestration.records.audit.audit import Say
 from orchestration.records.expiry.carry_out import carry_out, is_cut_off
 from orchestration.records.expiry.choose import Expiry, plan_expiry
@@ -130,8 +130,8 @@ def maintain(  # noqa: PLR0913
         return plan
     expired = None if expiry is None else carry_out(spark, pipeline.name, path, expiry)
     metadata = delta_table.maintenance_metadata(pipeline.name, table, "compaction")
-    gold = next((one for one in pipeline.gold if table in written_by(one)), None)
-    columns = () if gold is None else clustered_by(gold, table)
+    writer = next((one for one in pipeline.tables if table in {one.table, *one.side_tables}), None)
+    columns = () if writer is None else clustered_by(writer, table)
     compaction.compact(spark, path, metadata, cluster_by=columns)
     deleted = None if plan.kept_because else compaction.vacuum(spark, path, metadata, at_once=at_once)
     return MaintenanceResult(

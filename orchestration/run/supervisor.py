@@ -213,6 +213,8 @@ class Supervisor:
             stream, is_ready = waiting
             if is_ready() and not self._stop.is_requested():
                 self._waiting.remove(waiting)
+                if stream.is_awaited and stream.again is not None:
+                    stream = stream.again()
                 is_bounded = stream.name in self._bounded
                 self.queries.append(self._begin(stream, available_now=is_bounded))
         for place, query in enumerate(self.queries):
@@ -264,14 +266,53 @@ class Supervisor:
         """
         self.gate.closed_for.add(name)
 
+    def hold(self, name: str) -> None:
+        """Stop one query at a micro-batch boundary, until ``resume``; returns once it has stopped.
+
+        Called by another thread than the one that supervises. The job goes on, also without any other query.
+        """
+        self.gate.held.add(name)
+        while any(query.name == name and query.is_active for query in self.queries):
+            time.sleep(_BOUNDARY_SECONDS)
+
+    def resume(self, name: str, streams: Iterator[Stream], when: Callable[[Stream], bool]) -> None:
+        """Start a query again that was held, or that has failed for good, built again.
+
+        Called by another thread than the one that supervises.
+
+        Args:
+            name: The query.
+            streams: Builds it.
+            when: Condition under which it may start, as for ``start``.
+        """
+        self._pausing += 1
+        try:
+            with self._changing:
+                self._failed.pop(name, None)
+                self._restarts.pop(name, None)
+                self._waiting = [waiting for waiting in self._waiting if waiting[0].name != name]
+                self.queries = [query for query in self.queries if query.name != name]
+                self.gate.held.discard(name)
+                self._start(streams, available_now=False, when=when)
+        finally:
+            self._pausing -= 1
+
+    def is_running(self, name: str) -> bool:
+        """Whether a query is active, waits for its first rows, or is about to be restarted."""
+        if self.gate.keeps_out(name) or name in self._failed:
+            return False
+        return any(query.name == name and query.is_active for query in self.queries) or (
+            self.is_retried(name) or any(stream.name == name for stream, _ in self._waiting)
+        )
+
     def _stop_closed(self) -> None:
         """Stop queries that may start no micro-batch, and forget those that wait for their start."""
-        closed = self.gate.closed_for
-        if not closed:
+        keeps_out = self.gate.keeps_out
+        if not self.gate.closed_for and not self.gate.held:
             return
-        self._waiting = [waiting for waiting in self._waiting if waiting[0].name not in closed]
+        self._waiting = [waiting for waiting in self._waiting if not keeps_out(waiting[0].name)]
         for query in self.queries:
-            if query.name in closed:
+            if keeps_out(query.name):
                 self._restarts.pop(query.name, None)
                 if query.is_active and query.is_idle:
                     query.stop()
@@ -285,7 +326,7 @@ class Supervisor:
 
     def _supervise(self, place: int, query: RunningQuery) -> None:
         """Restart a query that failed for a transient cause, once its pause is over; report each change."""
-        if query.name in self.gate.closed_for:
+        if self.gate.keeps_out(query.name):
             return
         failure = query.failure()
         if failure is None:
@@ -418,7 +459,7 @@ class Supervisor:
 
     def _is_any_left(self) -> bool:
         """Whether a query runs, or may run again."""
-        if self._pausing or self._is_any_active():
+        if self._pausing or self.gate.held or self._is_any_active():
             return True
         is_failing = any(
             name not in self._failed and one.began is not None for name, one in self._restarts.items()
@@ -435,7 +476,7 @@ class Supervisor:
         A query may fail between a poll and the look whether any query is left.
         """
         name, failure = query.name, query.failure()
-        if failure is None or name in self._failed or name in self.gate.closed_for:
+        if failure is None or name in self._failed or self.gate.keeps_out(name):
             return False
         is_repairable = not isinstance(failure, SourceChangedError) or query.stream.again is not None
         return is_repairable and not self._stop.is_requested()

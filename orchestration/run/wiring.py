@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 
 import bronze.files
 import bronze.query
-import gold.publish
+import gold.publish.query
 import gold.query
 import silver.query
 from common.config.paths import Layout
@@ -40,10 +40,12 @@ from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader
 from common.errors import TableMissingError
+from common.machine.console import say
 from common.streaming.query import Stream
 from common.streaming.topic_identity import TopicIdentity
 from orchestration.access.declaration import last_declaration
 from orchestration.access.declaration.lineage import in_data_order, sources, written_by
+from orchestration.access.history.stopped_queries import stopped_since
 from orchestration.access.kafka.client import client_options, sink_options
 from orchestration.access.progress.rows_read import streamed_tables
 from orchestration.run import start_checks, trial
@@ -98,6 +100,8 @@ class Wiring:
                 self.pipeline, self.settings, self.layout, topic, self.bootstrap_servers
             )
         for declared in chosen:
+            if self._is_stopped(declared):
+                continue
             stream = self.stream(declared)
             last_declaration.remember(stream.checkpoint, declared, self.settings)
             yield stream
@@ -181,8 +185,22 @@ class Wiring:
         """The tables of these layers, or the one of a name, in the order of data flow."""
         return [one for layer in layers for one in self.tables(layer) if only in {None, one.table}]
 
-    def publications(self) -> Iterator[Stream]:
-        """The queries that publish rows; the tables that they read must exist.
+    def stopped(self, layers: Sequence[Layer]) -> set[str]:
+        """The queries of these layers, publications with gold, that an operator has stopped."""
+        names = [one.table for one in self._chosen(layers, None)]
+        names += [one.table for one in self.pipeline.publish if "gold" in layers]
+        return {name for name in names if stopped_since(self.layout, name) is not None}
+
+    def _is_stopped(self, declared: Table | Publish) -> bool:
+        """Whether an operator has stopped a query; says so."""
+        since = stopped_since(self.layout, declared.table)
+        if since is not None:
+            name, at = declared.table, since.strftime("%Y-%m-%d %H:%M")
+            say(f"{name} stays stopped, since {at} UTC; to go on: medallion start {name}")
+        return since is not None
+
+    def publications(self, only: str | None = None) -> Iterator[Stream]:
+        """The queries that publish rows, or the one of a name; the tables that they read must exist.
 
         Raises:
             CheckpointMismatchError: The history of the table is another one than was published.
@@ -190,6 +208,8 @@ class Wiring:
             TableShapeError: A publication needs the change data feed of a table that keeps none.
         """
         for declared in self.pipeline.publish:
+            if only not in {None, declared.table} or self._is_stopped(declared):
+                continue
             start_checks.check_publication(self._context, declared)
             stream = self.publication(declared)
             last_declaration.remember(stream.checkpoint, declared, self.settings)
@@ -224,6 +244,8 @@ class Wiring:
         next layer. On a small machine the first rows would have to wait for that.
         """
         declared = self.pipeline.query(stream.name)
+        if isinstance(declared, Gold | Publish) and gold.query.is_awaited(self._context, declared):
+            return False
         if isinstance(declared, Bronze) or Checkpoint(stream.checkpoint).exists():
             return True
         # A view and a function may have rows where one of their tables is empty.
@@ -278,11 +300,19 @@ class Wiring:
         client: dict[str, str] = {}
         if isinstance(declared.to, KafkaSink):
             client = sink_options(self.settings, self.pipeline, declared.to, self.bootstrap_servers)
-        stream = gold.publish.build_query(self._context, declared, client)
+        stream = gold.publish.query.build_query(self._context, declared, client)
         source = f"Kafka at {client['bootstrap.servers']}" if client else ""
         again = functools.partial(self.publication, declared)
         streamed = streamed_tables(self.layout, declared)
-        return replace(stream, reads=(declared.reads,), streamed=streamed, source=source, again=again)
+        is_awaited = gold.query.is_awaited(self._context, declared)
+        return replace(
+            stream,
+            reads=(declared.reads,),
+            streamed=streamed,
+            source=source,
+            again=again,
+            is_awaited=is_awaited,
+        )
 
     def stream(self, declared: Table) -> Stream:
         """The query of one table, without the checks of a start; creates its tables where there are none.
@@ -296,7 +326,8 @@ class Wiring:
         paths = tuple(self.layout.table_path(table) for table in (declared.table, *beside))
         streamed = streamed_tables(self.layout, declared)
         stream = replace(self._build(declared), reads=reads, beside=beside, paths=paths, streamed=streamed)
-        return replace(stream, again=lambda: self.stream(declared))
+        is_awaited = isinstance(declared, Gold) and gold.query.is_awaited(self._context, declared)
+        return replace(stream, again=lambda: self.stream(declared), is_awaited=is_awaited)
 
     def _build(self, declared: Table) -> Stream:
         name, settings, layout = self.pipeline.name, self.settings, self.layout

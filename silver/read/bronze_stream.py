@@ -9,26 +9,25 @@ snapshot that ``silver.write.first_load`` has loaded.
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, SparkSession
+from collections.abc import Mapping
 
-from common.config.settings import SilverSettings
+from pyspark.sql import DataFrame, SparkSession
 
 
 def bronze_stream(
-    spark: SparkSession, *, path: str, starting_version: int, settings: SilverSettings
+    spark: SparkSession, *, path: str, starting_version: int, limits: Mapping[str, str]
 ) -> DataFrame:
     """The stream of a bronze table, from a commit on; a query with a checkpoint continues there instead.
 
     With ``skipChangeCommits`` a deletion in bronze does not stop the stream. ``withEventTimeOrder`` is set
     for runtimes that support it; open-source Delta ignores it, and the engine does not rely on it.
+    ``limits`` are the options for how much a micro-batch reads.
     """
     reader = (
         spark.readStream.format("delta")
         .option("startingVersion", str(starting_version))
         .option("skipChangeCommits", "true")
         .option("withEventTimeOrder", "true")
-        .option("maxFilesPerTrigger", str(settings.max_files_per_trigger))
+        .options(**limits)
     )
-    if settings.max_bytes_per_trigger is not None:
-        reader = reader.option("maxBytesPerTrigger", settings.max_bytes_per_trigger)
     return reader.load(path)

@@ -12,7 +12,10 @@ from pathlib import Path
 from typing import get_args
 
 from common import declare
+from common.declare.declared import ordered
 from common.declare.value_formats import Timestamps
+
+_SINKS = ("KafkaSink", "FileSink", "BatchSink", "ForeachSink", "MemorySink", "ConsoleSink")
 
 _SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("The pipeline", ("Pipeline",)),
@@ -22,7 +25,10 @@ _SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Gold tables", ("Aggregate", "Upsert", "ChangeFeed", "History", "Join", "View", "Custom")),
     ("Windows and bounds of time", ("Window", "Session", "Within")),
     ("How a table is read and stored", ("Reading", "Storage")),
-    ("Publishing", ("Publish", "KafkaSink", "ForeachSink", "ConsoleSink")),
+    (
+        "Publishing",
+        ("Publish", "KafkaSink", "FileSink", "BatchSink", "ForeachSink", "MemorySink", "ConsoleSink"),
+    ),
     (
         "Data quality",
         (
@@ -45,6 +51,10 @@ _SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 
 _TYPES: Mapping[str, str] = {
+    "Trigger": "interval, or `asap`",
+    "FollowingTrigger": "interval, `follow` or `asap`",
+    "Count": "number",
+    "ByteSize": "bytes: `512m`",
     "TableName": "name: lower-case words joined by `_`",
     "Interval": "interval: `10 minutes`",
     "Distance": "distance in time: `-5 minutes`",
@@ -73,6 +83,7 @@ _TYPES: Mapping[str, str] = {
     "Callable[[int], Iterator[Message]]": "function",
     "Callable[[Any, Any], None]": "function",
     "Callable[[Any], None]": "function",
+    "Callable[[Any, int, str], None]": "function",
 }
 """Types of attributes in words; a type that is not here is shown as a list of classes, or not at all."""
 
@@ -134,8 +145,7 @@ def _attributes(cls: type) -> dict[str, tuple[str, str]]:
         if base.__module__.startswith("common.declare"):
             found |= _own_attributes(base)
     if dataclasses.is_dataclass(cls):
-        order = sorted(dataclasses.fields(cls), key=lambda field: bool(field.kw_only))
-        return {field.name: found[field.name] for field in order}
+        return {field.name: found[field.name] for field in ordered(cls)}
     return found
 
 

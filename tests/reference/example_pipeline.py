@@ -6,6 +6,7 @@ from typing import Any
 from medallion import (
     Aggregate,
     Avro,
+    BatchSink,
     Bytes,
     ChangeFeed,
     ConsoleSink,
@@ -14,6 +15,7 @@ from medallion import (
     Debezium,
     Expect,
     Files,
+    FileSink,
     ForeachSink,
     Freshness,
     History,
@@ -25,6 +27,7 @@ from medallion import (
     Lookup,
     Matches,
     Meets,
+    MemorySink,
     Message,
     NullShare,
     Pipeline,
@@ -69,6 +72,10 @@ def large_orders(rows: Any, gold: Any) -> None:
 
 def send_mail(row: Any) -> None:
     """For `ForeachSink`: called in Spark's worker processes."""
+
+
+def store(rows: Any, batch_id: int, token: str) -> None:
+    """For `BatchSink`: called in the job's process; a replay of a micro-batch has the same token."""
 
 
 pipeline = Pipeline(
@@ -227,6 +234,9 @@ pipeline = Pipeline(
         Publish("alerts", reads="gold.last_order", to=KafkaSink("alerts"), where="amount > 50"),
         Publish("mails", reads="silver.orders", to=ForeachSink(send_mail)),
         Publish("look", reads="silver.notes", to=ConsoleSink(rows=5)),
+        Publish("export", reads="silver.orders", to=FileSink("export/orders"), trigger="10 minutes"),
+        Publish("store", reads="silver.payments", to=BatchSink(store), columns=["order_id"]),
+        Publish("kept", reads="silver.payments", to=MemorySink(most=100)),
     ],
     quality=[
         Quality(

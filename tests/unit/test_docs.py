@@ -61,9 +61,12 @@ def test_the_page_of_declarations_has_each_attribute_with_type_and_meaning() -> 
     sections = dict(re.findall(r"^### (\w+)\n(.*?)(?=^###? |\Z)", page, flags=re.DOTALL | re.MULTILINE))
     for name in declarations_reference.classes():
         rows = re.findall(r"^\| `(\w+)` \| (.+?) \| (.*?) ?\| (.+) \|$", sections[name], flags=re.MULTILINE)
-        parameters = inspect.signature(getattr(common.declare, name)).parameters
+        cls = getattr(common.declare, name)
+        parameters = inspect.signature(cls).parameters
+        shared = {one.name for one in getattr(cls, "__dataclass_fields__", {}).values() if one.metadata}
+        order = sorted(parameters, key=shared.__contains__)
         required = [each for each, given in parameters.items() if given.default is inspect.Parameter.empty]
-        assert [row[0] for row in rows] == list(parameters)
+        assert [row[0] for row in rows] == order
         assert [row[0] for row in rows if not row[2]] == required
 
 

@@ -21,7 +21,7 @@ BROAD_EXCEPTS = {
     "common/streaming/attempt_mark.py:attempt": "marks the micro-batch that failed, then re-raises",
     "common/streaming/query.py:run_micro_batch": "records the error of a micro-batch, then re-raises",
     "orchestration/run/hooks.py:_call_all": "a user's function must not end a job",
-    "gold/publish.py:hand_over": "passes the error to the sink's close(), then re-raises",
+    "gold/publish/query.py:hand_over": "passes the error to the sink's close(), then re-raises",
     "orchestration/author/cases/read/load.py:_of_python": "a user's file may raise anything",
     "orchestration/observe/alerts/watch.py:_delivered": "a channel of apprise may raise anything",
     "orchestration/observe/alerts/watch.py:_guarded": "watching alerts must not end the job",

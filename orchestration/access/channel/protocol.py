@@ -31,7 +31,8 @@ class Request:
     """What a command asks for.
 
     Attributes:
-        operation: ``audit``, ``replay``, ``maintain``, ``rebuild``, ``erase`` or ``quality``.
+        operation: ``audit``, ``replay``, ``maintain``, ``rebuild``, ``erase``, ``quality``, ``stop`` or
+            ``start``.
         arguments: Its arguments, as JSON.
         pipeline: Fingerprint of the pipeline file that the command has loaded.
         version: Version of the protocol.

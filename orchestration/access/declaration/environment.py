@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from common.config.settings import Settings
-from common.declare import KafkaSink, Pipeline, Publish, Topic
+from common.declare import FileSink, KafkaSink, Pipeline, Publish, Topic
 from common.declare.declared import copy_with
 from common.errors import UsageError
 
@@ -14,8 +14,8 @@ from common.errors import UsageError
 def in_environment(pipeline: Pipeline, settings: Settings) -> Pipeline:
     """The pipeline with the topics that it reads and writes in the environment of the settings.
 
-    Topics that it reads have the prefix of the setting ``kafka.topic_prefix``, topics that it publishes to
-    that of ``prefix``. In a sandbox nothing is published.
+    Topics that it reads have the prefix of the setting ``kafka.topic_prefix``, topics and folders that it
+    publishes to that of ``prefix``. In a sandbox nothing is published.
     """
     publish = [] if settings.sandbox_source is not None else list(pipeline.publish)
     if settings.own_prefix:
@@ -60,6 +60,9 @@ def _prefixed_names(given: Mapping[str, Any], prefix: str) -> dict[str, Any]:
 
 
 def _prefixed_sink(publish: Publish, prefix: str) -> Publish:
+    if isinstance(publish.to, FileSink):
+        folder, slash, name = publish.to.path.rstrip("/").rpartition("/")
+        return copy_with(publish, to=copy_with(publish.to, path=f"{folder}{slash}{prefix}{name}"))
     if not isinstance(publish.to, KafkaSink):
         return publish
     return copy_with(publish, to=copy_with(publish.to, topic=prefix + publish.to.topic))

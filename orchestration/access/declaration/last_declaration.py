@@ -87,6 +87,8 @@ def _attributes(declared: object) -> Mapping[str, str]:
         elif each.name in {"rules", "lookups"}:
             singular = each.name.removesuffix("s")
             texts |= {f"{singular} {one.name}": _entry(one) for one in value}
+        elif each.name == "trigger":
+            texts[each.name] = value or "asap"
         else:
             texts[each.name] = _text(value, declared)
     return texts

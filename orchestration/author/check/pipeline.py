@@ -113,6 +113,7 @@ def _pipeline_problems(pipeline: Pipeline) -> Iterator[Problem]:
         yield from problems
         scopes.setdefault(silver.table, _silver_scope(silver, value))
         yield from _silver(silver, value)
+        yield from storage_problems(silver, scopes)
     replaced = {silver.table for silver in pipeline.silver if silver.keep == "newest"}
     of_silver = dict(scopes)
     for gold in in_data_order(pipeline.gold):

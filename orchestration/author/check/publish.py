@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from common.declare import Aggregate, Custom, Gold, Join, KafkaSink, Pipeline, Publish
+from common.declare import Aggregate, Custom, FileSink, Gold, Join, KafkaSink, Pipeline, Publish, Silver
 from common.declare.declared import source_of
 from common.errors import Fault, Problem
 from common.schema.ddl import DdlError, Field, parse
@@ -35,19 +35,40 @@ def publish_problems(pipeline: Pipeline, scopes: Mapping[str, Scope]) -> Iterato
             yield from each(f"{publish.table}, column {name!r}", row_faults(sql, seen), source)
         sent = seen if columns is None else Scope("the published row", tuple(map(unknown, columns)))
         if isinstance(publish.to, KafkaSink):
-            for argument, text in (("key", publish.to.key), ("value", publish.to.value)):
-                if text is not None:
-                    yield from each(f"{publish.table}, {argument}", row_faults(text, sent), source)
+            for argument, text in _message_texts(publish.to):
+                yield from each(f"{publish.table}, {argument}", row_faults(text, sent), source)
+    yield from _folder_problems(pipeline)
 
 
-def storage_problems(gold: Gold, scopes: Mapping[str, Scope]) -> Iterator[Problem]:
-    """Problems of ``storage`` that names columns which the gold table does not have."""
-    for table in gold.tables if isinstance(gold, Custom) else (gold.name,):
-        scope = scopes.get(f"gold.{table}", Scope(f"gold.{table}", None))
+def _message_texts(sink: KafkaSink) -> Iterator[tuple[str, str]]:
+    """The expressions of a message, each with its argument."""
+    for argument in ("key", "value", "partition"):
+        if (text := getattr(sink, argument)) is not None:
+            yield argument, text
+    for name, text in (named(sink.headers) if sink.headers is not None else {}).items():
+        yield f"header {name!r}", text
+
+
+def _folder_problems(pipeline: Pipeline) -> Iterator[Problem]:
+    """Problems of folders to which two publications write."""
+    writers: dict[str, str] = {}
+    for publish in pipeline.publish:
+        if isinstance(publish.to, FileSink):
+            other = writers.setdefault(publish.to.folder, publish.table)
+            if other != publish.table:
+                text = f"writes to {publish.to.path}, as {other} does; name a folder for each publication"
+                yield Problem(publish.table, Fault("MED-1105", text), source_of(publish))
+
+
+def storage_problems(declared: Silver | Gold, scopes: Mapping[str, Scope]) -> Iterator[Problem]:
+    """Problems of ``storage`` that names columns which the table does not have."""
+    custom = declared.tables if isinstance(declared, Custom) else ()
+    for table in [f"gold.{name}" for name in custom] or (declared.table,):
+        scope = scopes.get(table, Scope(table, None))
         for argument in ("cluster_by", "partition_by"):
-            wanted = getattr(gold.storage, argument) or ()
+            wanted = getattr(declared.storage, argument) or ()
             faults = references(f"storage, {argument}", wanted, scope)
-            yield from each(f"gold.{table}", faults, source_of(gold))
+            yield from each(table, faults, source_of(declared))
 
 
 def custom_problems(gold: Custom) -> Iterator[Problem]:

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from bronze import table as bronze_table
 from bronze.beginning import BEGINS, Offsets, beginning_of
-from bronze.table import PROPERTIES, SCHEMA
 from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Pipeline, Topic
@@ -168,7 +168,7 @@ def begin(spark: SparkSession, pipeline: Pipeline, layout: Layout, found: Beginn
     table, path = found.topic.table, layout.table_path(found.topic.table)
     if gaps := list(_new(found.gaps, read_gaps(layout, table))):
         append_gaps(layout, gaps)
-    delta_table.ensure(spark, table, path, SCHEMA, PROPERTIES)
+    bronze_table.ensure(spark, found.topic, path)
     metadata = delta_table.maintenance_metadata(pipeline.name, table, "evolution", begins=found.option)
     text = json.dumps({"option": found.option, "offsets": found.offsets})
     delta_table.set_property(spark, path, metadata, BEGINS, text)

@@ -25,15 +25,22 @@ _BRONZE: Mapping[str, tuple[Effect, str]] = {
         f"{_FROM_CHECKPOINT}; new topics and partitions are read from the first",
     ),
     "starting_timestamp": ("no effect", _FROM_CHECKPOINT),
+    "storage": ("no effect", "the layout of a table is fixed when the table is created"),
     "sample": ("no effect", "only medallion produce uses it"),
     "topics": ("next start", "topics that are new are read from their first record"),
     "pattern": ("next start", "topics that are new are read from their first record"),
     "assign": ("next start", "partitions that are new are read from their first record"),
 }
 
+PACE = ("trigger", "max_files_per_trigger", "max_bytes_per_trigger", "max_offsets_per_trigger")
+"""Attributes that say when a query reads and how much at once; no row depends on them."""
+
 _JUDGED = "rows that the next start reads are judged by it; rows of the table keep their verdict"
 
+_STORAGE: tuple[Effect, str] = ("no effect", "the layout of a table is fixed when the table is created")
+
 _SILVER: Mapping[str, tuple[Effect, str]] = {
+    "storage": _STORAGE,
     "reads": ("refused", _OTHER_TABLE),
     "key": ("next start", f"{_JUDGED}; a new key does not recognise rows of the former one as duplicates"),
     "watermark": ("next start", "the watermark never goes back, so a longer one counts for later rows only"),
@@ -57,7 +64,7 @@ _TYPES: Mapping[type, tuple[str, ...]] = {
 
 _GOLD: Mapping[str, tuple[Effect, str]] = {
     "reads": ("rebuild", ""),
-    "storage": ("no effect", "the layout of a table is fixed when the table is created"),
+    "storage": _STORAGE,
     "reading": ("next start", "a start version or time counts for a query without a checkpoint only"),
     "watermark": ("next start", "windows that are closed stay closed"),
 }
@@ -109,6 +116,8 @@ def _effect(
     declared: Table | Publish, name: str, old: str, new: str, refused: Sequence[str]
 ) -> tuple[Effect, str]:
     base = name.partition(".")[0]
+    if base in PACE:
+        return "next start", ""
     if isinstance(declared, Bronze):
         return _BRONZE.get(base, ("next start", ""))
     if isinstance(declared, Publish):

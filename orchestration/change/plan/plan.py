@@ -26,6 +26,7 @@ from orchestration.access.history.effort import effort_of
 from orchestration.change.plan.change import Change, QueryPlan
 from orchestration.change.plan.declared_columns import DeclaredColumns, declared_columns
 from orchestration.change.plan.judge import (
+    PACE,
     column_changes,
     differences,
     keeps_state,
@@ -56,6 +57,7 @@ _WITHOUT_COLUMNS = {
     "storage",
     "keep",
     "delete_when",
+    *PACE,
     "setting spark",
     "setting silver",
     "setting gold",

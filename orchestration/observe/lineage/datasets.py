@@ -6,7 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from common.config.paths import Layout
-from common.declare import Aggregate, Custom, Files, Gold, Join, KafkaSink, Pipeline, Publish, Silver, Topic
+from common.declare import (
+    Aggregate,
+    Custom,
+    Files,
+    FileSink,
+    Gold,
+    Join,
+    KafkaSink,
+    Pipeline,
+    Publish,
+    Silver,
+    Topic,
+)
 from orchestration.observe.lineage.gold_sources import of_gold
 from orchestration.observe.lineage.names import DatasetName, table_name, topic_name
 from orchestration.observe.lineage.sources import (
@@ -139,6 +151,8 @@ class Datasets:
             sources = _message(publish, publish.to, tuple(columns))
             types = dict.fromkeys(sources.columns, "string")
             outputs = (Dataset("", topic_name(servers, publish.to.topic), types, sources),)
+        elif isinstance(publish.to, FileSink):
+            outputs = (Dataset("", table_name(publish.to.folder), {}),)
         names = {publish.reads: (self._name(publish.reads),)}
         return QueryDatasets((self._input(publish.reads, columns),), outputs, names)
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from common.config.pace import trigger_of
 from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Aggregate, Bronze, Files, Gold, Join, Pipeline, Publish, Silver, Table
@@ -25,6 +26,7 @@ from orchestration.access.declaration.lineage import sources
 from orchestration.access.history.alert_state import read_alerts
 from orchestration.access.history.catalog_state import CatalogEntry, read_entries
 from orchestration.access.history.job_state import JobState, read_states
+from orchestration.access.history.stopped_queries import stopped_since
 from orchestration.access.progress.query_states import QueryState, read_state
 from orchestration.access.progress.rows_read import rows_between
 from orchestration.access.progress.unread_commits import UnreadCommits, UnreadCounter
@@ -37,12 +39,13 @@ from orchestration.observe.status.model import (
     Kept,
     Lag,
     Quarantine,
+    QueryNow,
     SourceFiles,
     Status,
     TableStatus,
     TimeToLoss,
 )
-from orchestration.observe.status.query_state import Planned, StallWatch, query_now
+from orchestration.observe.status.query_state import Planned, StallWatch, held, query_now
 from orchestration.observe.status.reason_counts import ReasonCounter
 from orchestration.observe.status.recent_rows import RecentCounter, RecentRows
 from orchestration.observe.status.throughput import rate_per_second
@@ -96,7 +99,9 @@ class Collector:
     def __init__(
         self, pipeline: Pipeline, layout: Layout, broker: BrokerOffsets, settings: Settings | None = None
     ) -> None:
-        self._stalls = StallWatch(settings)
+        self._stalls = StallWatch(
+            lambda name: "" if settings is None else trigger_of(pipeline.query(name), settings)
+        )
         self._goal = None if settings is None else settings.http.goal_seconds
         self._pipeline, self._layout, self._broker = pipeline, layout, broker
         self._holders = Holders(layout)
@@ -162,7 +167,7 @@ class Collector:
             other=None,
             fields=None,
             holder=holder,
-            query=query_now(name, jobs, holder, progress.planned, at, self._holders.lapsed(name)),
+            query=self._query(name, jobs, holder, progress.planned, at),
             failures=self._failures(name, holder),
             freshness=None if isinstance(declared, Publish) else self._dated(name, UNKNOWN, at),
             loss=time_to_loss.UNKNOWN,
@@ -192,7 +197,7 @@ class Collector:
         rate = self._rate(declared, progress, at, offsets)
         lag, loss = self._lag_and_loss(declared, progress, at, offsets, rate)
         holder = self._holders.find(name)
-        query = query_now(name, jobs, holder, progress.planned, at, self._holders.lapsed(name))
+        query = self._query(name, jobs, holder, progress.planned, at)
         topic = declared if isinstance(declared, Bronze) else None
         first = "" if isinstance(declared, Bronze) else declared.reads
         return TableStatus(
@@ -218,6 +223,12 @@ class Collector:
             kept=None if topic is None or now is None else _kept(topic, log),
             source_files=self._source_files(declared) if isinstance(declared, Files) else None,
         )
+
+    def _query(
+        self, name: str, jobs: tuple[JobState, ...], holder: Holder | None, planned: Planned, at: datetime
+    ) -> QueryNow:
+        found = query_now(name, jobs, holder, planned, at, self._holders.lapsed(name))
+        return held(found, name, stopped_since(self._layout, name))
 
     def _failures(self, query: str, holder: Holder | None) -> QueryState | None:
         """A query's failures; of a job that has ended only a failure for good, until the next start."""

@@ -148,6 +148,7 @@ class QueryNow:
         last_batch: Facts of the newest finished micro-batch; None if its job recorded none.
         is_opening: Whether its job still starts Spark, or waits for the broker.
         has_end: Whether it processes the available data and ends; its start waits for its source's end.
+        is_held: Whether an operator has stopped it.
     """
 
     state: State
@@ -158,6 +159,7 @@ class QueryNow:
     last_batch: BatchFacts | None = None
     is_opening: bool = False
     has_end: bool = False
+    is_held: bool = False
 
     @property
     def is_faulty(self) -> bool:

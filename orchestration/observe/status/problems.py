@@ -53,7 +53,8 @@ def _of_table(table: TableStatus) -> Iterator[Problem]:
     elif query.state == "restarting":
         yield Problem("warning", name, f"the query failed and is restarted: {query.error}")
     elif query.state == "stopped" and table.lag.count:
-        yield Problem("warning", name, f"no job runs, and {table.lag.count:,} {table.lag.unit} wait")
+        why = query.phase if query.is_held else "no job runs"
+        yield Problem("warning", name, f"{why}, and {table.lag.count:,} {table.lag.unit} wait")
     if table.fault:
         yield Problem("critical", name, table.fault)
     loss = table.loss

@@ -8,12 +8,12 @@ has rows to read and begins no micro-batch is stalled.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from common.config.durations import seconds_of
-from common.config.settings import FOLLOW, Settings
+from common.declare.triggers import FOLLOW
 from common.delta.checkpoint import PlannedBatch
 from common.delta.commit import from_epoch_ms
 from orchestration.access.history.job_state import JobQuery, JobState
@@ -84,6 +84,14 @@ def query_now(  # noqa: PLR0913, PLR0917  # the sources of one answer
     return _running(query, planned, at)
 
 
+def held(query: QueryNow, name: str, since: datetime | None) -> QueryNow:
+    """A query that an operator has stopped, once it has finished its micro-batch; any other as it is."""
+    if since is None or query.state == "working":
+        return query
+    phase = f"stopped by an operator; to go on: medallion start {name}"
+    return replace(query, state="stopped", phase=phase, since=since, error="", is_held=True)
+
+
 def _running(query: JobQuery, planned: Planned, at: datetime) -> QueryNow:
     rest = (query.error, query.restarts, query.last_batch, False, query.has_end)
     if query.state == "restarting":
@@ -146,11 +154,11 @@ class StallWatch:
     """Sees again and again whether each query moves.
 
     Args:
-        settings: The triggers of the layers; None: those by default.
+        trigger: The trigger of a query, by its name.
     """
 
-    def __init__(self, settings: Settings | None) -> None:
-        self._settings = settings
+    def __init__(self, trigger: Callable[[str], str]) -> None:
+        self._trigger = trigger
         self._unmoved: dict[str, tuple[_Place, datetime]] = {}
 
     def judged(  # noqa: PLR0913, PLR0917  # the sources of one answer
@@ -189,9 +197,7 @@ class StallWatch:
         return replace(query, state="stalled", phase=text, since=since, error=text)
 
     def _trigger_seconds(self, name: str) -> float:
-        layer = name.partition(".")[0]
-        section = getattr(self._settings, "gold" if layer == "publish" else layer, None)
-        trigger = "" if section is None else section.trigger
+        trigger = self._trigger(name)
         return 0.0 if trigger in {"", FOLLOW} else seconds_of(trigger)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import TypeAdapter
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from orchestration.run.supervisor import Supervisor
-    from orchestration.run.wiring import Wiring
+    from orchestration.run.wiring import Layer, Wiring
 
 ACCOUNTS: TypeAdapter[list[Account]] = TypeAdapter(list[Account])
 REPLAYED: TypeAdapter[Replay] = TypeAdapter(Replay)
@@ -63,6 +63,8 @@ class Commands:
             "rebuild": self.rebuild,
             "erase": self.erase,
             "quality": self.quality,
+            "stop": self.stop,
+            "start": self.start,
         }
 
     def audit(self, spark: SparkSession, arguments: Mapping[str, Any], say: Say) -> Any:
@@ -137,6 +139,25 @@ class Commands:
         gold, checkpoint = checkpoint_to_move(self._pipeline, self._layout, arguments["table"])
         say(f"stopping {gold.table} at a micro-batch boundary")
         return {"moved": self._supervisor.begin_again(gold.table, lambda: move_aside(checkpoint))}
+
+    def stop(self, spark: SparkSession, arguments: Mapping[str, Any], say: Say) -> Any:
+        """``query``, which ends before its next micro-batch; the job goes on without it."""
+        say(f"stopping {arguments['query']} at a micro-batch boundary")
+        self._supervisor.hold(arguments["query"])
+        return {}
+
+    def start(self, spark: SparkSession, arguments: Mapping[str, Any], say: Say) -> Any:
+        """``query``, which goes on; ``ran``: whether it was running all the time."""
+        name, wiring = arguments["query"], self._wiring
+        if self._supervisor.is_running(name):
+            return {"ran": True}
+        layer = self._pipeline.query(name).LAYER
+        if layer == "publish":
+            streams = wiring.publications(only=name)
+        else:
+            streams = wiring.streams(cast("Layer", layer), only=name)
+        self._supervisor.resume(name, streams, wiring.has_begun)
+        return {"ran": False}
 
     def erase(self, spark: SparkSession, arguments: Mapping[str, Any], say: Say) -> Any:
         """``table``, ``where`` and ``plan``: whether to count only; the plan, carried out or not.

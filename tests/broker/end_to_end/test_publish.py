@@ -117,7 +117,13 @@ def ran(
             Publish(
                 "shaped",
                 reads="silver.orders",
-                to=KafkaSink(topics["shaped"], value="twice", kafka={"bootstrap.servers": broker}),
+                to=KafkaSink(
+                    topics["shaped"],
+                    value="twice",
+                    kafka={"bootstrap.servers": broker},
+                    headers={"k": "k", "source": "'shop'", "n": "twice"},
+                    partition="0",
+                ),
                 columns={"k": "k", "twice": "version * 2"},
                 where="version > 1",
             ),
@@ -183,6 +189,14 @@ def test_key_value_columns_and_condition_are_sql(ran: Ran, twice: str, broker: s
     """To a broker that the sink names itself; a number is sent as text."""
     twice_as_much = [(None, str(2 * version)) for version in (2, 3, 4, 5, 8, 6)]
     assert Counter(sent(broker, ran.topics["shaped"])) == Counter(twice_as_much)
+    consumer = Consumer({"bootstrap.servers": broker, "group.id": "headers", "enable.auto.commit": False})
+    consumer.assign([TopicPartition(ran.topics["shaped"], 0, 0)])
+    found = consumer.consume(len(twice_as_much), 10)
+    consumer.close()
+    headers = [dict(message.headers()) for message in found]
+    assert Counter(each["n"] for each in headers) == Counter(text.encode() for _, text in twice_as_much)
+    assert {each["source"] for each in headers} == {b"shop"}
+    assert None in {each["k"] for each in headers}
 
 
 @pytest.mark.long

@@ -16,9 +16,9 @@ from common.config.driver_limits import NO_DRIVER, DriverLimits
 from common.declare import Aggregate, History, Pipeline, Reading, Storage, Topic, Upsert
 from common.delta import table as delta_table
 from common.delta.delta_rs import DeltaRsTable
+from common.delta.table import RANDOM_FOLDERS
 from common.delta.user_writes import APPLICATION, VERSION, clear_transaction_ids
 from common.errors import PipelineError, QueryFailedError
-from gold.table.create import RANDOM_FOLDERS
 from orchestration.access.progress.rows_read import RowsRead
 from orchestration.records.rejudge.refill_gold import refill
 from silver.write.table_columns import properties

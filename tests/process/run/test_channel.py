@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,3 +74,43 @@ def test_commands_beside_a_running_job_are_done_by_the_job(
         job.signal(signal.SIGTERM)
         assert job.code() == 0, job.stderr
         print({name: round(seconds, 1) for name, seconds in took.items()})  # noqa: T201  # for the log of a run
+
+
+def test_one_query_of_a_running_job_is_stopped_stays_stopped_over_a_restart_and_goes_on(
+    broker: str, topic: str, send: Callable[..., None], tmp_path: Path
+) -> None:
+    stopped = "gold.quakes_latest"
+    with medallion(tmp_path, example_on(tmp_path, topic), f"kafka.bootstrap_servers={broker}") as commands:
+
+        def status() -> dict[str, dict[str, Any]]:
+            found = json.loads(commands.run("status", "--json").stdout)
+            return {table["table"]: table for table in found["tables"]}
+
+        def is_read_by_others() -> bool:
+            return all(one["lag"]["count"] == 0 for name, one in status().items() if name != stopped)
+
+        send(topic, events(500))
+        job = commands.start("up")
+        await_that(lambda: is_caught_up(commands), "all is caught up", job)
+        done = commands.run("stop", stopped)
+        assert done.code() == 0, done.stderr
+        before = status()[stopped]
+        assert before["query"]["state"] == "stopped"
+        assert f"medallion start {stopped}" in before["query"]["phase"]
+        send(topic, events(700)[500:])
+        await_that(lambda: is_read_by_others() and status()[stopped]["lag"]["count"], "the others go on", job)
+        job.signal(signal.SIGTERM)
+        assert job.code() == 0, job.stderr
+        job = commands.start("up")
+        job.await_stderr(f"{stopped} stays stopped")
+        send(topic, events(900)[700:])
+        await_that(lambda: is_read_by_others() and status()[stopped]["lag"]["count"], "the others go on", job)
+        after = status()[stopped]
+        assert (after["version"], after["query"]["state"]) == (before["version"], "stopped")
+        done = commands.run("start", stopped, "--json")
+        answer = json.loads(done.stdout)
+        assert (answer["was_stopped"], answer["by_running_job"]) == (True, True)
+        await_that(lambda: is_caught_up(commands), "the query has read what waited", job)
+        assert status()[stopped]["query"]["state"] in {"waiting", "working"}
+        job.signal(signal.SIGTERM)
+        assert job.code() == 0, job.stderr

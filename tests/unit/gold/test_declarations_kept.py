@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from common import declare
+from common.declare.declared import ordered
+from common.declare.table_options import Paced
 from gold.table.declaration_marks import meaning
 from orchestration.access.declaration.load_file import load_pipeline
 from silver.judge.reasons_and_verdict import rules_version
@@ -73,18 +75,18 @@ POSITIONS = {
     "History": "name reads key valid_by columns delete_when reading storage unchanged",
     "Join": "name reads joins on columns how mode within reading storage",
     "Json": "schema strict required timestamps max_depth max_bytes",
-    "KafkaSink": "topic key value kafka",
+    "KafkaSink": "topic key value kafka headers partition",
     "Lookup": "name table on",
-    "Pipeline": "name bronze silver gold quality kafka publish on_batch on_failure",
+    "Pipeline": "name bronze silver gold quality kafka publish on_batch on_failure listeners",
     "Publish": "name reads to columns where deletes reading",
     "Quality": "table expectations gate",
     "Reading": "changes starting_version starting_timestamp",
     "Rule": "name condition on_fail",
     "Session": "on gap",
-    "Silver": "name reads value columns key event_time watermark rules lookups max_future dedupe keep late unknown_fields tombstones max_future_after where",  # noqa: E501  # one line, one declaration
+    "Silver": "name reads value columns key event_time watermark rules lookups max_future dedupe keep late unknown_fields tombstones max_future_after where storage",  # noqa: E501  # one line, one declaration
     "Storage": "cluster_by partition_by change_feed deletion_vectors newer_types",
     "Text": "max_bytes",
-    "Topic": "name topics pattern assign starting_offsets starting_timestamp max_offsets_per_trigger min_partitions fail_on_data_loss may_have_gaps kafka sample keep",  # noqa: E501  # one line, one declaration
+    "Topic": "name topics pattern assign starting_offsets starting_timestamp max_offsets_per_trigger min_partitions fail_on_data_loss may_have_gaps kafka sample keep trigger storage",  # noqa: E501  # one line, one declaration
     "Upsert": "name reads key newest_by columns delete_when reading storage unchanged",
     "Window": "on size slide",
     "Within": "on joins_on after before watermark joins_watermark",
@@ -116,9 +118,9 @@ def test_every_table_of_the_examples_is_compared() -> None:
 
 @pytest.mark.parametrize("kind", POSITIONS)
 def test_a_declaration_takes_the_same_values_by_position(kind: str) -> None:
-    fields = dataclasses.fields(getattr(declare, kind))
-    order = [each.name for each in sorted(fields, key=lambda each: bool(each.kw_only))]
-    assert order == POSITIONS[kind].split()
+    cls = getattr(declare, kind)
+    shared = [each.name for each in dataclasses.fields(Paced)] if issubclass(cls, Paced) else []
+    assert [each.name for each in ordered(cls)] == [*POSITIONS[kind].split(), *shared]
 
 
 def test_the_last_values_of_a_gold_table_are_taken_by_position() -> None:

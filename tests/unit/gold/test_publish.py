@@ -10,7 +10,7 @@ import pytest
 from deltalake import CommitProperties, write_deltalake
 
 from common.delta.table import BEGINS_FEED, maintenance_metadata
-from gold.publish import is_feed_whole
+from gold.publish.query import is_feed_whole
 
 
 @pytest.mark.parametrize(

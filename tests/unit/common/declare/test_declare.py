@@ -135,10 +135,10 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     ),
     (lambda: pipeline(silver=["s"]), "Pipeline 'p': silver: expected Silver, not 's'"),
     (
-        lambda: Pipeline("p", [Topic("a")], (), (), (), {}, (), None, None, 3),  # type: ignore[call-arg]
+        lambda: Pipeline("p", [Topic("a")], (), (), (), {}, (), None, None, (), 3),  # type: ignore[call-arg]
         (
-            "Pipeline 'p': takes at most 9 values, in this order: name, bronze, silver, gold, quality, "
-            "kafka, publish, on_batch, on_failure"
+            "Pipeline 'p': takes at most 10 values, in this order: name, bronze, silver, gold, quality, "
+            "kafka, publish, on_batch, on_failure, listeners"
         ),
     ),
 ]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from common.declare import Pipeline, Topic
+from common.errors import PipelineError
 from orchestration.access.history.micro_batches import MicroBatchRow
 from orchestration.run import hooks
 from orchestration.run.hooks import Hooks, QueryFailure
@@ -92,3 +93,8 @@ def test_the_end_of_a_job_by_a_failure_is_told(tmp_path: Path) -> None:
     (failure,) = failures
     assert (failure.query, failure.job, failure.is_restarted) == ("", "up", False)
     assert "the disk is gone" in failure.error
+
+
+def test_what_is_no_listener_is_refused_with_what_it_lacks() -> None:
+    with pytest.raises(PipelineError, match="object has no onQueryStarted and no"):
+        pipeline(listeners=[object()])

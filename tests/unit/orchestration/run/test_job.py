@@ -15,7 +15,7 @@ from common.config.settings import load_settings
 from common.declare import ConsoleSink, Pipeline, Publish, Topic, Upsert, View
 from common.errors import BrokerError
 from common.machine import processes
-from common.streaming.query import Stream
+from common.streaming.query import Gate, Stream
 from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.run import job
 from orchestration.run.job import open_broker, written_tables
@@ -51,8 +51,11 @@ class _Told:
     """Stands for wiring and supervisor: notes what is started, in order."""
 
     def __init__(self, pipeline: Pipeline) -> None:
-        self.pipeline = pipeline
+        self.pipeline, self.gate = pipeline, Gate()
         self.started: list[tuple[str, bool]] = []
+
+    def stopped(self, layers: object) -> set[str]:
+        return set()
 
     def await_sources(self, layers: object, **_: object) -> list[str]:
         return []

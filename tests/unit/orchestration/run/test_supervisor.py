@@ -229,6 +229,7 @@ class OneStream:
     """A stream that is not built again."""
 
     again = None
+    is_awaited = False
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -565,3 +566,48 @@ def test_a_query_whose_source_got_columns_is_made_anew_at_once_and_never_counts_
     assert restarts == [("gold.x anew", is_bounded)]
     assert said == ["gold.x: the table that it reads has new columns; the query is restarted with them"]
     assert watching.queries[0].is_active
+
+
+def test_a_query_that_is_held_stops_between_batches_and_the_job_goes_on_without_any() -> None:
+    query, looked = Query("gold.x", is_idle=False), threading.Event()
+    made = supervisor(query)
+    job = threading.Thread(target=made.run, args=(looked.set,))
+    holding = threading.Thread(target=made.hold, args=("gold.x",))
+    job.start()
+    holding.start()
+    holding.join(0.5)
+    assert (query.is_active, holding.is_alive()) == (True, True)
+    query.is_idle = True
+    holding.join(10)
+    assert query.stopped_while_idle
+    looked.clear()
+    assert looked.wait(10)
+    assert job.is_alive()
+    assert not made.gate.admits("gold.x")
+    assert not made.is_running("gold.x")
+    made.gate.held.clear()
+    job.join(10)
+    assert not job.is_alive()
+
+
+def test_a_query_that_is_held_or_has_failed_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    held, dead, other = Query("gold.x"), Query("gold.y"), Query("gold.z")
+    made, begun = supervisor(held, dead, other), list[Query]()
+
+    def start(session: Any, stream: Any, *_: Any, **__: Any) -> Query:
+        begun.append(Query(stream.name))
+        return begun[-1]
+
+    monkeypatch.setattr(supervising, "start", start)
+    dead.die()
+    made.gate.held.add("gold.x")
+    made.poll()
+    assert [made.is_running(name) for name in ("gold.x", "gold.y", "gold.z")] == [False, False, True]
+    for name in ("gold.x", "gold.y"):
+        made.resume(name, iter([OneStream(name)]), lambda stream: True)  # type: ignore[list-item]
+    assert made.poll() is None
+    assert sorted(made.names) == ["gold.x", "gold.y", "gold.z"]
+    assert all(made.is_running(name) for name in made.names)
+    made.resume("gold.x", iter([OneStream("gold.x")]), lambda stream: False)  # type: ignore[list-item]
+    assert made.is_running("gold.x")
+    assert len(begun) == 2

@@ -279,7 +279,7 @@ def test_a_query_may_leave_rows_unread_for_two_of_its_triggers(lived_in: LivedIn
 
 def test_records_of_a_topic_count_from_the_first_look_that_found_them_unread() -> None:
     """Their timestamps may be years old at the moment at which they come."""
-    watch, at = StallWatch(None), datetime.now(UTC)
+    watch, at = StallWatch(lambda name: ""), datetime.now(UTC)
     query, lag = (
         QueryNow("waiting", "waits for data", at - timedelta(hours=1)),
         Lag("records", 5, seconds=1e6),

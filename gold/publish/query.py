@@ -1,7 +1,8 @@
-"""New rows of a table sent on: to a Kafka topic, to a user's own object, to the terminal.
+"""New rows of a table sent on: to a topic, to files, to a function or an object of the user, to the terminal.
 
-A row is sent at least once: a micro-batch that is replayed is sent again. No table is written. The changes of
-a key are sent in the order of the table's versions, and of one version first what it takes away.
+A micro-batch that is replayed is sent again: a row comes at least once, in files once, and a function gets a
+token by which it can tell. No table is written. The changes of a key are sent in the order of the table's
+versions, and of one version first what it takes away.
 """
 
 from __future__ import annotations
@@ -14,19 +15,21 @@ from pyspark import TaskContext, cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType, MapType, StringType, VariantType
+from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, StructType, VariantType
 
 from common.config.kafka_login import java_options
-from common.declare import ConsoleSink, ForeachSink, KafkaSink, Publish
+from common.declare import BatchSink, ConsoleSink, FileSink, ForeachSink, KafkaSink, MemorySink, Publish
 from common.declare.declared import source_of
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint, delta_position
 from common.delta.log import LogReader
 from common.delta.micro_batch import MicroBatch
+from common.errors import Fault, PipelineError, Problem
 from common.machine.terminal import visible
-from common.rows.spark_rows import SparkRows
+from common.rows.spark_rows import BytesRead, SparkRows
 from common.spark.types import contains_type
 from common.streaming.query import Stream
+from gold.publish.file_sink import require_store, write_files
 from gold.source.stream import CHANGE, FEED_COLUMNS, REMOVED, VERSION, keeps_feed
 from gold.source.stream import stream as table_stream
 from gold.table.context import Context
@@ -35,6 +38,12 @@ from gold.table.sql_columns import columns, each, misfit, named
 
 _PLACE = "__place"
 """Beside what is sent of a feed: where the change stands among the others of its row."""
+
+_HEADER = "header "
+"""What begins the names of the columns with the values of headers."""
+
+_NESTED = (StructType, ArrayType, MapType, BinaryType, VariantType)
+"""Types of values that no CSV file can hold."""
 
 _WIDTH = 60
 """Characters of a value on the terminal."""
@@ -55,6 +64,14 @@ def build_query(context: Context, publish: Publish, kafka: Mapping[str, str]) ->
     rows = shaped(_changes(context, publish), publish, identity(context.pipeline, publish.reads))
     send: Callable[[DataFrame, MicroBatch], None]
     match publish.to:
+        case FileSink() as files:
+            require_store(publish.table, files, context.settings)
+            _require_flat(rows, publish, files)
+            send = _to_files(context, files)
+        case BatchSink() as sink:
+            send = _to_function(sink)
+        case MemorySink() as sink:
+            send = _to_memory(sink)
         case KafkaSink() as sink:
             rows, send = messages(rows, publish, sink), _to_kafka(sink, kafka)
         case ForeachSink() as sink:
@@ -103,23 +120,36 @@ def shaped(rows: DataFrame, publish: Publish, key: Sequence[str]) -> DataFrame:
 
 
 def messages(rows: DataFrame, publish: Publish, sink: KafkaSink) -> DataFrame:
-    """A row as key and value of a message; without a ``value`` that is a JSON object, nulls included.
+    """A row as key, value, headers and partition of a message; without a ``value`` it is a JSON object.
 
     Raises:
-        PipelineError: Key or value do not fit the columns that are sent.
+        PipelineError: An expression does not fit the columns that are sent.
     """
     own = [name for name in rows.columns if name != _PLACE]
     whole = F.to_json(F.struct(*(F.col(f"`{name}`") for name in own)), {"ignoreNullFields": "false"})
     place = [F.col(_PLACE)] if _PLACE in rows.columns else []
-    texts = {"key": sink.key, "value": sink.value}
-    given = {name: F.expr(f"({sql})") for name, sql in texts.items() if sql is not None}
+    texts = {"key": sink.key, "value": sink.value, "partition": sink.partition}
+    given = {name: sql for name, sql in texts.items() if sql is not None}
+    headers = named(sink.headers) if sink.headers is not None else {}
+    parts = {"key": F.lit(None).cast("binary"), "value": whole}
+    parts |= {name: F.expr(f"({sql})") for name, sql in given.items()}
+    parts |= {f"{_HEADER}{name}": F.expr(f"({sql})") for name, sql in headers.items()}
     try:
-        key, value = given.get("key", F.lit(None).cast("binary")), given.get("value", whole)
-        message = rows.select(key.alias("key"), value.alias("value"), *place)
+        message = rows.select(*(part.alias(name) for name, part in parts.items()), *place)
     except PySparkException as error:
-        trials = each({name: sql for name, sql in texts.items() if sql is not None}, "message", rows.select)
+        trials = [*each(given, "message", rows.select), *each(headers, "header", rows.select)]
         raise misfit(error, trials, publish.table, source_of(publish)) from error
-    return message.select(*(_bytes_or_text(message, name) for name in ("key", "value")), *place)
+    sent = [_bytes_or_text(message, name) for name in ("key", "value")]
+    if headers:
+        sent.append(F.array(*(_header(message, name) for name in headers)).alias("headers"))
+    if sink.partition is not None:
+        sent.append(F.col("partition").cast("int"))
+    return message.select(*sent, *place)
+
+
+def _header(message: DataFrame, name: str) -> Column:
+    content = _bytes_or_text(message, f"{_HEADER}{name}").cast("binary")
+    return F.struct(F.lit(name).alias("key"), content.alias("value"))
 
 
 def _place(rows: DataFrame, key: Sequence[str]) -> Column:
@@ -157,7 +187,8 @@ def in_order(changes: DataFrame, publish: Publish) -> DataFrame:
 
 def _bytes_or_text(rows: DataFrame, name: str) -> Column:
     plain = isinstance(rows.schema[name].dataType, (StringType, BinaryType))
-    return F.col(name) if plain else F.col(name).cast("string").alias(name)
+    found = F.col(f"`{name}`")
+    return found if plain else found.cast("string").alias(name)
 
 
 def _changes(context: Context, publish: Publish) -> DataFrame:
@@ -167,8 +198,8 @@ def _changes(context: Context, publish: Publish) -> DataFrame:
     if wanted == "feed" and not keeps:
         raise delta_table.change_feed_missing(publish.table, publish.reads, path)
     if wanted == "feed" or (keeps and wanted is None and is_feed_whole(path, context.checkpoint(publish))):
-        return table_stream(context, path, publish.reading, feed=True)
-    return table_stream(context, path, publish.reading).withColumn(CHANGE, F.lit("insert"))
+        return table_stream(context, publish, path, publish.reading, feed=True)
+    return table_stream(context, publish, path, publish.reading).withColumn(CHANGE, F.lit("insert"))
 
 
 def is_feed_whole(path: str, checkpoint: str) -> bool:
@@ -193,6 +224,44 @@ def _to_kafka(sink: KafkaSink, kafka: Mapping[str, str]) -> Callable[[DataFrame,
         rows.write.format("kafka").options(**options).option("topic", sink.topic).save()
 
     return send
+
+
+def _to_files(context: Context, sink: FileSink) -> Callable[[DataFrame, MicroBatch], None]:
+    def send(rows: DataFrame, batch: MicroBatch) -> None:
+        limits = batch.limits(context.limits)
+        write_files(SparkRows(rows, None, limits, BytesRead(rows)), batch, sink)
+
+    return send
+
+
+def _to_function(sink: BatchSink) -> Callable[[DataFrame, MicroBatch], None]:
+    def send(rows: DataFrame, batch: MicroBatch) -> None:
+        token = f"{batch.pipeline}/{batch.query}/{batch.query_id}/{batch.batch_id}"
+        sink.write(rows, batch.batch_id, token)
+
+    return send
+
+
+def _to_memory(sink: MemorySink) -> Callable[[DataFrame, MicroBatch], None]:
+    def send(rows: DataFrame, batch: MicroBatch) -> None:
+        sink.keep(batch.query_id, batch.batch_id, [row.asDict(recursive=True) for row in rows.collect()])
+
+    return send
+
+
+def _require_flat(rows: DataFrame, publish: Publish, sink: FileSink) -> None:
+    """Refuse columns that no CSV file can hold.
+
+    Raises:
+        PipelineError: Names the columns.
+    """
+    nested = [one.name for one in rows.drop(_PLACE).schema if isinstance(one.dataType, _NESTED)]
+    if sink.format == "csv" and nested:
+        text = (
+            f"a CSV file cannot hold {', '.join(nested)}: write to_json(…) or hex(…) in columns, or take "
+            "format='jsonl' or 'parquet'"
+        )
+        raise PipelineError([Problem(publish.table, Fault("MED-1105", text), source_of(publish))])
 
 
 def _to_each(sink: ForeachSink) -> Callable[[DataFrame, MicroBatch], None]:

@@ -1,0 +1,1 @@
+"""New and changed rows of a table, sent on."""

@@ -1,0 +1,73 @@
+"""``medallion stop`` and ``medallion start``: one query of a running job, and of the jobs after it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from common.machine.console import say
+from orchestration.access.declaration.context import context
+from orchestration.access.history.stopped_queries import keep_started, keep_stopped
+from orchestration.cli.json_output import print_document
+from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.cli.warm_job import ask_holder
+
+QueryArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="QUERY", help="The query: its table, such as gold.latest_orders, or publish.alerts."
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("stop")(stop)
+    app.command("start")(start)
+
+
+def stop(
+    query_name: QueryArgument,
+    pipeline: PipelineOption = None,
+    settings: SettingsOption = None,
+    set_: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Stop one query between two micro-batches, until `medallion start`; the job's other queries go on.
+
+    Jobs that start later leave it stopped too. Nothing is lost: what it does not read waits in its source.
+    """
+    ready, query = context(pipeline, settings, set_), query_name
+    ready.pipeline.query(query)  # refuses a name that is not declared
+    keep_stopped(ready.layout, query)
+    asked = ask_holder(ready, [query], "stop", {"query": query})
+    if as_json:
+        print_document({"query": query, "is_stopped": True, "by_running_job": asked is not None})
+        return
+    say(f"{query} is stopped" if asked is not None else f"{query} stays stopped when its job starts")
+    say(f"to go on: medallion start {query}")
+
+
+def start(
+    query_name: QueryArgument,
+    pipeline: PipelineOption = None,
+    settings: SettingsOption = None,
+    set_: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Start a query that `medallion stop` has stopped, or that has failed for good while its job runs on."""
+    ready, query = context(pipeline, settings, set_), query_name
+    ready.pipeline.query(query)  # refuses a name that is not declared
+    was_stopped = keep_started(ready.layout, query)
+    asked = ask_holder(ready, [query], "start", {"query": query})
+    if as_json:
+        by_job = asked is not None
+        print_document({"query": query, "was_stopped": was_stopped, "by_running_job": by_job})
+        return
+    if asked is not None:
+        say(f"{query} runs already" if asked["ran"] else f"{query} is started; it goes on where it stopped")
+    elif was_stopped:
+        say(f"{query} goes on when its job starts")
+    else:
+        say(f"{query} was not stopped, and no running job could be asked to start it")
