@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from common.declare import History
 from common.declare.declared import source_of
 from common.delta import merge as delta_merge
+from common.delta.table import as_stored
 from common.rows.rows import Rows
 from common.streaming.query import Stream
 from gold.source.stream import (
@@ -159,7 +160,7 @@ def versions(silver: DataFrame, gold: History) -> DataFrame:
             ends.alias(_ENDS),
             gone.alias(_REMOVED),
         )
-        return create.as_stored(found, gold.storage)
+        return as_stored(found, gold.storage.partition_by)
     except PySparkException as error:
         trials = each(kept, "column", silver.select)
         trials.append(("valid_by", lambda: silver.select(at)))

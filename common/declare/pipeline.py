@@ -341,7 +341,9 @@ class Silver(Paced):
         yield from self.storage.unfit("silver", "cluster_by", "partition_by")
         for name in self.storage.partition_by or ():
             if name in self.key:
-                text = f"storage: {name!r} is in the key; Delta stores an empty text in partition_by as null"
+                text = (
+                    f"storage: {name!r} is in the key; no key is null, and an empty text in partition_by is"
+                )
                 yield Fault("MED-1105", text)
         if self.max_future_after is not None and self.max_future_after == self.event_time:
             yield Fault(

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
-from pyspark.sql.types import CalendarIntervalType, DayTimeIntervalType, YearMonthIntervalType
+from pyspark.sql import functions as F
+from pyspark.sql.types import CalendarIntervalType, DayTimeIntervalType, StringType, YearMonthIntervalType
 
 from common.delta import delta_rs
 from common.delta.log import LogReader, is_creation_cut_off
@@ -321,6 +322,17 @@ def _has_other_columns(path: str, rows: Rows) -> bool:
     """Whether a table has other columns or types than rows."""
     have = logged_types(path) or column_types(rows.session.read.format("delta").load(path).schema)
     return bool(shape_difference(have, column_types(rows.schema)))
+
+
+def as_stored(frame: DataFrame, partition_by: Sequence[str] | None) -> DataFrame:
+    """The frame with null for an empty text in a partition column: Spark writes null, delta-rs the text."""
+    texts = [name for name in partition_by or () if is_text(frame, name)]
+    return frame.withColumns({name: F.nullif(F.col(f"`{name}`"), F.lit("")) for name in texts})
+
+
+def is_text(frame: DataFrame, name: str) -> bool:
+    """Whether a frame has a column of text of this name."""
+    return name in frame.columns and isinstance(frame.schema[name].dataType, StringType)
 
 
 def _partition_columns(spark: SparkSession, path: str) -> list[str]:

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructType, TimestampNTZType, VariantType
+from pyspark.sql.types import StructType, TimestampNTZType, VariantType
 
 from common.declare import Aggregate, Custom, Gold, Storage
 from common.delta import table as delta_table
@@ -55,14 +54,8 @@ def properties(storage: Storage, *, is_replaced: bool = False) -> Mapping[str, s
     return found
 
 
-def as_stored(frame: DataFrame, storage: Storage) -> DataFrame:
-    """The frame with null for an empty text in a column of ``partition_by``, as Delta stores it."""
-    texts = [name for name in storage.partition_by or () if _is_text(frame, name)]
-    return frame.withColumns({name: F.nullif(F.col(f"`{name}`"), F.lit("")) for name in texts})
-
-
 def by_as_stored(gold: Aggregate, source: DataFrame) -> Aggregate:
-    """The aggregate grouped by texts as the table stores them (``as_stored``): groups that it can tell apart.
+    """The aggregate grouped by texts as the table stores them, so that its groups are the table's.
 
     Raises:
         PySparkException: A text of ``by`` does not fit the source.
@@ -71,14 +64,10 @@ def by_as_stored(gold: Aggregate, source: DataFrame) -> Aggregate:
     if parts is None:
         return gold
     found = source.select(*columns({name: sql for name, sql in by.items() if name in parts}))
-    texts = [name for name in found.columns if _is_text(found, name)]
+    texts = [name for name in found.columns if delta_table.is_text(found, name)]
     if not texts:
         return gold
     return replace(gold, by={**by, **{name: stored(by[name]) for name in texts}})
-
-
-def _is_text(frame: DataFrame, name: str) -> bool:
-    return name in frame.columns and isinstance(frame.schema[name].dataType, StringType)
 
 
 def ensure(  # noqa: PLR0913  # what a table is created with

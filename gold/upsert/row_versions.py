@@ -9,8 +9,8 @@ from pyspark.sql.types import StructType
 
 from common.declare import ChangeFeed, Upsert
 from common.declare.declared import source_of
+from common.delta.table import as_stored
 from gold.source.stream import CHANGE, FEED_COLUMNS, REMOVED
-from gold.table.create import as_stored
 from gold.table.row_order import COORDINATES, total_order
 from gold.table.sql_columns import columns, each, misfit, named
 from gold.table.unchanged import Unchanged
@@ -42,7 +42,7 @@ def versions(rows: DataFrame, gold: Upsert | ChangeFeed) -> DataFrame:
             found = marked.select(*(name for name in rows.columns if name != IS_REMOVED), *markers)
         else:
             found = marked.select(*columns(kept), *COORDINATES, *markers)
-        found = as_stored(found, gold.storage)
+        found = as_stored(found, gold.storage.partition_by)
         unchanged = unchanged_of(gold, found.schema)
         return (
             found

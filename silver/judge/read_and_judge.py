@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from common.declare import Silver
 from common.declare.declared import source_of
+from common.delta.table import as_stored
 from silver.judge.dedupe import check_types, event_key, with_event_key
 from silver.judge.lookups import join_lookups
 from silver.judge.reasons_and_verdict import check_rules, judge_rows
@@ -50,7 +51,7 @@ def read_rows(
     if without_others is not None and silver.where is not None:
         parsed = without_others(parsed)
     frame = select_columns(parsed, silver.columns, place, source)
-    frame = with_rescued_column(frame, silver)
+    frame = as_stored(with_rescued_column(frame, silver), silver.storage.partition_by)
     times = {"event_time": silver.event_time}
     if silver.max_future_after is not None:
         times["max_future_after"] = silver.max_future_after

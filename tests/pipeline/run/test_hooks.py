@@ -8,9 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql.streaming import StreamingQueryListener
 
 from common.declare import BatchSink, MemorySink, Pipeline, Publish, Topic
+from common.errors import QueryFailedError
 from orchestration.run.recorder import Recorder, recording
 from orchestration.run.supervisor import StopSignal, Supervisor
 from orchestration.run.wiring import Wiring
@@ -48,6 +50,11 @@ def refuse(rows: Any, batch_id: int, token: str) -> None:
     raise ValueError("the other system is out of order")
 
 
+def ended_by_failure(supervisor: Supervisor) -> None:
+    with pytest.raises(QueryFailedError, match="out of order"):
+        supervisor.run()
+
+
 def await_that(fact: Callable[[], object]) -> None:
     deadline = time.monotonic() + 60
     while not fact():
@@ -83,7 +90,7 @@ def test_functions_and_listeners_are_told_and_what_they_raise_harms_no_query(
     recorder = Recorder(pipeline, engine.settings, engine.layout, "gold", supervisor)
     with recording(recorder):
         supervisor.start(wiring.publications(), when=wiring.has_begun)
-        running = threading.Thread(target=supervisor.run)
+        running = threading.Thread(target=ended_by_failure, args=[supervisor])
         running.start()
         try:
             await_that(lambda: batches and failures and listener.seen)
