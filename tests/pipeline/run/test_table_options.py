@@ -113,6 +113,7 @@ def test_a_query_that_waits_for_its_first_version_misses_none(engine: Engine) ->
     assert ids(after, "gold.after") == Counter({("g", "DE"): 1})
 
 
+@pytest.mark.long
 def test_bronze_is_clustered_and_silver_partitioned_and_both_stay_so(engine: Engine) -> None:
     def layout(table: str) -> tuple[list[str], list[str]]:
         found = engine.spark.sql(f"DESCRIBE DETAIL delta.`{engine.path(table)}`").first()
@@ -132,6 +133,7 @@ def test_bronze_is_clustered_and_silver_partitioned_and_both_stay_so(engine: Eng
     assert engine.faults() == ()
 
 
+@pytest.mark.long
 def test_one_query_is_stopped_and_started_while_the_others_go_on(engine: Engine) -> None:
     wiring = Wiring(engine.spark, engine.pipeline, engine.settings, engine.layout, "")
     supervisor = Supervisor(engine.spark, StopSignal(), stop_timeout_seconds=60)
