@@ -12,6 +12,7 @@ from orchestration.access.history.stopped_queries import keep_started, keep_stop
 from orchestration.cli.json_output import print_document
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.cli.warm_job import ask_holder
+from orchestration.observe.status.lease_holder import find_holder
 
 QueryArgument = Annotated[
     str,
@@ -45,7 +46,12 @@ def stop(
     if as_json:
         print_document({"query": query, "is_stopped": True, "by_running_job": asked is not None})
         return
-    say(f"{query} is stopped" if asked is not None else f"{query} stays stopped when its job starts")
+    if asked is not None:
+        say(f"{query} is stopped")
+    elif find_holder(ready.layout.leases, query) is not None:
+        say(f"{query} still runs: its job could not be asked. It stops when that job ends, and stays stopped")
+    else:
+        say(f"{query} stays stopped when its job starts")
     say(f"to go on: medallion start {query}")
 
 

@@ -22,6 +22,7 @@ from common.errors import (
     SourceReplacedError,
     TransientFailureError,
 )
+from common.machine import stop_signals
 from orchestration.access.progress.query_states import QueryState, read_state
 from orchestration.run import supervisor as supervising
 from orchestration.run.failures import restart_notices
@@ -75,8 +76,9 @@ def supervisor(
 
 
 @pytest.fixture
-def handlers() -> Iterator[None]:
-    """Signal handlers as they were."""
+def handlers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Signal handlers as they were; the process is not interrupted after the test."""
+    monkeypatch.setattr(stop_signals, "_interrupted", threading.Event())
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     yield
     for number, handler in before.items():
