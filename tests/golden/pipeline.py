@@ -10,15 +10,18 @@ from typing import Any
 
 from common.declare import (
     Aggregate,
+    BatchSink,
     ChangeFeed,
     ConsoleSink,
     Custom,
     Debezium,
+    FileSink,
     ForeachSink,
     History,
     Join,
     Json,
     KafkaSink,
+    MemorySink,
     Pipeline,
     Publish,
     Rule,
@@ -138,6 +141,10 @@ def tally(rows: Any, gold: Any) -> None:
 
 def ignore(row: Any) -> None:
     """Take a row; nothing else."""
+
+
+def ignore_batch(rows: Any, batch_id: int, token: str) -> None:
+    """Take a micro-batch; nothing else."""
 
 
 SUMS = {"versions": "count(*)", "amount": "sum(amount)"}
@@ -292,6 +299,9 @@ PUBLISH = [
     ),
     Publish("each", reads="silver.payments", to=ForeachSink(ignore)),
     Publish("shown", reads="gold.customers", to=ConsoleSink(rows=1), where="country = 'FR'"),
+    Publish("exported", reads="silver.payments", to=FileSink("exported")),
+    Publish("batches", reads="silver.payments", to=BatchSink(ignore_batch)),
+    Publish("kept", reads="silver.payments", to=MemorySink()),
 ]
 
 pipeline = Pipeline("golden", bronze=BRONZE, silver=SILVER, gold=GOLD, publish=PUBLISH)

@@ -109,6 +109,7 @@ class Airflow:
         overrides |= dict(each.split("=", 1) for each in SMALL)
         (self.folder / "dags").mkdir(exist_ok=True)
         (self.folder / "dags" / "quakes.py").write_text(
+            "# A DAG of Airflow: it reads only files with this word\n"
             "from datetime import timedelta\n"
             "from medallion import build_dag\n"
             f"dag = build_dag({str(pipeline)!r}, command=[{sys.executable!r}, '-m', 'orchestration'],\n"

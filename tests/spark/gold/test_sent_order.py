@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql import functions as F
 
 from common.declare import ForeachSink, Publish
-from gold.publish import in_order, shaped
+from gold.publish.query import in_order, shaped
 
 CHANGES = [
     ("insert", 3, "a", 2),
