@@ -1,7 +1,8 @@
 """JSON for programs: one object on stdout with the version of its form, also where a command is used wrongly.
 
 Keys may be added within a version; a key that goes, or gets another meaning, makes a new version. The rows of
-``medallion query`` are data and no document: an array, as ``--csv`` prints lines.
+``medallion query`` are data and no document: an array, as ``--csv`` prints lines. So are the records of
+``medallion topic tail``: a line each.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ COMMANDS = {
     "quality": ("quality",),
     "records": ("audit", "trace", "quarantine", "restate", "erase", "files"),
     "install": ("doctor", "jars", "deploy"),
-    "access": ("produce", "query"),
+    "access": ("produce", "query", "topic"),
 }
 """Modules of this package by wing, which is their folder and their group in ``--help``; each has a
 ``register(app)``."""

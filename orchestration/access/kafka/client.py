@@ -212,7 +212,7 @@ def ensure_topics(
                 raise BrokerError(
                     f"Topic {name} cannot be created at {bootstrap}: {error.args[0].str()}."
                 ) from error
-    _await_leaders(client, bootstrap, missing)
+    await_leaders(client, bootstrap, missing)
     return missing
 
 
@@ -251,14 +251,25 @@ def offsets_at(
     return _offsets(bootstrap, topics, options, OffsetSpec.for_timestamp(timestamp_ms))
 
 
-def partition_offsets(bootstrap: str, topics: Sequence[str], options: Mapping[str, str]) -> PartitionOffsets:
+def partition_offsets(
+    bootstrap: str,
+    topics: Sequence[str],
+    options: Mapping[str, str],
+    partitions: Mapping[str, Sequence[int]] | None = None,
+) -> PartitionOffsets:
     """First offsets, last stable offsets and high watermarks of topics, by one client.
+
+    Args:
+        bootstrap: ``host:port[,host:port…]``.
+        topics: The topics.
+        options: Kafka client options.
+        partitions: The partitions of each topic to ask for; None for all of them.
 
     Raises:
         BrokerError: The broker does not answer the request.
     """
     client = admin_client(bootstrap, options)
-    there = _partitions(client, bootstrap)
+    there = _partitions(client, bootstrap) if partitions is None else partitions
     earliest, latest = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
     return PartitionOffsets(
         first=_listed(client, bootstrap, topics, there, earliest),
@@ -328,8 +339,12 @@ def _partitions(client: AdminClient, bootstrap: str) -> dict[str, list[int]]:
     return {name: sorted(topic.partitions) for name, topic in listed.items()}
 
 
-def _await_leaders(client: AdminClient, bootstrap: str, names: Sequence[str]) -> None:
-    # After the controller has created a topic, it takes a moment until the broker leads its partitions.
+def await_leaders(client: AdminClient, bootstrap: str, names: Sequence[str]) -> None:
+    """Wait until each partition of new topics has a leader, a moment after the controller has created them.
+
+    Raises:
+        BrokerError: A partition has none after half a minute.
+    """
     deadline = time.monotonic() + _REQUEST_SECONDS
     while True:
         with translated("topics", bootstrap):

@@ -1,0 +1,278 @@
+"""One topic of the broker: creates it, describes it, and reads its newest records, without Spark."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from confluent_kafka import (
+    TIMESTAMP_NOT_AVAILABLE,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    ConfigResource,
+    ConfigSource,
+    NewTopic,
+    ResourceType,
+)
+
+from common.errors import BrokerError, UsageError
+from orchestration.access.kafka.client import admin_client, await_leaders, partition_offsets, translated
+from orchestration.access.kafka.single_records import open_consumer
+
+_REQUEST_SECONDS = 30.0
+_BROKERS_DEFAULT = -1
+_MISUSED = {
+    KafkaError.TOPIC_EXCEPTION,
+    KafkaError.INVALID_PARTITIONS,
+    KafkaError.INVALID_REPLICATION_FACTOR,
+    KafkaError.INVALID_CONFIG,
+    KafkaError.INVALID_REQUEST,
+    KafkaError.POLICY_VIOLATION,
+    KafkaError._INVALID_ARG,  # noqa: SLF001  # its public name
+}
+"""What the broker refuses for what was asked, not for its own state."""
+_ABSENT = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION}
+_HIDDEN = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED}
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition.
+
+    Attributes:
+        number: Its number.
+        leader: Id of the broker that leads it; None while none does.
+        replicas: Ids of the brokers that are to have it.
+        in_sync: Ids of those that have all of it.
+        first: Offset of the oldest record; None without a leader.
+        end: Offset after the newest committed record; None without a leader.
+    """
+
+    number: int
+    leader: int | None
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+    first: int | None
+    end: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """A configuration of a topic that differs from Kafka's default.
+
+    Attributes:
+        name: Its name.
+        value: Its value; None where the broker keeps it secret.
+        set_on: ``topic`` or ``broker``.
+    """
+
+    name: str
+    value: str | None
+    set_on: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    """A topic with its partitions, in order, and its configurations, by name."""
+
+    name: str
+    partitions: tuple[Partition, ...]
+    configs: tuple[Config, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRecord:
+    """A record; ``timestamp_ms`` is None where it has none."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+def create_topic(  # noqa: PLR0913  # all options are keyword arguments
+    bootstrap: str,
+    options: Mapping[str, str],
+    name: str,
+    *,
+    partitions: int | None = None,
+    replication: int | None = None,
+    configs: Mapping[str, str] | None = None,
+) -> None:
+    """Create a topic; None leaves a number to the broker's default.
+
+    Raises:
+        UsageError: The topic exists, or the broker refuses its name, numbers or configurations.
+        BrokerError: The broker does not answer, or this user may not create topics.
+    """
+    new = NewTopic(
+        name,
+        num_partitions=partitions or _BROKERS_DEFAULT,
+        replication_factor=replication or _BROKERS_DEFAULT,
+        config=dict(configs or {}),
+    )
+    client = admin_client(bootstrap, options)
+    try:
+        client.create_topics([new], request_timeout=_REQUEST_SECONDS)[name].result()
+    except KafkaException as error:
+        reason = error.args[0]
+        if reason.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+            raise UsageError(
+                f"Topic {name} exists at {bootstrap} already; it was not changed. See it with: "
+                f"medallion topic describe {name}"
+            ) from error
+        if reason.code() in _MISUSED:
+            raise UsageError(f"The broker at {bootstrap} refuses topic {name}: {reason.str()}") from error
+        raise BrokerError(
+            f"Topic {name} cannot be created at {bootstrap}: {reason.str()}. Check that the broker runs, and "
+            "that this user may create topics."
+        ) from error
+    await_leaders(client, bootstrap, [name])
+
+
+def describe_topic(bootstrap: str, options: Mapping[str, str], name: str) -> TopicDescription:
+    """A topic's partitions with their offsets, and the configurations that differ from Kafka's defaults.
+
+    Raises:
+        UsageError: The broker has no such topic, or hides it from this user.
+        BrokerError: The broker does not answer, or this user may not describe the topic.
+    """
+    client = admin_client(bootstrap, options)
+    with translated(f"description of topic {name}", bootstrap):
+        try:
+            asked = client.describe_topics(TopicCollection([name]), request_timeout=_REQUEST_SECONDS)
+            found = asked[name].result()
+        except KafkaException as error:
+            if error.args[0].code() not in _ABSENT:
+                raise
+            raise UsageError(
+                f"Topic {name} does not exist at {bootstrap}, or this user may not see it. Create it with: "
+                f"medallion topic create {name}"
+            ) from error
+    led = [each.id for each in found.partitions if _id(each.leader) is not None]
+    offsets = partition_offsets(bootstrap, [name], options, {name: led})
+    partitions = (
+        Partition(
+            each.id,
+            _id(each.leader),
+            tuple(node.id for node in each.replicas),
+            tuple(node.id for node in each.isr),
+            offsets.first[name].get(each.id),
+            offsets.end[name].get(each.id),
+        )
+        for each in found.partitions
+    )
+    numbered = tuple(sorted(partitions, key=lambda each: each.number))
+    return TopicDescription(name, numbered, _configs(bootstrap, options, name))
+
+
+def newest_records(
+    bootstrap: str, options: Mapping[str, str], topic: TopicDescription, count: int
+) -> list[TopicRecord]:
+    """The newest committed records of each partition, oldest first; a partition without a leader has none.
+
+    Raises:
+        BrokerError: The records cannot be read, or the broker sends none for half a minute.
+    """
+    # Kafka tells the end of a partition, behind which there may be offsets without a record.
+    consumer = open_consumer(bootstrap, {**options, "enable.partition.eof": "true"})
+    found: list[TopicRecord] = []
+    try:
+        with translated(f"records of topic {topic.name}", bootstrap):
+            for each in topic.partitions:
+                if each.first is not None and each.end is not None:
+                    place = TopicPartition(topic.name, each.number)
+                    found += _newest(consumer, place, each.first, each.end, count)
+    finally:
+        consumer.close()
+    return found
+
+
+def _newest(
+    consumer: Consumer, place: TopicPartition, first: int, end: int, count: int
+) -> Sequence[TopicRecord]:
+    """The newest records of a partition; offsets without a record make it look further back."""
+    found: list[TopicRecord] = []
+    window = count
+    while end > first and len(found) < count:
+        start = max(first, end - window)
+        found = [*_between(consumer, place, start, end, count - len(found)), *found]
+        end, window = start, window * 4
+    return found
+
+
+def _between(
+    consumer: Consumer, place: TopicPartition, start: int, end: int, count: int
+) -> deque[TopicRecord]:
+    """The newest records from one offset up to another."""
+    found: deque[TopicRecord] = deque(maxlen=count)
+    consumer.assign([TopicPartition(place.topic, place.partition, start)])
+    deadline = time.monotonic() + _REQUEST_SECONDS
+    while time.monotonic() < deadline:
+        message = consumer.poll(1.0)
+        if message is None:
+            continue
+        if (error := message.error()) is not None:
+            if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  # its public name
+                return found
+            if error.code() in _HIDDEN:
+                raise KafkaException(error)
+            continue  # of the connection: the client tries again
+        deadline = time.monotonic() + _REQUEST_SECONDS
+        record = _record(message)
+        if record.offset < end:
+            found.append(record)
+        if record.offset >= end - 1:
+            return found
+    raise BrokerError(
+        f"The broker sent no record of {place.topic}-{place.partition} from offset {start} on within "
+        f"{_REQUEST_SECONDS:g} s. Check that it runs, and that this user may read the topic."
+    )
+
+
+def _record(message: Message) -> TopicRecord:
+    kind, milliseconds = message.timestamp()
+    return TopicRecord(
+        message.topic() or "",
+        message.partition() or 0,
+        message.offset() or 0,
+        None if kind == TIMESTAMP_NOT_AVAILABLE else milliseconds,
+        message.key(),
+        message.value(),
+        tuple(message.headers() or ()),  # type: ignore[arg-type]
+    )
+
+
+def _configs(bootstrap: str, options: Mapping[str, str], name: str) -> tuple[Config, ...]:
+    resource = ConfigResource(ResourceType.TOPIC, name)
+    asked = admin_client(bootstrap, options).describe_configs([resource], request_timeout=_REQUEST_SECONDS)
+    with translated(f"configuration of topic {name}", bootstrap):
+        entries = asked[resource].result().values()
+    sources = ((entry, ConfigSource(entry.source)) for entry in entries)
+    found = (
+        Config(
+            entry.name,
+            None if entry.is_sensitive else entry.value,
+            "topic" if source == ConfigSource.DYNAMIC_TOPIC_CONFIG else "broker",
+        )
+        for entry, source in sources
+        if source != ConfigSource.DEFAULT_CONFIG
+    )
+    return tuple(sorted(found, key=lambda config: config.name))
+
+
+def _id(node: object) -> int | None:
+    """Id of a broker; None for no broker, which Kafka's client gives as None or as -1."""
+    number = getattr(node, "id", -1)
+    return number if isinstance(number, int) and number >= 0 else None

@@ -1,0 +1,209 @@
+"""``medallion topic create``, ``describe`` and ``tail``: topics of the pipeline's broker."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+
+from common.declare import Pipeline, Topic
+from common.errors import UsageError
+from common.machine.console import say
+from orchestration.access.declaration.context import Context, context
+from orchestration.access.declaration.environment import refuse_in_sandbox
+from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+
+_RECORDS = 5
+_MOST_RECORDS = 1_000
+_REACH_SECONDS = 10.0
+
+app = typer.Typer(
+    name="topic",
+    help="Topics of the broker: create one, describe it, print its newest records.",
+    no_args_is_help=True,
+)
+
+NameArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="A topic of the broker, or a bronze table that reads one.")
+]
+
+
+def register(parent: typer.Typer) -> None:
+    """Add the commands."""
+    parent.add_typer(app)
+
+
+@app.command("create")
+def create(
+    topic: NameArgument,
+    pipeline: PipelineOption = None,
+    settings: SettingsOption = None,
+    overrides: SetOption = None,
+    *,
+    partitions: Annotated[
+        int | None,
+        typer.Option("--partitions", min=1, help="Number of partitions.", show_default="the broker's"),
+    ] = None,
+    replication: Annotated[
+        int | None,
+        typer.Option(
+            "--replication", min=1, max=32_767, help="Copies of each partition.", show_default="the broker's"
+        ),
+    ] = None,
+    configs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--config",
+            metavar="KEY=VALUE",
+            help="A configuration of the topic, such as retention.ms=604800000; repeatable.",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Create a topic, and describe it; a topic that exists is refused and stays as it is.
+
+    --json: as `medallion topic describe`.
+    """
+    from orchestration.access.kafka.topics import create_topic, describe_topic
+    from orchestration.cli.access.topic_output import print_topic
+
+    asked = parse_configs(configs or ())
+    ready = context(pipeline, settings, overrides)
+    refuse_in_sandbox(ready.settings, "topic create")
+    name = topic_of(ready.pipeline, topic)
+    with _broker(ready, name) as (address, options):
+        create_topic(address, options, name, partitions=partitions, replication=replication, configs=asked)
+        say(f"topic {name} created at {address}")
+        print_topic(
+            describe_topic(address, options, name), address, readers(ready.pipeline, name), as_json=as_json
+        )
+
+
+@app.command("describe")
+def describe(
+    topic: NameArgument,
+    pipeline: PipelineOption = None,
+    settings: SettingsOption = None,
+    overrides: SetOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Print a topic's partitions, its configurations besides Kafka's defaults, and who reads it.
+
+    It names the bronze tables of the pipeline that read the topic, also by a pattern. The end offset is the
+    one after the newest committed record.
+
+    --json: {"topic", "bootstrap_servers", "read_by", "partitions": [{"partition", "leader", "replicas",
+    "in_sync", "first_offset", "end_offset"}], "configs": [{"name", "value", "set_on"}]}.
+    """
+    from orchestration.access.kafka.topics import describe_topic
+    from orchestration.cli.access.topic_output import print_topic
+
+    ready = context(pipeline, settings, overrides)
+    name = topic_of(ready.pipeline, topic)
+    with _broker(ready, name) as (address, options):
+        print_topic(
+            describe_topic(address, options, name), address, readers(ready.pipeline, name), as_json=as_json
+        )
+
+
+@app.command("tail")
+def tail(
+    topic: NameArgument,
+    pipeline: PipelineOption = None,
+    settings: SettingsOption = None,
+    overrides: SetOption = None,
+    *,
+    count: Annotated[
+        int,
+        typer.Option(
+            "--records", "-n", min=1, max=_MOST_RECORDS, metavar="N", help="Records of each partition."
+        ),
+    ] = _RECORDS,
+    as_json: JsonOption = False,
+) -> None:
+    r"""Print the newest committed records of each partition as they were sent, oldest first.
+
+    Keys, values and headers are text, with \xNN for bytes that are no UTF-8, and an escape for a character
+    that would control the terminal. Of a long one the beginning is shown; --json prints it whole. Nothing is
+    committed to Kafka.
+
+    --json: a line per record: {"topic", "partition", "offset", "timestamp", "key", "value", "headers":
+    [[name, value]]}.
+    """
+    from orchestration.access.kafka.topics import describe_topic, newest_records
+    from orchestration.cli.access.topic_output import print_records
+
+    ready = context(pipeline, settings, overrides)
+    name = topic_of(ready.pipeline, topic)
+    with _broker(ready, name) as (address, options):
+        found = newest_records(address, options, describe_topic(address, options, name), count)
+    print_records(name, found, as_json=as_json)
+
+
+def parse_configs(given: Sequence[str]) -> dict[str, str]:
+    """Configurations by name from ``KEY=VALUE``; a value may contain ``=`` or be empty.
+
+    Raises:
+        UsageError: A text has no name or no ``=``, or a name is given twice.
+    """
+    found: dict[str, str] = {}
+    for text in given:
+        name, sign, value = text.partition("=")
+        if not name.strip() or not sign:
+            raise UsageError(f"--config {text}: give KEY=VALUE, such as retention.ms=604800000.")
+        if name.strip() in found:
+            raise UsageError(f"--config {name.strip()} is given twice.")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def topic_of(pipeline: Pipeline, name: str) -> str:
+    """The topic that a bronze table reads, or the name itself.
+
+    Raises:
+        UsageError: The name is empty, or the bronze table reads several topics.
+    """
+    if not name.strip():
+        raise UsageError("The name of the topic is empty.")
+    for table in pipeline.topics:
+        if name == table.table:
+            if len(table.topic_names) == 1:
+                return table.topic_names[0]
+            several = ", ".join(table.topic_names) or f"all that match {table.pattern}"
+            raise UsageError(f"{table.table} reads several topics ({several}). Name one of them.")
+    return name
+
+
+def readers(pipeline: Pipeline, topic: str) -> list[str]:
+    """The bronze tables that read a topic."""
+    return [table.table for table in pipeline.topics if _reads(table, topic)]
+
+
+def _reads(table: Topic, topic: str) -> bool:
+    return topic in table.topic_names or bool(table.pattern and re.fullmatch(table.pattern, topic))
+
+
+@contextmanager
+def _broker(ready: Context, topic: str) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """The address of the pipeline's broker, and the client options of a topic.
+
+    The embedded broker creates none of the pipeline's topics here: one may be what is to be created.
+    """
+    from orchestration.access.embedded_broker import lifecycle as broker
+    from orchestration.access.kafka import client as kafka
+
+    table = next((each for each in ready.pipeline.topics if _reads(each, topic)), None)
+    named = kafka.named_broker(ready.pipeline, ready.settings)
+    if named is None:
+        with broker.start(ready.settings) as embedded:
+            yield embedded.bootstrap_servers, {}
+        return
+    # A topic that no table reads has the login of those that tables read.
+    table = table or next(iter(ready.pipeline.topics), None)
+    options = kafka.client_options(ready.settings, ready.pipeline, table)
+    kafka.wait_reachable(named, options, _REACH_SECONDS)
+    yield named, options
