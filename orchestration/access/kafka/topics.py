@@ -256,7 +256,8 @@ def _record(message: Message) -> TopicRecord:
 
 def _configs(bootstrap: str, options: Mapping[str, str], name: str) -> tuple[Config, ...]:
     resource = ConfigResource(ResourceType.TOPIC, name)
-    asked = admin_client(bootstrap, options).describe_configs([resource], request_timeout=_REQUEST_SECONDS)
+    client = admin_client(bootstrap, options)  # its requests end with it: it is to live until the answer
+    asked = client.describe_configs([resource], request_timeout=_REQUEST_SECONDS)
     with translated(f"configuration of topic {name}", bootstrap):
         entries = asked[resource].result().values()
     sources = ((entry, ConfigSource(entry.source)) for entry in entries)

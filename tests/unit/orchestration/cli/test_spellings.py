@@ -23,8 +23,13 @@ from tests.support import in_process
 ROOT = Path(__file__).parents[4]
 EXAMPLE = ROOT / "examples" / "earthquakes" / "pipeline.py"
 COMMAND_LINE = typer.main.get_command(app)
-DATA = {"cli/access/query_output.py", "cli/author/schema.py", "cli/json_output.py"}
-"""Modules that write JSON themselves: rows of a query, a schema, and the one that writes documents."""
+DATA = {
+    "cli/access/query_output.py",
+    "cli/access/topic_output.py",
+    "cli/author/schema.py",
+    "cli/json_output.py",
+}
+"""Modules that write JSON themselves: rows, records, a schema, and the one that writes documents."""
 
 
 Commands = Iterator[tuple[tuple[str, ...], Any]]
@@ -140,6 +145,7 @@ def test_each_exit_code_is_documented_and_has_one_meaning() -> None:
     [
         (f"medallion rebuild -p {EXAMPLE} gold.quakes_l", {"gold.quakes_latest"}),
         (f"medallion produce -p {EXAMPLE} --topic q", {"quakes"}),
+        (f"medallion topic describe -p {EXAMPLE} q", {"quakes"}),
         ("medallion check --set spark.driver", {"spark.driver_memory="}),
         ("medallion rebuild -p nowhere.py gold", set()),
     ],
