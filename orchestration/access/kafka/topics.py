@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from confluent_kafka import (
@@ -185,60 +185,63 @@ def newest_records(
     Raises:
         BrokerError: The records cannot be read, or the broker sends none for half a minute.
     """
+    firsts = {each.number: each.first for each in topic.partitions if each.first is not None}
+    ends = {each.number: each.end for each in topic.partitions if each.end is not None}
+    found: dict[int, list[TopicRecord]] = {number: [] for number in ends}
+    window = count
     # Kafka tells the end of a partition, behind which there may be offsets without a record.
     consumer = open_consumer(bootstrap, {**options, "enable.partition.eof": "true"})
-    found: list[TopicRecord] = []
     try:
-        with translated(f"records of topic {topic.name}", bootstrap):
-            for each in topic.partitions:
-                if each.first is not None and each.end is not None:
-                    place = TopicPartition(topic.name, each.number)
-                    found += _newest(consumer, place, each.first, each.end, count)
+        # Offsets without a record make it look further back.
+        while ranges := {
+            number: range(max(firsts[number], end - window), end)
+            for number, end in ends.items()
+            if end > firsts[number] and len(found[number]) < count
+        }:
+            with translated(f"records of topic {topic.name}", bootstrap):
+                read = _between(consumer, topic.name, ranges, count)
+            for number, records in read.items():
+                found[number] = [*records, *found[number]][-count:]
+                ends[number] = ranges[number].start
+            window *= 4
     finally:
         consumer.close()
-    return found
-
-
-def _newest(
-    consumer: Consumer, place: TopicPartition, first: int, end: int, count: int
-) -> Sequence[TopicRecord]:
-    """The newest records of a partition; offsets without a record make it look further back."""
-    found: list[TopicRecord] = []
-    window = count
-    while end > first and len(found) < count:
-        start = max(first, end - window)
-        found = [*_between(consumer, place, start, end, count - len(found)), *found]
-        end, window = start, window * 4
-    return found
+    return [record for number in sorted(found) for record in found[number]]
 
 
 def _between(
-    consumer: Consumer, place: TopicPartition, start: int, end: int, count: int
-) -> deque[TopicRecord]:
-    """The newest records from one offset up to another."""
-    found: deque[TopicRecord] = deque(maxlen=count)
-    consumer.assign([TopicPartition(place.topic, place.partition, start)])
+    consumer: Consumer, topic: str, ranges: Mapping[int, range], count: int
+) -> dict[int, deque[TopicRecord]]:
+    """The newest records of partitions within ranges of offsets."""
+    found = {number: deque[TopicRecord](maxlen=count) for number in ranges}
+    waiting = set(ranges)
+    consumer.assign([TopicPartition(topic, number, offsets.start) for number, offsets in ranges.items()])
     deadline = time.monotonic() + _REQUEST_SECONDS
-    while time.monotonic() < deadline:
+    while waiting and time.monotonic() < deadline:
         message = consumer.poll(1.0)
-        if message is None:
+        error = None if message is None else message.error()
+        if error is not None and error.code() in _HIDDEN:
+            raise KafkaException(error)
+        number = None if message is None else message.partition()
+        if message is None or number not in waiting:
             continue
-        if (error := message.error()) is not None:
-            if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  # its public name
-                return found
-            if error.code() in _HIDDEN:
-                raise KafkaException(error)
-            continue  # of the connection: the client tries again
-        deadline = time.monotonic() + _REQUEST_SECONDS
-        record = _record(message)
-        if record.offset < end:
-            found.append(record)
-        if record.offset >= end - 1:
-            return found
-    raise BrokerError(
-        f"The broker sent no record of {place.topic}-{place.partition} from offset {start} on within "
-        f"{_REQUEST_SECONDS:g} s. Check that it runs, and that this user may read the topic."
-    )
+        if error is None:
+            deadline = time.monotonic() + _REQUEST_SECONDS
+            record = _record(message)
+            if record.offset < ranges[number].stop:
+                found[number].append(record)
+            is_read = record.offset >= ranges[number].stop - 1
+        else:  # any other error is one of the connection: the client tries again
+            is_read = error.code() == KafkaError._PARTITION_EOF  # noqa: SLF001  # its public name
+        if is_read:
+            waiting.remove(number)
+            consumer.incremental_unassign([TopicPartition(topic, number)])
+    if waiting:
+        raise BrokerError(
+            f"The broker sent no record of topic {topic}, partition {min(waiting)}, within "
+            f"{_REQUEST_SECONDS:g} s. Check that it runs, and that this user may read the topic."
+        )
+    return found
 
 
 def _record(message: Message) -> TopicRecord:

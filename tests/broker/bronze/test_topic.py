@@ -96,7 +96,7 @@ def test_offsets_without_a_record_are_passed_over(pipeline: Path, broker: str) -
             producer.commit_transaction(30) if is_kept else producer.abort_transaction(30)
     topic = describe_topic(broker, {}, name)
     kept = [f"{number}.{part}".encode() for number in range(4) for part in range(2)]
-    for count in (1, 2, 5, 8, 100):
+    for count in (3, 100):
         assert [each.value for each in newest_records(broker, {}, topic, count)] == kept[-count:]
 
 
