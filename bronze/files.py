@@ -9,14 +9,13 @@ from pyspark.sql import DataFrame, SparkSession
 from bronze import table as bronze_table
 from bronze.batch_in_driver import DriverBatch
 from bronze.query import raw
-from common.config.object_store import uses_s3a
+from common.config.object_store import require_jars
 from common.config.pace import trigger_of
 from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Files
 from common.delta import table as delta_table
 from common.delta.micro_batch import MicroBatch
-from common.errors import UsageError
 from common.rows.row_size import RowSizeEstimate
 from common.streaming.query import Stream
 
@@ -34,10 +33,7 @@ def build_query(
         TableShapeError: The table exists with other columns.
         UsageError: The files are on S3, whose jars are not loaded.
     """
-    if files.path.startswith("s3a://") and not uses_s3a(settings):
-        raise UsageError(
-            f"{files.table} reads {files.path}, and the jars of S3 are not loaded: set jars.s3 to true."
-        )
+    require_jars(f"{files.table} reads", files.path, settings)
     path = layout.table_path(files.table)
     bronze_table.ensure(spark, files, path)
     folder = files.folder

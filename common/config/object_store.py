@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from common.config.references import resolve
 from common.config.settings import Settings
+from common.errors import UsageError
 from common.machine import object_store
 from common.machine.object_store import S3Access
 
@@ -24,6 +25,21 @@ def uses_s3a(settings: Settings) -> bool:
     """Whether tables or checkpoints are on ``s3a://``, or files are read from there."""
     paths = (settings.warehouse, settings.checkpoints)
     return settings.jars.s3 or any((path or "").startswith("s3a://") for path in paths)
+
+
+def require_jars(action: str, path: str, settings: Settings) -> None:
+    """Refuse a declared path on ``s3a://`` where the jars of S3 are not loaded.
+
+    Args:
+        action: What is done there, such as ``bronze.history reads``.
+        path: The path as it is declared.
+        settings: Say whether the jars are loaded.
+
+    Raises:
+        UsageError: Names the setting.
+    """
+    if path.startswith("s3a://") and not uses_s3a(settings):
+        raise UsageError(f"{action} {path}, and the jars of S3 are not loaded: set jars.s3 to true.")
 
 
 def jar_sets(settings: Settings) -> tuple[str, ...]:

@@ -12,11 +12,9 @@ import json
 
 from pyspark.sql import DataFrame
 
-from common.config.object_store import uses_s3a
-from common.config.settings import Settings
 from common.declare import FileSink
 from common.delta.micro_batch import MicroBatch
-from common.errors import CheckpointMismatchError, UsageError
+from common.errors import CheckpointMismatchError
 from common.machine.storage_folder import StorageFolder
 from common.rows.spark_rows import SparkRows
 
@@ -24,18 +22,6 @@ MANIFEST = "_manifest"
 OWNER = "query.json"
 
 _FORMATS = {"parquet": "parquet", "jsonl": "json", "csv": "csv"}
-
-
-def require_store(query: str, sink: FileSink, settings: Settings) -> None:
-    """Refuse files on S3 whose jars are not loaded.
-
-    Raises:
-        UsageError: Names the setting.
-    """
-    if sink.path.startswith("s3a://") and not uses_s3a(settings):
-        raise UsageError(
-            f"{query} writes {sink.path}, and the jars of S3 are not loaded: set jars.s3 to true."
-        )
 
 
 def write_files(rows: SparkRows, batch: MicroBatch, sink: FileSink) -> None:

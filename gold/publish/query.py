@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, StructType, VariantType
 
 from common.config.kafka_login import java_options
+from common.config.object_store import require_jars
 from common.declare import BatchSink, ConsoleSink, FileSink, ForeachSink, KafkaSink, MemorySink, Publish
 from common.declare.declared import source_of
 from common.delta import table as delta_table
@@ -29,7 +30,7 @@ from common.machine.terminal import visible
 from common.rows.spark_rows import BytesRead, SparkRows
 from common.spark.types import contains_type
 from common.streaming.query import Stream
-from gold.publish.file_sink import require_store, write_files
+from gold.publish.file_sink import write_files
 from gold.source.stream import CHANGE, FEED_COLUMNS, REMOVED, VERSION, keeps_feed
 from gold.source.stream import stream as table_stream
 from gold.table.context import Context
@@ -65,7 +66,7 @@ def build_query(context: Context, publish: Publish, kafka: Mapping[str, str]) ->
     send: Callable[[DataFrame, MicroBatch], None]
     match publish.to:
         case FileSink() as files:
-            require_store(publish.table, files, context.settings)
+            require_jars(f"{publish.table} writes", files.path, context.settings)
             _require_flat(rows, publish, files)
             send = _to_files(context, files)
         case BatchSink() as sink:
