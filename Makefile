@@ -6,10 +6,11 @@ BIN := $(VENV)/bin
 ARGS ?=
 UV ?= $(BIN)/uv
 SHARD ?= 1
+SITE = PYTHONPATH=. NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 COMPILE = $(UV) pip compile $(ARGS) --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-shard test-all unit chaos chaos-short cluster picture bench bench-quick bench-check check check-java fmt lock clean
+.PHONY: help setup demo test test-shard test-all unit chaos chaos-short cluster picture bench bench-quick bench-check check check-java site fmt lock clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,15 +61,19 @@ bench-check: setup $(VENV)/.installed-dev ## what CI may ask: the tutorial's way
 	@PYTHONPATH=. $(BIN)/python -m tests.bench --only drain --events 20000 --rounds 1 --against tutorial \
 		--cpu-at-least 3 --no-page $(ARGS)
 
-check: $(VENV)/.installed-dev ## format, lint, types, import law, Java
+check: $(VENV)/.installed-dev ## format, lint, types, import law, Java, and the site with its links and anchors
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@PYTHONPATH=. $(BIN)/python -m tests.java check
+	@$(SITE) --quiet
 
 check-java: $(VENV)/.installed-dev ## format, lint and tests of the Java sources, where a JDK is
 	@PYTHONPATH=. $(BIN)/python -m tests.java check
+
+site: $(VENV)/.installed-dev ## write the documentation as a site to build/site, which needs no server
+	@$(SITE)
 
 fmt: $(VENV)/.installed-dev ## format, and apply automatic fixes
 	@$(BIN)/ruff format .

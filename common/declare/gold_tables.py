@@ -262,6 +262,7 @@ class History(GoldTable):
     ``valid_from`` (inclusive), ``valid_to`` (exclusive; null: still valid), ``is_current``, ``versions``
     (number of versions in the run), ``last_at`` (``valid_by`` of the last one), and the Kafka coordinates of
     the first version. The intervals of a key do not overlap, and have no gap except after ``delete_when``.
+
     A late version is inserted into the history at its time. Of versions with the same key and ``valid_by``
     the one with the highest coordinates counts; a version without ``valid_by`` is not in the table, and is
     counted as ``unplaced`` in the commit. Null is a key of its own. With a start in ``reading``, a key that

@@ -83,7 +83,7 @@ def _reference_rows(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
             continue
         default = field.get_default(call_default_factory=True, validated_data={})
         shown = "" if default is None else f"`{default if default != '' else 'asap'}`"
-        yield f"| `{prefix}{name}` | {shown} | {field.description or ''} |"
+        yield f"| `{prefix}{name}` | {shown} | {(field.description or '').replace('<', '&lt;')} |"
 
 
 def _spark_table(title: str, settings: Sequence[Conf]) -> list[str]:

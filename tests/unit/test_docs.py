@@ -135,6 +135,28 @@ def test_files_that_the_documents_name_exist(page: Path) -> None:
     assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
+def paragraphs(page: Path) -> list[str]:
+    """A page's paragraphs and items of lists, without code, tables and headings."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    lines = (line for line in text.splitlines() if not line.startswith(("    ", "|", "#")))
+    return re.split(r"\n\s*\n|\n(?=[-*] |\d+\. )", "\n".join(lines))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_no_paragraph_is_too_long(page: Path) -> None:
+    """The changelog's items stand for a change each."""
+    assert [each[:60] for each in paragraphs(page) if len(each.split()) > 120] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_no_page_has_text_that_is_read_as_html(page: Path) -> None:
+    """A place such as <name> outside of code is not shown: it is `<name>`, or &lt;name>."""
+    text = re.sub(r"`[^`]*`", "", "\n\n".join(paragraphs(page)))
+    tables = [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
+    text += re.sub(r"`[^`]*`", "", "\n".join(tables))
+    assert re.findall(r"<[A-Za-z/][^>\n]*>", text) == []
+
+
 def test_the_newest_dated_section_of_the_changelog_is_the_version() -> None:
     """Below the unreleased changes; every section has a date."""
     sections = re.findall(r"^## (.+)$", CHANGELOG, flags=re.MULTILINE)

@@ -167,10 +167,12 @@ def lines(found: Flat, sizes: Sequence[int], settings: Sequence[str] = ()) -> li
         f"tombstones, sources as large as targets, by the product's own queries with its default settings "
         f"but for triggers{given}: one query at a time, sizes in turns, their order turned round each time; "
         f"median of {found.rounds} rounds of {MEASURED} micro-batches each; those after a start, and the "
-        "first round, are thrown away. From the micro-batch's rows to its commit; whole: from the moment the "
-        "rows were in its source. The "
+        "first round, are thrown away."
+    )
+    columns = (
+        "From the micro-batch's rows to its commit; whole: from the moment the rows were in its source. The "
         f"MERGE is of {ROWS:,} neighbouring keys, in files of {ROWS_PER_FILE:,} rows with a range of keys "
         "each. CPU is that of Spark's JVM and its Python. A checkpoint of the log is due every 100 commits, "
         "and is in no other column."
     )
-    return [what, "", *table(head, rows)]
+    return [what, "", columns, "", *table(head, rows)]
