@@ -211,9 +211,9 @@ def all_tables(pipeline: Pipeline) -> tuple[str, ...]:
 
 
 def queryable_tables(pipeline: Pipeline) -> tuple[str, ...]:
-    """``all_tables``, with the published versions of tables that have a gate, and the quality results."""
+    """What SQL can name: ``all_tables``, published versions of tables with a gate, and the engine's own."""
     published = (f"{suite.table}__published" for suite in pipeline.quality if suite.gate == "publish")
-    return (*all_tables(pipeline), *published, "quality.results")
+    return (*all_tables(pipeline), *published, "quality.results", HISTORY, GAPS, ERASED)
 
 
 def _root(setting: str | None, pipeline: str, default: Path) -> str:

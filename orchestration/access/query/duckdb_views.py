@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from common.config.paths import Layout, is_local
+from common.config.paths import ERASED, GAPS, Layout, is_local
 from common.delta.log import latest_version
 from common.delta.published_pointer import SUFFIX, read_published
 from common.errors import TableError, TableMissingError, UsageError, first_line, nearest
@@ -35,6 +35,12 @@ _UNKNOWN = re.compile(r"Table with name (\S+) does not exist")
 _BATCH = 2_048
 _RENAMED = {"quality.results": {"at": "run_at", "table": "table_name", "column": "column_name"}}
 """Columns whose stored names are words of SQL, by table, with their names in a query."""
+_NOT_YET = {
+    GAPS: "No gap has been accepted.",
+    ERASED: "No record has been erased.",
+    "quality.results": "No suite has been run; run them with: medallion quality run",
+}
+"""Why a table that no micro-batch writes does not exist yet."""
 
 
 @dataclass(frozen=True)
@@ -250,7 +256,7 @@ def _explained(
         if table not in tables:
             return UsageError(f"{table}: no such table in this pipeline; {nearest(table, tables)}")
         if table not in written:
-            advice = "Its job has not written a first micro-batch."
+            advice = _NOT_YET.get(table, "Its job has not written a first micro-batch.")
             if table.endswith(SUFFIX):
                 advice = "No version has passed its quality suite yet; see: medallion quality status"
             return TableMissingError(table, layout.table_path(table), advice)

@@ -43,7 +43,7 @@ from pathlib import Path
 from typing import Literal
 
 from common.config.paths import Layout
-from common.declare import Bronze, Custom, Pipeline, Publish, Silver, Table
+from common.declare import Bronze, Custom, Files, Pipeline, Publish, Silver, Table
 from common.delta.log import LogReader
 from common.delta.maintenance.retention import expired_text, expired_topics
 from common.delta.match.checkpoint_repair import Change, plan_repair, repair
@@ -149,23 +149,29 @@ def _sufficient_repair(
         )
     except MedallionError as error:
         if isinstance(declared, Bronze):
-            raise _beyond_repair(declared, (*reasons, str(error))) from error
+            raise _beyond_repair(layout, declared, (*reasons, str(error))) from error
         return None
     rest: Sequence[str] = reasons
     if changes:
         with _repaired_copy(layout, declared, changes) as copy:
             rest = damage(copy, declared, spark)
     if rest and isinstance(declared, Bronze):
-        raise _beyond_repair(declared, rest)
+        raise _beyond_repair(layout, declared, rest)
     return None if rest else changes
 
 
-def _beyond_repair(declared: Bronze, reasons: Sequence[str]) -> CheckpointMismatchError:
+def _beyond_repair(layout: Layout, declared: Bronze, reasons: Sequence[str]) -> CheckpointMismatchError:
+    kept, again = "Kafka still has all records", "the topics from their first record"
+    if isinstance(declared, Files):
+        listed = layout.file_list_path(declared.table)
+        kept, again = f"{declared.path} still has all files", "the files again, with the same offsets"
+        again += f", as long as the list of files stays where it is ({listed})"
+    checkpoint = layout.checkpoint_path(declared.table)
     return CheckpointMismatchError(
         f"{declared.table}: {'; '.join(reasons)}. Bronze is the last resort of all other tables, and its own "
-        "commits are not enough to go on. Nothing was changed. Restore the table's newest copy; or, if Kafka "
-        "still has all records, move the table and its checkpoint away: the next start reads the topics from "
-        "their first record, then: medallion recover"
+        "commits are not enough to go on. Nothing was changed. Restore the table's newest copy; or, if "
+        f"{kept}, move the table and its checkpoint ({checkpoint}) away: the next start reads {again}. Then: "
+        "medallion recover"
     )
 
 
@@ -194,7 +200,7 @@ _FOLDERS = {"offsets", "commits", "state", "sources"}
 def _filled_again(layout: Layout, declared: Table | Publish, reasons: tuple[str, ...]) -> Step | None:
     """The step that lets the next start fill a query's tables again; None if it does so anyway."""
     if isinstance(declared, Bronze):
-        raise _beyond_repair(declared, reasons)
+        raise _beyond_repair(layout, declared, reasons)
     checkpoint = layout.checkpoint_path(declared.table)
     tables = () if isinstance(declared, Publish) else (*declared.side_tables, declared.table)
     paths = [layout.table_path(table) for table in tables]

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from common.config.paths import HISTORY, all_tables, queryable_tables
+from common.config.paths import all_tables, queryable_tables
 from common.delta.log import snapshot
 from common.errors import UsageError
 from common.machine.console import err, out, page
@@ -53,8 +53,9 @@ def query(
 ) -> None:
     """Run SQL over the tables: medallion query "select * from gold.x".
 
-    Tables are bronze.x, silver.x, silver.x__quarantine, gold.x and ops.micro_batches. Times are UTC. The SQL
-    can read these tables and nothing else, unless --unsafe is given.
+    Tables are bronze.x, silver.x, silver.x__quarantine, gold.x and the engine's own: ops.micro_batches,
+    ops.gaps (accepted gaps), ops.erased (erased records), quality.results. Times are UTC. The SQL can read
+    these tables and nothing else, unless --unsafe is given.
     """
     from orchestration.access.query.duckdb_views import Database, run_query
     from orchestration.cli.access.query_output import print_table, write_csv, write_json
@@ -72,7 +73,7 @@ def query(
         return
     if not text.strip():
         raise UsageError("The SQL is empty. Write it as one argument: medallion query 'select * from gold.x'")
-    tables = (*queryable_tables(ready.pipeline), HISTORY)
+    tables = queryable_tables(ready.pipeline)
     database = Database(None if is_unsafe else [ready.layout.table_path(table) for table in tables])
     if database.note:
         err.print(f"note: {database.note}", markup=False, style="dim")

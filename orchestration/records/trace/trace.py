@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from common.config.paths import ERASED, GAPS, Layout, queryable_tables
+from common.config.paths import Layout, queryable_tables
 from common.declare import Aggregate, Gold, Pipeline, Silver, View
 from common.errors import SqlError, TableError, TableMissingError, UsageError, nearest
 from common.sql.quoting import double_quoted
@@ -32,8 +32,7 @@ class Trace:
     """
 
     def __init__(self, pipeline: Pipeline, layout: Layout, *, has_values: bool = False) -> None:
-        names = (*queryable_tables(pipeline), ERASED, GAPS)
-        database = Database([layout.table_path(name) for name in names])
+        database = Database([layout.table_path(name) for name in queryable_tables(pipeline)])
         self._tables = Tables(database, pipeline, layout)
         self._has_values = has_values
 

@@ -6,6 +6,7 @@ import bz2
 import gzip
 import json
 import os
+import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -498,6 +499,34 @@ def test_a_lost_checkpoint_is_written_again_by_the_commits(spark: Any, tmp_path:
     engine.run()
     assert [one[0] for one in bronze(engine)] == list(range(9))
     check_gold(engine, range(9))
+
+
+@pytest.mark.long
+def test_a_lost_table_is_read_again_from_its_files_with_the_same_offsets(spark: Any, tmp_path: Path) -> None:
+    """What the refusal of ``medallion recover`` says is typed: each record is there once, at its offset."""
+    folder = tmp_path / "export"
+    write(folder, "2.jsonl", lines(range(6)))
+    engine = engine_of(spark, tmp_path, shop(folder))
+    engine.run()
+    write(folder, "1.jsonl", lines(range(6, 9)))
+    engine.run()
+    before = bronze(engine)
+    engine.remove(engine.path("bronze.history"))
+    with pytest.raises(CheckpointMismatchError) as refused:
+        recover_all(engine.pipeline, engine.settings, engine.layout, spark=lambda: spark)
+    assert "Kafka" not in str(refused.value)
+    named = re.search(r"checkpoint \((\S+)\) away", str(refused.value))
+    assert named, refused.value
+    Path(named[1]).rename(tmp_path / "aside")
+    engine.run("bronze")
+    assert bronze(engine) == before
+    recover_all(engine.pipeline, engine.settings, engine.layout, spark=lambda: spark)
+    write(folder, "3.jsonl", lines(range(9, 12)))
+    engine.run()
+    assert [one[0] for one in bronze(engine)] == list(range(12))
+    check_gold(engine, range(12))
+    account = audit(spark, engine.pipeline, engine.pipeline.silver[0], engine.layout, again_seconds=0)
+    assert (account.totals["silver"], account.faults) == (12, ())
 
 
 def test_a_lost_list_of_files_is_refused(spark: Any, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from orchestration.access.query import duckdb_views as query_module
 from orchestration.access.query.duckdb_views import Database, QueryResult, count_reasons, run_query
 from orchestration.cli.access.query import register
 from orchestration.cli.access.query_output import print_table, write_json
+from orchestration.records.audit.accepted_gaps import Gap, append_gaps
 
 TABLES = ("bronze.quakes", "silver.quakes", "silver.quakes__quarantine", "gold.by_network", "gold.latest")
 NOON = datetime(2026, 3, 1, 12, 0, 0, 250_000, UTC)
@@ -136,6 +137,17 @@ def test_a_declared_table_that_is_not_written_is_told_apart(layout: Layout) -> N
     with pytest.raises(TableMissingError) as caught:
         rows(layout, "select * from gold.latest")
     assert caught.value.table == "gold.latest"
+
+
+def test_accepted_gaps_are_a_table(layout: Layout, command: typer.Typer) -> None:
+    sql = "select topic, first_offset, offsets, reason from ops.gaps"
+    missing = CliRunner().invoke(command, [sql])
+    assert isinstance(missing.exception, TableMissingError)
+    assert "No gap has been accepted." in str(missing.exception)
+    append_gaps(layout, [Gap("bronze.quakes", "quakes", 0, 7, 9, "retention")])
+    found = CliRunner().invoke(command, [sql, "--json"])
+    row = {"topic": "quakes", "first_offset": 7, "offsets": 3, "reason": "retention"}
+    assert json.loads(found.stdout) == [row]
 
 
 def test_quarantined_rows_are_counted_by_reason(layout: Layout) -> None:
