@@ -10,10 +10,10 @@ SITE = PYTHONPATH=. NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 COMPILE = $(UV) pip compile $(ARGS) --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-shard test-all unit chaos chaos-short cluster picture bench bench-quick bench-check check check-java site fmt lock clean
+.PHONY: help setup demo test test-shard test-all unit chaos chaos-short cluster picture bench bench-quick bench-check check check-java audit-packages site release fmt lock clean
 
 help: ## list the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.installed ## install what a run needs: packages, Java, jars
 	@$(BIN)/medallion setup
@@ -74,6 +74,12 @@ check-java: $(VENV)/.installed-dev ## format, lint and tests of the Java sources
 
 site: $(VENV)/.installed-dev ## write the documentation as a site to build/site, which needs no server
 	@$(SITE)
+
+audit-packages: $(VENV)/.installed-dev ## ask the package index for known weaknesses of the locked packages
+	@$(BIN)/pip-audit --disable-pip --require-hashes --progress-spinner off --strict -r requirements.lock $(ARGS)
+
+release: $(VENV)/.installed-dev ## make a release: make release VERSION=0.2.0 ARGS=--plan
+	@PYTHONPATH=. $(BIN)/python -m distribution.release $(VERSION) $(ARGS)
 
 fmt: $(VENV)/.installed-dev ## format, and apply automatic fixes
 	@$(BIN)/ruff format .

@@ -11,6 +11,8 @@ import posixpath
 import re
 from collections.abc import Mapping
 
+from distribution.markdown_links import changed
+
 PAGES: Mapping[str, str] = {
     "README.md": "index.md",
     "docs/README.md": "pages.md",
@@ -23,8 +25,6 @@ PAGES: Mapping[str, str] = {
 }
 """Path in the site, by path in the repository, where they differ by more than the folder ``docs/``."""
 
-_FENCED = re.compile(r"^(`{3,}).*?^\1`*$", re.DOTALL | re.MULTILINE)
-_LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 _ITEM = re.compile(r"(?:[-*]|\d+\.) ")
 
 
@@ -37,11 +37,7 @@ def markdown_of(text: str, page: str) -> str:
         text: The page as it is in the repository.
         page: Its path in the repository, such as ``docs/author/gold.md``.
     """
-    parts, done = [], 0
-    for code in _FENCED.finditer(text):
-        parts += [_site_text(text[done : code.start()], page), code[0]]
-        done = code.end()
-    return "".join([*parts, _site_text(text[done:], page)])
+    return changed(text, lambda mark, words, target: _site_link(mark, words, target, page), with_blank_lines)
 
 
 def place_in_site(path: str) -> str | None:
@@ -57,19 +53,12 @@ def place_in_repository(path: str) -> str:
     return next((there for there, here in PAGES.items() if here == path), f"docs/{path}")
 
 
-def _site_text(text: str, page: str) -> str:
-    return with_blank_lines(_LINK.sub(lambda link: _site_link(link, page), text))
-
-
-def _site_link(link: re.Match[str], page: str) -> str:
-    mark, text, target = link.groups()
+def _site_link(mark: str, text: str, target: str, page: str) -> str:
     path, hash_, anchor = target.partition("#")
-    if "://" in target or target.startswith("mailto:") or not path:
-        return link[0]
     here = place_in_site(page) or page
     there = place_in_site(posixpath.normpath(posixpath.join(posixpath.dirname(page), path)))
     if there is None:
-        return str(text)
+        return text
     relative = posixpath.relpath(there, posixpath.dirname(here) or ".")
     return f"{mark}[{text}]({relative}{hash_}{anchor})"
 

@@ -61,9 +61,11 @@ def notes(account: Account) -> Iterator[str]:
     """What the audit could not check or compare, in words."""
     yield from account.notes
     if account.undigested:
+        is_one = account.undigested == 1
         yield (
-            f"{account.undigested:,} micro-batches of {account.reads} have no digest of their bytes: Spark "
-            "wrote them, whose files have checksums, or an earlier version of the engine"
+            f"{account.undigested:,} micro-batch{' of' if is_one else 'es of'} {account.reads} "
+            f"{'was' if is_one else 'were'} checked by offsets, not byte by byte: the commit has no digest "
+            "of its rows, as where Spark wrote it (its files have checksums) or an earlier version did"
         )
     for one in account.gold:
         if one.why:

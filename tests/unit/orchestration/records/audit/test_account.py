@@ -13,7 +13,7 @@ from common.delta.checkpoint import DeltaPosition
 from common.delta.commit import Commit, DataFile
 from common.errors import UsageError
 from common.streaming.topic_identity import BEGINS_ANEW
-from orchestration.cli.records.audit_output import document, error, verdict
+from orchestration.cli.records.audit_output import document, error, notes, verdict
 from orchestration.records.audit import batch_counts
 from orchestration.records.audit.audit import parse_since, select_tables
 from orchestration.records.audit.offset_ranges import bronze_progress
@@ -243,3 +243,14 @@ def test_a_commit_whose_files_have_other_rows_than_it_counts_is_named(rows: int,
     )
     text = f"micro-batch 0 wrote {wrote} rows into silver.orders (version 1), but its counts add up to 5"
     assert list(found) == ([] if wrote is None else [text])
+
+
+@pytest.mark.parametrize(
+    ("number", "begins"),
+    [(1, "1 micro-batch of bronze.orders was checked"), (2, "2 micro-batches of bronze.orders were checked")],
+)
+def test_micro_batches_without_a_digest_are_a_note(number: int, begins: str) -> None:
+    account = Account("silver.orders", "bronze.orders", {}, 1, "", 0, (), (), undigested=number)
+    (note,) = notes(account)
+    assert note.startswith(f"{begins} by offsets, not byte by byte")
+    assert list(notes(replace(account, undigested=0))) == []

@@ -1,0 +1,1 @@
+"""A release: checked, built twice, listed part by part, and tagged (``make release``)."""
