@@ -371,6 +371,12 @@ CODES: Mapping[str, Code] = {
         "The report shows the rows that differ.",
         error="CasesFailedError",
     ),
+    "MED-5006": Code(
+        "A table does not have the rows of the source that it was compared with.",
+        "The report names the keys; `medallion trace TABLE --key …` shows the way of one. "
+        "[How a comparison is read](../records/reconcile.md).",
+        error="ReconciliationError",
+    ),
 }
 """All codes, in order."""
 

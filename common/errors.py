@@ -34,6 +34,7 @@ MedallionError                  exit 1, the base class; never raised itself
 │   └── OutOfMemoryError        the heap of Spark's JVM was full, and the JVM ended
 ├── RegistryError               the schema registry does not answer; the query waits and retries
 ├── AccountError                the audit found lost, duplicated or miscounted offsets
+├── ReconciliationError         a table differs from the source that it was compared with
 ├── QualityFailedError          exit 3: a quality suite failed
 ├── LeaseHeldError              exit 4: another process is writing the table
 ├── LeaseLostError              exit 4: another process has taken the table over from this one
@@ -412,6 +413,10 @@ class RegistryError(MedallionError):
 
 class AccountError(MedallionError):
     """The audit found offsets that are in no table, in two tables, or miscounted."""
+
+
+class ReconciliationError(MedallionError):
+    """A table and the source that it was compared with do not have the same rows."""
 
 
 class QualityFailedError(MedallionError):

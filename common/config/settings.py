@@ -372,8 +372,9 @@ class HttpSettings(_Section):
     )
     show_records: bool = Field(
         default=True,
-        description="Whether the page shows the payloads of quarantined records, escaped, and messages "
-        "of errors, which have no values of records but the texts of Spark and Python.",
+        description="Whether the page shows the payloads of quarantined records, escaped, the search for a "
+        "record by its key, which has values of gold rows, and messages of errors, which have no values of "
+        "records but the texts of Spark and Python.",
     )
 
     @property

@@ -12,6 +12,7 @@ EXTRAS = {
     "object-stores": ("obstore",),
     "page": ("starlette", "uvicorn", "jinja2", "prometheus_client"),
     "quality": ("great_expectations",),
+    "reconcile": ("duckdb_extension_postgres_scanner",),
 }
 """The modules of each extra, as they are imported."""
 

@@ -10,6 +10,7 @@ SQL of a user runs in a confined database: it reads the pipeline's tables and op
 
 from __future__ import annotations
 
+import importlib
 import re
 import shutil
 import tempfile
@@ -90,7 +91,7 @@ class Database:
         )
         self.connection.execute("SET TimeZone = 'UTC'")
         try:
-            self.connection.execute(f"LOAD {standard_text(str(_extension()))}")
+            self.connection.execute(f"LOAD {standard_text(str(extension_file('delta')))}")
         except (duckdb.Error, ImportError, FileNotFoundError) as error:
             self.note = (
                 f"DuckDB's Delta extension cannot be loaded ({first_line(error)}); reading with delta-rs."
@@ -200,13 +201,18 @@ def _counted_reasons(
     return tuple((str(reason), int(count)) for reason, count in found)
 
 
-def _extension() -> Path:
-    import duckdb_extension_delta  # an ImportError is handled by the caller
+def extension_file(name: str) -> Path:
+    """The file of an extension of DuckDB that is installed as a package.
 
-    folder = Path(next(iter(duckdb_extension_delta.__path__)))
-    found = sorted(folder.glob("extensions/*/delta.duckdb_extension"))
+    Raises:
+        ImportError: The package is not installed.
+        FileNotFoundError: The package has no such file.
+    """
+    module = importlib.import_module(f"duckdb_extension_{name}")
+    folder = Path(next(iter(module.__path__)))
+    found = sorted(folder.glob(f"extensions/*/{name}.duckdb_extension"))
     if not found:
-        raise FileNotFoundError(f"no delta.duckdb_extension in {folder}")
+        raise FileNotFoundError(f"no {name}.duckdb_extension in {folder}")
     return found[-1]
 
 

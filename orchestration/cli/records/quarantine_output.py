@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from orchestration.access.query.shown_values import escaped, escaped_start
 from orchestration.cli.access.query_output import shown_time
 from orchestration.cli.grid import Column, Grid
-from orchestration.records.quarantine.contents import Group, Row, escaped, escaped_start
+from orchestration.records.quarantine.contents import Group, Row
 
 if TYPE_CHECKING:
     from orchestration.records.quarantine.replay import Replay

@@ -68,8 +68,10 @@ def trace(
     --json: {"records": [{"topic", "partition", "offset", "bronze", "silver": [{…, "gold": [{"table",
     "version", "rows": [{"key", "change", "columns", "before", "after"}], "gold": […]}]}]}]}.
     """
-    from orchestration.cli.records.trace_output import document, tree
+    from orchestration.access.query.shown_values import plain
+    from orchestration.cli.records.trace_output import tree
     from orchestration.records.trace.trace import Trace
+    from orchestration.records.trace.words import in_words
 
     ready = context(pipeline, settings, overrides)
     traced = Trace(ready.pipeline, ready.layout, has_values=has_values)
@@ -79,10 +81,10 @@ def trace(
         places = _found(traced, table, key, where, limit, is_quarantined=is_quarantined)
     found = [traced.record(place) for place in places[:limit]]
     if as_json:
-        print_document({"records": document(found)})
+        print_document({"records": plain(found)})
         return
     for one in found:
-        page().print(tree(one))
+        page().print(tree(in_words(one)))
     if len(places) > limit:
         say(f"there are more records; --limit {limit * 10} traces more of them")
 

@@ -17,7 +17,7 @@ from starlette.staticfiles import StaticFiles
 from common.errors import MedallionError, TableMissingError, UsageError
 from common.machine.service_manager import silent_seconds
 from orchestration.observe.metrics.exposition import CONTENT_TYPE, prometheus_text
-from orchestration.observe.page import records
+from orchestration.observe.page import records, traces
 from orchestration.observe.page.live import SPANS, Live
 from orchestration.observe.page.spark_metrics import spark_text
 from orchestration.observe.status.document import document, iso
@@ -78,6 +78,7 @@ def build_app(live: Live, *, hosts: frozenset[str] | None = None) -> Starlette:
             Route("/api/quality", answering(_quality)),
             Route("/api/quarantine/{table}", answering(_quarantine)),
             Route("/api/quarantine/{table}/record", answering(_record)),
+            Route("/api/trace", answering(_trace)),
             Mount("/static", StaticFiles(directory=FOLDER / "static")),
         ]
     )
@@ -111,7 +112,11 @@ class _Guard:
 
 
 def _page(live: Live, request: Request) -> Response:
-    html = _template().render(pipeline=live.pipeline.name, shows_records=live.settings.http.show_records)
+    html = _template().render(
+        pipeline=live.pipeline.name,
+        shows_records=live.settings.http.show_records,
+        keys=traces.keys(live.pipeline),
+    )
     return Response(html, media_type="text/html")
 
 
@@ -171,7 +176,7 @@ def _quarantine(live: Live, request: Request) -> Response:
 
 def _record(live: Live, request: Request) -> Response:
     if not live.settings.http.show_records:
-        return JSONResponse({"error": "the setting http.show_records is off"}, 403)
+        return _hidden()
     given = request.query_params
     found = records.shown(
         live,
@@ -181,3 +186,15 @@ def _record(live: Live, request: Request) -> Response:
         records.number(given.get("offset")),
     )
     return JSONResponse({"records": found})
+
+
+def _trace(live: Live, request: Request) -> Response:
+    """A trace has keys of rows and their values, so it is for those who may see records."""
+    if not live.settings.http.show_records:
+        return _hidden()
+    given = request.query_params
+    return JSONResponse(traces.traced(live, given.get("table"), given.getlist("key"), given.get("offset")))
+
+
+def _hidden() -> Response:
+    return JSONResponse({"error": "the setting http.show_records is off"}, 403)

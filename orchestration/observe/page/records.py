@@ -10,9 +10,10 @@ from typing import Any
 
 from common.errors import UsageError
 from common.sql.quoting import standard_text
+from orchestration.access.query.shown_values import escaped_start
 from orchestration.observe.page.live import Live
 from orchestration.observe.status.document import iso
-from orchestration.records.quarantine.contents import Row, escaped_start, rows, select_silver_tables
+from orchestration.records.quarantine.contents import Row, rows, select_silver_tables
 
 MOST = 50
 """Records of a list."""

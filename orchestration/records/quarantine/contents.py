@@ -16,8 +16,6 @@ from common.delta.log import LogReader
 from common.errors import TableMissingError, UsageError, first_line, nearest
 from orchestration.access.query.duckdb_views import Database
 
-_TEXT = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
-_WIDEST_CHARACTER = 4  # bytes of UTF-8
 _COORDINATES = ("topic", "partition", "offset")
 _OF_LATER_TABLES = ("field", "rule_version")
 """Columns that quarantine tables of earlier releases lack; they are shown as null."""
@@ -187,33 +185,6 @@ def missing(layout: Layout, silver: Silver) -> TableMissingError:
         layout.table_path(silver.quarantine),
         "Its job has not written a first micro-batch: medallion run silver.",
     )
-
-
-def escaped(data: bytes) -> str:
-    r"""Bytes as text without characters that control a terminal; reversible.
-
-    UTF-8 text is not changed. A backslash becomes ``\\``. Control characters, direction marks and other
-    characters that cannot be printed become ``\n``, ``\r``, ``\t`` or ``\u001b``. A byte that is not UTF-8
-    becomes ``\xff``.
-    """
-    return "".join(map(_shown, data.decode("utf-8", "surrogateescape")))
-
-
-def escaped_start(data: bytes, width: int) -> tuple[str, bool]:
-    """The first ``width`` characters, escaped, and whether there are more; cheap even for a long value."""
-    text = data[: (width + 1) * _WIDEST_CHARACTER].decode("utf-8", "surrogateescape")
-    return "".join(map(_shown, text[:width])), len(text) > width
-
-
-def _shown(character: str) -> str:
-    if character in _TEXT:
-        return _TEXT[character]
-    if character.isprintable():
-        return character
-    code = ord(character)
-    if 0xDC80 <= code <= 0xDCFF:  # noqa: PLR2004  # Python's surrogateescape of a byte that is not UTF-8
-        return f"\\x{code - 0xDC00:02x}"
-    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"  # noqa: PLR2004  # the widest \u
 
 
 def _source(database: Database, layout: Layout, silver: Silver) -> str | None:

@@ -6,6 +6,7 @@ Needs Chromium (Debian: ``apt-get install chromium``) and playwright's Python pa
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
@@ -188,6 +189,29 @@ def test_a_hostile_record_is_text(running: Running, seen: Callable[..., Page]) -
     assert "\\u202e" in value
     assert page.title() != "owned"
     assert page.locator("dialog img, dialog script").count() == 0
+
+
+def test_the_way_of_a_record_is_searched_by_key_and_by_offset(
+    running: Running, seen: Callable[..., Page]
+) -> None:
+    page = seen(running.page, 360)
+    page.locator("#search select").select_option("gold.quakes_latest")
+    sql = "select quake_id, _kafka_offset from gold.quakes_latest order by 2 limit 1"
+    (row,) = json.loads(running.commands.run("query", sql, "--json").stdout)
+    page.locator("#search input").fill(str(row["quake_id"]))
+    page.get_by_role("button", name="trace", exact=True).click()
+    found = page.locator("dialog[open] .way > li").first
+    found.wait_for()
+    assert f"/0/{row['_kafka_offset']}" in found.inner_text()
+    assert "gold.quakes_latest" in found.inner_text()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    page.keyboard.press("Escape")
+    page.locator("#search select").select_option("")
+    page.locator("#search input").fill("no such place")
+    page.keyboard.press("Enter")
+    page.locator("dialog[open] .bad-text", has_text="is not topic/partition/offset").wait_for()
+    page.keyboard.press("Escape")
+    assert page.locator("dialog[open]").count() == 0
 
 
 def test_records_are_reached_by_the_keyboard_alone(running: Running, seen: Callable[..., Page]) -> None:

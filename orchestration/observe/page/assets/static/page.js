@@ -7,7 +7,7 @@ const NARROW = matchMedia("(max-width: 559px)");
 const SVG = "http://www.w3.org/2000/svg";
 const SHOWS_RECORDS = document.querySelector("meta[name=shows-records]").content === "yes";
 
-const page = { status: null, heardAt: 0, error: "", history: null, quality: [], span: "hour", look: null };
+const page = { status: null, heardAt: 0, error: "", history: null, quality: [], span: "hour", look: null, trace: null };
 
 // ---- elements: h() describes one, patch() changes only what differs, so that focus stays where it is
 
@@ -326,10 +326,51 @@ function drawLook() {
     mine.error ? h("p", { class: "bad-text", role: "alert" }, `${mine.error} `, h("button", { type: "button", onclick: mine.again }, "try again")) : null,
     mine.records === null && !mine.error ? h("p", { class: "note" }, "reading") : null,
     h("div", { class: "look-list" }, (mine.records || []).map((one, place) => h("button", { type: "button", "aria-pressed": String(mine.chosen === place), onclick: () => SHOWS_RECORDS && choose(mine, place) },
-      `${one.topic}/${one.partition}/${one.offset}`, h("span", {}, `read ${page.status ? ago(page.status, one.ingested_at) : clock(one.ingested_at)}`), h("span", {}, one.reasons.join(", ")), one.field ? h("span", {}, `field ${one.field}`) : null))),
-    mine.shown ? h("div", { class: "record" }, part("key", mine.shown.key), part("value", mine.shown.value), mine.shown.headers.map((one) => part(`header ${one.key}`, one.text === null ? null : one))) : null));
+      placeOf(one), h("span", {}, `read ${page.status ? ago(page.status, one.ingested_at) : clock(one.ingested_at)}`), h("span", {}, one.reasons.join(", ")), one.field ? h("span", {}, `field ${one.field}`) : null))),
+    mine.shown ? h("div", { class: "record" }, h("button", { type: "button", onclick: () => trace(searchOfPlace(placeOf(mine.shown))) }, "trace"), part("key", mine.shown.key), part("value", mine.shown.value), mine.shown.headers.map((one) => part(`header ${one.key}`, one.text === null ? null : one))) : null));
 }
+const placeOf = ({ topic, partition, offset }) => `${topic}/${partition}/${offset}`;
 const part = (name, value) => [h("h3", {}, value ? `${name}, ${bytes(value.bytes)}${value.is_cut ? ", the beginning" : ""}` : name), h("pre", { tabindex: "0" }, value ? value.text : "null")];
+
+// ---- the way of a record
+
+const search = at("search");
+function drawKey() {
+  const chosen = search.querySelector("select").selectedOptions[0];
+  const names = chosen.value ? JSON.parse(chosen.dataset.key) : ["topic/partition/offset"];
+  const example = chosen.value ? "" : "orders/3/1842";
+  draw("key", names.map((name) => h("label", {}, name, h("input", { type: "text", required: "", autocomplete: "off", spellcheck: "false", placeholder: example, size: "18" }))));
+}
+function searchOf() {
+  const table = search.querySelector("select").value, values = [...search.querySelectorAll("input")].map((input) => input.value);
+  return table ? { title: `${table}: ${values.join(", ")}`, table, path: `/api/trace?table=${encodeURIComponent(table)}${values.map((value) => `&key=${encodeURIComponent(value)}`).join("")}` } : searchOfPlace(values[0].trim());
+}
+const searchOfPlace = (place) => ({ title: place, table: null, path: `/api/trace?offset=${encodeURIComponent(place)}` });
+async function trace(what) {
+  const mine = { what, found: null, error: "" };
+  page.trace = mine;
+  drawTrace();
+  if (!at("trace").open) at("trace").showModal();
+  try { mine.found = await ask(what.path); } catch (error) { mine.error = error.message; }
+  drawTrace();
+}
+function drawTrace() {
+  const { what, found, error } = page.trace;
+  draw("trace", h("div", { class: "look" },
+    h("div", { class: "look-head" }, h("h2", { id: "trace-title" }, what.title), h("button", { type: "button", onclick: () => at("trace").close() }, "close")),
+    error ? h("p", { class: "bad-text", role: "alert" }, `${error} `, h("button", { type: "button", onclick: () => trace(what) }, "try again")) : null,
+    !found && !error ? h("p", { class: "note", role: "status" }, "reading tables and logs") : null,
+    found && !found.lines.length ? h("p", { class: "note" }, `No row of ${what.table} has this key. It may be in quarantine, or not be read yet.`) : null,
+    found ? h("ul", { class: "way", tabindex: "0" }, found.lines.map(way)) : null,
+    found && found.has_more ? h("p", { class: "note" }, "There are more records: medallion trace --limit 50") : null));
+}
+const way = (line) => h("li", {}, line.name ? h("b", {}, line.name) : null, line.text ? h("span", {}, line.text) : null, line.at ? h("small", {}, line.at) : null,
+  line.below.length ? h("ul", {}, line.below.map(way)) : null);
+if (search) {
+  drawKey();
+  search.querySelector("select").onchange = drawKey;
+  search.querySelector("form").onsubmit = (event) => { event.preventDefault(); trace(searchOf()); };
+}
 
 // ---- reading
 

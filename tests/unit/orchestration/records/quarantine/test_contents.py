@@ -18,8 +18,9 @@ from typer.testing import CliRunner
 from common.config.paths import Layout
 from common.errors import TableMissingError, UsageError
 from orchestration.access.declaration.load_file import load_pipeline
+from orchestration.access.query.shown_values import escaped, escaped_start
 from orchestration.cli.records.quarantine import register
-from orchestration.records.quarantine.contents import escaped, escaped_start, select_silver_tables
+from orchestration.records.quarantine.contents import select_silver_tables
 from tests.unit.orchestration.access.query.test_duckdb_views import PIPELINE
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, 250_000, UTC)

@@ -17,10 +17,12 @@ from common.config.paths import Layout
 from common.declare import Pipeline
 from common.errors import UsageError
 from orchestration.access.declaration.load_file import load_pipeline
+from orchestration.access.query.shown_values import plain
 from orchestration.cli.main import app
-from orchestration.cli.records.trace_output import document, tree
+from orchestration.cli.records.trace_output import tree
 from orchestration.records.trace.record import Place
 from orchestration.records.trace.trace import Trace
+from orchestration.records.trace.words import in_words
 from tests.conftest import make_settings
 from tests.golden import archive
 
@@ -144,10 +146,10 @@ def test_hostile_values_are_text(shop: tuple[Pipeline, Layout, Path], tmp_path: 
          "rows": [{"key": hostile, "change": "inserted", "columns": []}], "gold": []}
     ]  # fmt: skip
     console = Console(width=200, record=True, file=(tmp_path / "out").open("w"))
-    console.print(tree(record))
+    console.print(tree(in_words(record)))
     text = console.export_text()
     assert r"country=[red]\u001b[31m\u202e<script> inserted" in text
-    assert "\\u001b" in json.dumps(document(record)["silver"][0]["gold"][0]["rows"][0]["key"])
+    assert "\\u001b" in json.dumps(plain(record)["silver"][0]["gold"][0]["rows"][0]["key"])
 
 
 def test_the_command_prints_a_tree_and_a_document(shop: tuple[Pipeline, Layout, Path]) -> None:

@@ -1,0 +1,395 @@
+"""Compares two tables row by row, by their key, with DuckDB: each side is read once, differing rows twice.
+
+Each side becomes a table of its keys with a digest of the compared columns; a full join of both finds the
+keys that one side lacks, that a side has twice, and whose digests differ. Larger than memory, DuckDB keeps
+them in files. Only then are the rows of the first differing keys read whole.
+
+The columns of the other side are read by the types of the pipeline's table. A value that cannot be read so,
+or only by losing digits, differs; it is never rounded to an equal one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from common.errors import UsageError, first_line, nearest
+from common.sql.quoting import double_quoted
+from orchestration.access.query.duckdb_views import Database
+
+Kind = Literal["missing", "extra", "differs", "repeated"]
+
+KINDS: Mapping[Kind, str] = {
+    "missing": "the other side has the key, the table lacks it",
+    "extra": "the table has the key, the other side lacks it",
+    "differs": "both have the key, other columns differ",
+    "repeated": "a side has the key more than once",
+}
+"""What can be wrong with a key."""
+
+_RANGES = 10
+_SAMPLE = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A key that is not the same on both sides.
+
+    Attributes:
+        kind: See ``KINDS``.
+        key: Its values by column.
+        columns: The columns that differ; empty unless the kind is ``differs``.
+        here: The row of the table; None if it has none.
+        there: The row of the other side, in the types of the table.
+        counts: How many rows each side has of the key: here, there.
+    """
+
+    kind: Kind
+    key: Mapping[str, Any]
+    columns: tuple[str, ...]
+    here: Mapping[str, Any] | None
+    there: Mapping[str, Any] | None
+    counts: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Keys from one value of the key's first column, inclusive, to the next range's, exclusive.
+
+    Attributes:
+        first: Where it begins; the lowest key for the first range.
+        here: Rows of the table.
+        there: Rows of the other side.
+        wrong: Keys that are not the same.
+    """
+
+    first: Any
+    here: int
+    there: int
+    wrong: int
+
+
+@dataclass
+class Comparison:
+    """The result.
+
+    Attributes:
+        rows_here: Rows of the table.
+        rows_there: Rows of the other side.
+        equal: Keys that are the same on both sides.
+        kinds: Number of keys by what is wrong with them.
+        not_yet: Keys that differ, whose row of the other side is newer than all that the table has read.
+        settled: Keys that differed, and no longer did when they were compared again.
+        differences: The first differing keys, in the order of the keys.
+        ranges: The keys by range; empty where nothing is wrong.
+        columns: The columns that were compared, besides the key.
+        left_out: Columns of one side that the other lacks.
+    """
+
+    rows_here: int = 0
+    rows_there: int = 0
+    equal: int = 0
+    kinds: dict[str, int] = field(default_factory=dict)
+    not_yet: int = 0
+    settled: int = 0
+    differences: list[Difference] = field(default_factory=list)
+    ranges: list[Range] = field(default_factory=list)
+    columns: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def wrong(self) -> int:
+        """Number of keys that are not the same, without those that are only not read yet."""
+        return sum(self.kinds.values())
+
+
+@dataclass(frozen=True)
+class Sides:
+    """The two relations, and which of their columns are compared.
+
+    Attributes:
+        database: Where both are readable.
+        here: The pipeline's table, in a FROM clause.
+        there: The other side, in a FROM clause.
+        key: The key's columns.
+        expressions: What a column of the table is on the other side, in SQL; unset: the column of its name.
+        only: The columns to compare; unset: all that both have, but the engine's own.
+        changed_at: The other side's column with the time of a row's last change; unset: none.
+        read_until: The newest time that the table has read.
+    """
+
+    database: Database
+    here: str
+    there: str
+    key: Sequence[str]
+    expressions: Mapping[str, str] = field(default_factory=dict)
+    only: Sequence[str] = ()
+    changed_at: str | None = None
+    read_until: datetime | None = None
+
+    def compared(self) -> tuple[dict[str, str], tuple[str, ...]]:
+        """The columns to compare with their types, and the names of those that are left out.
+
+        Raises:
+            UsageError: A column that is named is on one side only, or SQL of a column is wrong.
+        """
+        here, there = self.types(self.here), self.types(self.there)
+        for name in self.expressions:
+            self._check(name)
+        known = {**there, **self.expressions}
+        for name in (*self.key, *self.only, *self.expressions):
+            if name not in here:
+                raise UsageError(f"the table has no column {name}; {nearest(name, here)}")
+            if name not in known:
+                raise UsageError(
+                    f"the other side has no column {name}; {nearest(name, there)}. Say what it is there: "
+                    f"--map {name}=SQL"
+                )
+        if self.changed_at is not None and self.changed_at not in there:
+            raise UsageError(
+                f"the other side has no column {self.changed_at}; {nearest(self.changed_at, there)}"
+            )
+        own = {name for name in here if name.startswith("_")}
+        wanted = self.only or [name for name in here if name in known and name not in own]
+        columns = {name: here[name] for name in wanted if name not in self.key}
+        left_out = (set(here) - own) ^ (set(there) | set(self.expressions))
+        left_out -= {*self.key, self.changed_at, *_named_in(self.expressions.values(), there)}
+        return columns, tuple(sorted(left_out)) if not self.only else ()
+
+    def _check(self, name: str) -> None:
+        import duckdb
+
+        text = self.expressions[name]
+        try:
+            self.types(f"(SELECT ({text}) AS x FROM {self.there})")
+        except (duckdb.ParserException, duckdb.BinderException) as error:
+            raise UsageError(f"--map {name}={text}: {first_line(error)}") from error
+
+    def types(self, relation: str) -> dict[str, str]:
+        """The columns of a relation with DuckDB's types."""
+        found = self.database.connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
+        return {str(row[0]): str(row[1]) for row in found}
+
+
+def _named_in(expressions: Collection[str], columns: Mapping[str, str]) -> set[str]:
+    return {name for name in columns if any(name in text for text in expressions)}
+
+
+def compare(sides: Sides, limit: int, *, is_again: bool = False) -> Comparison:
+    """Compare both sides; see the module.
+
+    Args:
+        sides: What is compared.
+        limit: Most differing keys that are read whole.
+        is_again: Only keys that differed in the comparison before, in the same database, are wrong.
+
+    Raises:
+        UsageError: A column is not there, or SQL of a column is wrong.
+        duckdb.InvalidInputException: A key of the other side is none of the key's type.
+        duckdb.Error: A side cannot be read.
+    """
+    columns, left_out = sides.compared()
+    work = _Work(sides, columns)
+    work.read()
+    wrong = work.keep_wrong(is_again=is_again)
+    found = Comparison(
+        rows_here=work.number("SELECT coalesce(sum(n), 0) FROM __here"),
+        rows_there=work.number("SELECT coalesce(sum(n), 0) FROM __there"),
+        equal=work.number("SELECT (SELECT count(*) FROM __here) - count(here) FROM __unlike"),
+        kinds=dict.fromkeys(KINDS, 0) | wrong,
+        not_yet=work.number("SELECT count(*) FROM __unlike WHERE is_newer"),
+        columns=tuple(columns),
+        left_out=left_out,
+    )
+    if is_again:
+        found.settled = work.number("SELECT (SELECT count(*) FROM __before) - count(*) FROM __wrong")
+    if found.wrong:
+        found.differences = list(work.differences(limit))
+        found.ranges = list(work.ranges())
+    return found
+
+
+_KIND = """CASE WHEN coalesce(h.n, 0) > 1 OR coalesce(t.n, 0) > 1 THEN 'repeated'
+    WHEN h.n IS NULL THEN 'missing' WHEN t.n IS NULL THEN 'extra'
+    WHEN h.digest <> t.digest THEN 'differs' END"""
+
+
+@dataclass(frozen=True)
+class _Work:
+    """The steps of a comparison, each a table or a view of the database.
+
+    ``k0``, ``k1`` … are the columns of the key, ``v0`` … the compared ones, ``b0`` … the texts of values of
+    the other side that are none of the column's type.
+    """
+
+    sides: Sides
+    columns: Mapping[str, str]
+
+    def run(self, sql: str) -> list[tuple[Any, ...]]:
+        """The rows of a statement."""
+        return self.sides.database.connection.execute(sql).fetchall()
+
+    def number(self, sql: str) -> int:
+        """The one number of a statement."""
+        return int(self.run(sql)[0][0])
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The names of the key's columns in the steps."""
+        return tuple(f"k{number}" for number in range(len(self.sides.key)))
+
+    def same(self, one: str, other: str) -> str:
+        """The condition that two rows have one key; a null is a value like any other."""
+        return " AND ".join(f"{one}.{key} IS NOT DISTINCT FROM {other}.{key}" for key in self.keys)
+
+    def read(self) -> None:
+        """Both sides as keys with a digest."""
+        values = ", ".join(f"v{number}, b{number}" for number in range(len(self.columns)))
+        for side, rows in (("here", self._rows_here()), ("there", self._rows_there())):
+            self.run(f"CREATE OR REPLACE TEMP VIEW __{side}_rows AS {rows}")
+            self.run(
+                f"CREATE OR REPLACE TEMP TABLE __{side} AS SELECT {', '.join(self.keys)}, count(*) AS n, "
+                f"bit_xor(hash({values or '0'})) AS digest, max(changed) AS changed "
+                f"FROM __{side}_rows GROUP BY {', '.join(self.keys)}"
+            )
+
+    def _rows_here(self) -> str:
+        parts = [f"{double_quoted(name)} AS k{number}" for number, name in enumerate(self.sides.key)]
+        for number, name in enumerate(self.columns):
+            parts += [f"{double_quoted(name)} AS v{number}", f"NULL::VARCHAR AS b{number}"]
+        return f"SELECT {', '.join(parts)}, NULL::TIMESTAMPTZ AS changed FROM {self.sides.here}"
+
+    def _rows_there(self) -> str:
+        here = self.sides.types(self.sides.here)
+        parts = []
+        for number, name in enumerate(self.sides.key):
+            value, is_other = self._read_as(name, here[name])
+            message = f"'the key {name} of the other side cannot be read as {here[name]}: '".replace('"', "")
+            refused = f"error({message} || CAST({self._there(name)} AS VARCHAR))"
+            parts.append(f"CASE WHEN {is_other} THEN {refused} ELSE {value} END AS k{number}")
+        for number, (name, kind) in enumerate(self.columns.items()):
+            value, is_other = self._read_as(name, kind)
+            text = f"CASE WHEN {is_other} THEN CAST({self._there(name)} AS VARCHAR) END"
+            parts += [f"CASE WHEN NOT ({is_other}) THEN {value} END AS v{number}", f"{text} AS b{number}"]
+        changed = "NULL" if self.sides.changed_at is None else double_quoted(self.sides.changed_at)
+        parts.append(f"CAST({changed} AS TIMESTAMPTZ) AS changed")
+        return f"SELECT {', '.join(parts)} FROM {self.sides.there}"
+
+    def _there(self, name: str) -> str:
+        return f"({self.sides.expressions.get(name, double_quoted(name))})"
+
+    def _read_as(self, name: str, kind: str) -> tuple[str, str]:
+        """A column of the other side by the table's type, and the condition that it cannot be read so."""
+        given = self._there(name)
+        there = self.sides.types(f"(SELECT {given} AS x FROM {self.sides.there})")["x"]
+        value = f"TRY_CAST({given} AS {kind})"
+        if there == kind:
+            return given, "false"
+        if there != "VARCHAR":
+            is_same = f"TRY_CAST({value} AS {there}) IS NOT DISTINCT FROM {given}"
+        elif kind.startswith("DECIMAL") or kind.endswith("INT") or kind == "INTEGER":
+            exact = "TRY_CAST({} AS DECIMAL(38, 12))"
+            is_same = f"{exact.format(given)} IS NOT DISTINCT FROM {exact.format(value)}"
+        else:
+            is_same = "true"
+        return value, f"{given} IS NOT NULL AND ({value} IS NULL OR NOT ({is_same}))"
+
+    def keep_wrong(self, *, is_again: bool) -> dict[str, int]:
+        """The keys that are not the same, and those of them that are wrong; returns how many by kind."""
+        until = self.sides.read_until
+        is_newer = (
+            "false" if until is None else f"coalesce(t.changed > TIMESTAMPTZ '{until.isoformat()}', false)"
+        )
+        if is_again:
+            self.run("CREATE OR REPLACE TEMP TABLE __before AS FROM __wrong")
+        keys = ", ".join(f"CASE WHEN h.n IS NULL THEN t.{key} ELSE h.{key} END AS {key}" for key in self.keys)
+        self.run(
+            f"CREATE OR REPLACE TEMP TABLE __unlike AS SELECT {keys}, h.n AS here, t.n AS there, "
+            f"{_KIND} AS kind, {is_newer} AS is_newer FROM __here AS h "
+            f"FULL JOIN __there AS t ON {self.same('h', 't')} "
+            f"WHERE {_KIND} IS NOT NULL"
+        )
+        still = f" SEMI JOIN __before AS b ON {self.same('u', 'b')}" if is_again else ""
+        self.run(
+            f"CREATE OR REPLACE TEMP TABLE __wrong AS SELECT u.* FROM __unlike AS u{still} WHERE NOT is_newer"
+        )
+        return {
+            str(kind): int(count) for kind, count in self.run("SELECT kind, count(*) FROM __wrong GROUP BY 1")
+        }
+
+    def differences(self, limit: int) -> Iterator[Difference]:
+        """The first differing keys, with the row of each side."""
+        keys = ", ".join(self.keys)
+        self.run(f"CREATE OR REPLACE TEMP TABLE __first AS FROM __wrong ORDER BY {keys} LIMIT {limit}")
+        rows = {side: self._rows_of_first(side) for side in ("here", "there")}
+        for *key, here, there, kind, _ in self.run(f"SELECT * FROM __first ORDER BY {keys}"):
+            one, other = (rows[side].get(str(key)) for side in ("here", "there"))
+            unlike = tuple(name for name in self.columns if one and other and one[name] != other[name])
+            yield Difference(
+                kind,
+                dict(zip(self.sides.key, key, strict=True)),
+                unlike if kind == "differs" else (),
+                one,
+                other,
+                (here or 0, there or 0),
+            )
+
+    def _rows_of_first(self, side: str) -> dict[str, dict[str, Any]]:
+        """The rows of a side with the first differing keys, by key; of a repeated key any one."""
+        keys = ", ".join(f"r.{key}" for key in self.keys)
+        values = "".join(f", r.v{number}, r.b{number}" for number in range(len(self.columns)))
+        found = {}
+        for row in self.run(
+            f"SELECT {keys}{values} FROM __{side}_rows AS r SEMI JOIN __first AS f ON {self.same('r', 'f')}"
+        ):
+            key, rest = list(row[: len(self.keys)]), row[len(self.keys) :]
+            read = zip(rest[::2], rest[1::2], strict=True)
+            found[str(key)] = {
+                name: value if text is None else Unreadable(text)
+                for name, (value, text) in zip(self.columns, read, strict=True)
+            }
+        return found
+
+    def ranges(self) -> Iterator[Range]:
+        """About ten ranges of as many keys each."""
+        parts = ", ".join(str(number / _RANGES) for number in range(_RANGES))
+        sample = f"(SELECT k0 FROM __here UNION ALL SELECT k0 FROM __there) USING SAMPLE {_SAMPLE} ROWS"
+        (bounds,) = self.run(f"SELECT quantile_disc(k0, [{parts}]) FROM {sample}")[0]
+        firsts = sorted(set(bounds or ()))
+        for number, first in enumerate(firsts):
+            here, there = (self._count(side, firsts, number) for side in ("__here", "__there"))
+            yield Range(first, here, there, self._count("__wrong", firsts, number, "count(*)"))
+
+    def _count(
+        self, table: str, firsts: Sequence[Any], number: int, what: str = "coalesce(sum(n), 0)"
+    ) -> int:
+        """The rows of a range; the first begins with the lowest key and nulls, the last has no end."""
+        parts, values = [], []
+        if number:
+            parts, values = ["k0 >= ?"], [firsts[number]]
+        if number + 1 < len(firsts):
+            parts, values = [*parts, "k0 < ?"], [*values, firsts[number + 1]]
+        condition = " AND ".join(parts) or "true"
+        if not number:
+            condition = f"(({condition}) OR k0 IS NULL)"
+        found = self.sides.database.connection.execute(
+            f"SELECT {what} FROM {table} WHERE {condition}", values
+        )
+        (count,) = found.fetchone() or (0,)
+        return int(count)
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A value of the other side that the column's type does not hold without loss.
+
+    Attributes:
+        text: It, as text.
+    """
+
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.text} (the column's type does not hold it)"

@@ -1,0 +1,146 @@
+"""What a table is compared with: a table of PostgreSQL, a Delta table, or files of Parquet or CSV.
+
+========================================================  =================================================
+written                                                   is
+========================================================  =================================================
+``postgresql://user@host:5432/shop?table=public.orders``  a table or view of PostgreSQL; the password comes
+                                                          from ``PGPASSWORD`` or ``~/.pgpass``
+``/lake/orders``, ``/lake/orders?version=12``             a Delta table
+``export/*.parquet``, ``export/orders.csv.gz``            files; the columns of CSV have a header
+========================================================  =================================================
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from common.config.paths import is_local
+from common.delta.log import LogReader
+from common.errors import TableError, UsageError, first_line
+from common.machine.extras import require
+from common.sql.quoting import double_quoted, standard_text
+from orchestration.access.query.duckdb_views import Database, extension_file
+
+_FORMS = (
+    "postgresql://user@host/database?table=schema.name, the folder of a Delta table, or files that end in "
+    ".parquet, .csv or .csv.gz"
+)
+_ATTACHED = "other_side"
+
+
+@dataclass(frozen=True)
+class OtherSide:
+    """A table that is not the pipeline's.
+
+    Attributes:
+        shown: How messages name it; without a password.
+        relation: It, in a FROM clause of DuckDB.
+        connection: What PostgreSQL's client connects with; empty for files.
+        secret: The password in it, if it has one.
+    """
+
+    shown: str
+    relation: str
+    connection: str = ""
+    secret: str = ""
+
+    @contextmanager
+    def opened(self, database: Database) -> Iterator[None]:
+        """One transaction: all that is read of PostgreSQL inside the block is of one snapshot.
+
+        Raises:
+            TableError: It cannot be read.
+            MissingExtraError: PostgreSQL's extension of DuckDB is not installed.
+        """
+        import duckdb
+
+        run = database.connection.execute
+        try:
+            if self.connection:
+                run(f"LOAD {standard_text(str(extension_file('postgres_scanner')))}")
+                run(f"ATTACH {standard_text(self.connection)} AS {_ATTACHED} (TYPE postgres, READ_ONLY)")
+            run("BEGIN TRANSACTION")
+        except duckdb.Error as error:
+            raise self.failed(error) from error
+        try:
+            yield
+            run("COMMIT")
+        finally:
+            with suppress(duckdb.Error):  # there is no transaction after a commit
+                run("ROLLBACK")
+            if self.connection:
+                run(f"DETACH {_ATTACHED}")
+
+    def failed(self, error: Exception) -> TableError:
+        """The error of a side that cannot be read, without its password."""
+        text = first_line(error)
+        return TableError(
+            f"{self.shown} cannot be read: {text.replace(self.secret, '***') if self.secret else text}"
+        )
+
+
+def other_side(given: str, database: Database) -> OtherSide:
+    """What ``--against`` names.
+
+    Raises:
+        UsageError: It is none of the forms above, or there is nothing.
+        MissingExtraError: PostgreSQL's extension of DuckDB is not installed.
+    """
+    if urlsplit(given).scheme in {"postgres", "postgresql"}:
+        return _postgres(given)
+    if given.endswith((".parquet", ".csv", ".csv.gz")):
+        return _files(given)
+    return _delta(given, database)
+
+
+def _postgres(given: str) -> OtherSide:
+    parts = urlsplit(given)
+    options = dict(parse_qsl(parts.query))
+    table = options.pop("table", "")
+    if not re.fullmatch(r"[^.]+(\.[^.]+)?", table):
+        raise UsageError(f"--against names no table: write postgresql://…{parts.path}?table=public.orders")
+    require("reconcile", "comparisons with PostgreSQL")
+    schema, _, name = table.rpartition(".")
+    relation = f"{_ATTACHED}.{double_quoted(schema or 'public')}.{double_quoted(name)}"
+    host = parts.netloc.rpartition("@")[2]
+    return OtherSide(
+        f"{parts.scheme}://{host}{parts.path}, table {table}",
+        relation,
+        urlunsplit(("postgresql", parts.netloc, parts.path, urlencode(options), "")),
+        parts.password or "",
+    )
+
+
+def _files(given: str) -> OtherSide:
+    if is_local(given) and not any(Path().glob(given) if not Path(given).is_absolute() else _absolute(given)):
+        raise UsageError(f"--against {given}: there is no such file")
+    if given.endswith(".parquet"):
+        return OtherSide(given, f"read_parquet({standard_text(given)}, union_by_name = true)")
+    # Text stays text: the types are those of the pipeline's table, and none is guessed.
+    options = "header = true, all_varchar = true, union_by_name = true, strict_mode = true"
+    return OtherSide(given, f"read_csv({standard_text(given)}, {options})")
+
+
+def _absolute(given: str) -> Iterator[Path]:
+    path = Path(given)
+    return Path(path.anchor).glob(str(path.relative_to(path.anchor)))
+
+
+def _delta(given: str, database: Database) -> OtherSide:
+    path, _, query = given.partition("?")
+    options: Mapping[str, str] = dict(parse_qsl(query))
+    version = options.get("version")
+    if set(options) - {"version"} or (version is not None and not version.isdigit()):
+        raise UsageError(f"--against {given}: after ? only version=NUMBER can be given for a Delta table")
+    newest = LogReader(path).latest_version()
+    if newest is None:
+        raise UsageError(f"--against {given}: no Delta table is there. It is {_FORMS}")
+    read = newest if version is None else int(version)
+    if read > newest:
+        raise UsageError(f"--against {given}: its newest version is {newest}")
+    return OtherSide(f"{path} (version {read})", database.source(path, read))

@@ -1,0 +1,156 @@
+"""Compares a table of the pipeline with its source: now, and once more for what may be on its way."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from common.config.paths import Layout
+from common.declare import Pipeline
+from common.delta.log import LogReader
+from common.errors import TableMissingError, UsageError, first_line, nearest
+from orchestration.access.query.duckdb_views import Database
+from orchestration.records.reconcile.compare import Comparison, Sides, compare
+from orchestration.records.reconcile.other_side import OtherSide, other_side
+
+_READ_AT = "_kafka_timestamp"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is compared, and how.
+
+    Attributes:
+        table: A silver or gold table.
+        against: The other side, as ``other_side`` takes it.
+        key: The key's columns; unset: the table's declared key.
+        columns: The columns to compare; unset: all that both sides have.
+        expressions: What a column is on the other side, in SQL.
+        version: The version of the table; unset: the newest.
+        changed_at: The other side's column with the time of a row's last change; unset: none.
+        settle_seconds: After how many seconds keys that differ are compared again; 0: not.
+        limit: Most differing keys that are read whole.
+    """
+
+    table: str
+    against: str
+    key: Sequence[str] = ()
+    columns: Sequence[str] = ()
+    expressions: Mapping[str, str] = field(default_factory=dict)
+    version: int | None = None
+    changed_at: str | None = None
+    settle_seconds: float = 0
+    limit: int = 20
+
+
+@dataclass(frozen=True)
+class Reconciled:
+    """A comparison, and of what it is.
+
+    Attributes:
+        table: The table.
+        version: The version of it that was read.
+        against: The other side, without a password.
+        key: The key's columns.
+        read_until: The newest Kafka time that the table has read; None unless it was asked for.
+        result: What was found.
+    """
+
+    table: str
+    version: int
+    against: str
+    key: tuple[str, ...]
+    read_until: datetime | None
+    result: Comparison
+
+
+def reconcile(pipeline: Pipeline, layout: Layout, wanted: Wanted) -> Reconciled:
+    """Compare a table with the other side, at one version and one snapshot.
+
+    With ``settle_seconds``, keys that differ are compared again after that time, by the newest version and a
+    new snapshot: what is the same then was on its way, and what differs only then is.
+
+    Raises:
+        UsageError: The table, a column or the other side is not there, or options contradict each other.
+        TableMissingError: The table has no micro-batch yet.
+        TableError: A side cannot be read.
+    """
+    if wanted.settle_seconds and wanted.version is not None:
+        raise UsageError("--settle reads the newest version again; leave out --as-of, or --settle.")
+    key = tuple(wanted.key) or _declared_key(pipeline, wanted.table)
+    database = Database()
+    other = other_side(wanted.against, database)
+    found = _compared(database, layout, wanted, key, other)
+    if found.result.wrong and wanted.settle_seconds:
+        time.sleep(wanted.settle_seconds)
+        # A Delta table that is named without a version has a new one by now.
+        other = other_side(wanted.against, database)
+        found = _compared(database, layout, wanted, key, other, is_again=True)
+    return found
+
+
+def _compared(  # noqa: PLR0913, PLR0917  # what is compared, and whether again
+    database: Database,
+    layout: Layout,
+    wanted: Wanted,
+    key: tuple[str, ...],
+    other: OtherSide,
+    is_again: bool = False,  # noqa: FBT001, FBT002
+) -> Reconciled:
+    import duckdb
+
+    path = layout.table_path(wanted.table)
+    newest = LogReader(path).latest_version()
+    if newest is None:
+        raise TableMissingError(wanted.table, path, "Its job has not written a first micro-batch.")
+    version = newest if wanted.version is None else wanted.version
+    if version > newest:
+        raise UsageError(f"{wanted.table} has no version {version} yet; its newest is {newest}.")
+    here = database.source(path, version)
+    with other.opened(database):
+        try:
+            until = _read_until(database, here, wanted) if wanted.changed_at else None
+            sides = Sides(
+                database,
+                here,
+                other.relation,
+                key,
+                wanted.expressions,
+                wanted.columns,
+                wanted.changed_at,
+                until,
+            )
+            result = compare(sides, wanted.limit, is_again=is_again)
+        except duckdb.InvalidInputException as error:
+            raise UsageError(first_line(error)) from error
+        except duckdb.Error as error:
+            raise other.failed(error) from error
+    return Reconciled(wanted.table, version, other.shown, key, until, result)
+
+
+def _declared_key(pipeline: Pipeline, table: str) -> tuple[str, ...]:
+    declared: Mapping[str, Any] = {one.table: one for one in (*pipeline.silver, *pipeline.gold)}
+    if table not in declared:
+        raise UsageError(f"{table} is no silver or gold table of the pipeline; {nearest(table, declared)}")
+    found = declared[table]
+    names = getattr(found, "key", None) or getattr(found, "by", None) or ()
+    key = (names,) if isinstance(names, str) else tuple(names)
+    if not key:
+        raise UsageError(f"{table} declares no key; name its columns: --key order_id")
+    return key
+
+
+def _read_until(database: Database, here: str, wanted: Wanted) -> datetime:
+    names = [row[0] for row in database.connection.execute(f"DESCRIBE SELECT * FROM {here}").fetchall()]
+    if _READ_AT not in names:
+        raise UsageError(
+            f"{wanted.table} has no column {_READ_AT}, so that it is not known up to when it has read; "
+            "use --settle instead of --changed-at."
+        )
+    (found,) = database.connection.execute(f'SELECT max("{_READ_AT}") FROM {here}').fetchone() or (None,)
+    if found is None:
+        raise UsageError(f"{wanted.table} has no row yet")
+    return found  # type: ignore[no-any-return]  # DuckDB's rows have no types

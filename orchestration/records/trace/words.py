@@ -1,0 +1,87 @@
+"""The way of a record in words: what the terminal and the page show.
+
+What a record holds is escaped, as in ``medallion quarantine show``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from orchestration.access.query.shown_values import escaped, plain_text
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a tree.
+
+    Attributes:
+        name: What it is about, a table or the record; empty below such a line.
+        text: What is said.
+        at: Version, micro-batch and time of the commit; empty if there is none.
+        below: The lines below it.
+    """
+
+    name: str
+    text: str
+    at: str = ""
+    below: tuple[Line, ...] = ()
+
+
+def in_words(record: Mapping[str, Any]) -> Line:
+    """A record, its bronze row, and below it silver and gold tables."""
+    bronze = record["bronze"]
+    place = "" if bronze["place"] == "held" else bronze["place"]
+    of_bronze = _line(bronze["table"], place, bronze, tuple(_bronze(bronze)))
+    silver = (
+        _line(one["table"], _verdict(one), one, tuple(map(_gold, one["gold"]))) for one in record["silver"]
+    )
+    name = f"{record['topic']}/{record['partition']}/{record['offset']}"
+    return Line(escaped(name.encode("utf-8", "surrogatepass")), "", below=(of_bronze, *silver))
+
+
+def _bronze(bronze: Mapping[str, Any]) -> Iterator[Line]:
+    if bronze["kafka_timestamp"]:
+        yield Line("", f"Kafka's time {bronze['kafka_timestamp']}, read {bronze['ingested_at']}")
+    if bronze["file"]:
+        yield Line("", f"file {bronze['file']}")
+
+
+def _verdict(silver: Mapping[str, Any]) -> str:
+    """What silver has made of the record, in words."""
+    text = str(silver["place"])
+    if silver.get("how"):
+        text += f" ({silver['how']})"
+    if silver.get("rows", 1) > 1:
+        text += f", {silver['rows']} times"
+    if silver.get("reasons"):
+        text += f": {', '.join(silver['reasons'])}"
+    if witness := silver.get("witness"):
+        text += f" of {witness['topic']}/{witness['partition']}/{witness['offset']}"
+    if silver.get("watermark"):
+        text += f", the watermark was {silver['watermark']}"
+    return text + (f" ({silver['why']})" if silver.get("why") else "")
+
+
+def _line(table: str, what: str, told: Mapping[str, Any], below: tuple[Line, ...]) -> Line:
+    if told["version"] is None:
+        return Line(table, what, below=below)
+    batch = "" if told["batch_id"] is None else f", micro-batch {told['batch_id']}"
+    return Line(table, what, f"version {told['version']}{batch}, {told['committed_at']}", below)
+
+
+def _gold(gold: Mapping[str, Any]) -> Line:
+    below = (*map(_gold_row, gold["rows"]), *map(_gold, gold["gold"]))
+    return _line(gold["table"], gold["why"], gold, below)
+
+
+def _gold_row(row: Mapping[str, Any]) -> Line:
+    columns = f": {', '.join(row['columns'])}" if row["columns"] else ""
+    states = ((name, row.get(name)) for name in ("before", "after"))
+    below = tuple(Line("", f"{name} {_shown(state)}") for name, state in states if state is not None)
+    return Line("", f"{_shown(row['key'])} {row['change']}{columns}", below=below)
+
+
+def _shown(row: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={plain_text(value)}" for name, value in row.items())

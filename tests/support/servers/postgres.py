@@ -1,0 +1,111 @@
+"""A PostgreSQL server in a folder, on a free port of loopback, with a password for each connection."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+PASSWORD = "s3cret word"  # noqa: S105  # of a server that lives as long as a test
+_START_SECONDS = 60
+
+
+def programs() -> Path:
+    """The folder of PostgreSQL's programs; skips the test where it is not installed."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    if found:
+        return found[-1].parent
+    if on_path := shutil.which("initdb"):
+        return Path(on_path).parent
+    pytest.skip("PostgreSQL is not installed: apt-get install postgresql")
+
+
+@dataclass(frozen=True)
+class Postgres:
+    """A running server.
+
+    Attributes:
+        port: Its port.
+        home: Where its programs are.
+    """
+
+    port: int
+    home: Path
+
+    def url(self, table: str) -> str:
+        """A table as ``medallion reconcile --against`` takes it, without the password."""
+        return f"postgresql://shop@127.0.0.1:{self.port}/shop?table={table}"
+
+    def run(self, sql: str) -> str:
+        """What SQL prints, unaligned."""
+        words = [self.home / "psql", "-h", "127.0.0.1", "-p", str(self.port), "-U", "shop", "-d", "shop"]
+        given = [*map(str, words), "-qAt", "-v", "ON_ERROR_STOP=1", "-c", sql]
+        environment = {**os.environ, "PGPASSWORD": PASSWORD}
+        done = subprocess.run(given, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+
+@contextmanager
+def postgres(folder: Path) -> Iterator[Postgres]:
+    """A server with the empty database ``shop``, whose owner is the user ``shop``."""
+    home, data, port = programs(), folder / "postgres", _free_port()
+    data.mkdir()
+    password = folder / "password"
+    password.write_text(PASSWORD)
+    user = _user(data, password)
+    auth = ("-A", "scram-sha-256", "-U", "shop", "--pwfile", str(password), "-E", "UTF8", "--locale", "C")
+    _run(user, [str(home / "initdb"), "-D", str(data), *auth])
+    options = f"-c listen_addresses=127.0.0.1 -c port={port} -c unix_socket_directories='' -c fsync=off"
+    control = [str(home / "pg_ctl"), "-D", str(data), "-w", "-t", str(_START_SECONDS)]
+    _run(user, [*control, "-l", str(data / "log"), "-o", options, "start"])
+    try:
+        server = Postgres(port, home)
+        words = [str(home / "createdb"), "-h", "127.0.0.1", "-p", str(port), "-U", "shop", "shop"]
+        subprocess.run(words, env={**os.environ, "PGPASSWORD": PASSWORD}, check=True)
+        yield server
+    finally:
+        _run(user, [*control, "-m", "immediate", "stop"])
+
+
+def _user(*paths: Path) -> str | None:
+    """A user that PostgreSQL accepts; it refuses to run as root, who gives the paths away then."""
+    if os.getuid():
+        return None
+    name = "postgres" if any(one.pw_name == "postgres" for one in pwd.getpwall()) else "nobody"
+    found = pwd.getpwnam(name)
+    for path in paths:
+        os.chown(path, found.pw_uid, found.pw_gid)
+    for parent in paths[0].parents:
+        if parent.stat().st_uid == 0 and not parent.stat().st_mode & 0o001:
+            parent.chmod(parent.stat().st_mode | 0o011)
+    return name
+
+
+def _run(user: str | None, words: Sequence[str]) -> None:
+    done = subprocess.run(
+        words,
+        user=user,
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=_START_SECONDS * 2,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
