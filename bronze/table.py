@@ -53,11 +53,16 @@ SCHEMA = StructType(
 """``key`` and ``value`` are the bytes that were sent; a timestamp's type is Kafka's: 0 create, 1 append."""
 
 
-def ensure(spark: SparkSession, declared: Bronze, path: str) -> None:
+def with_value(kind: StructType) -> StructType:
+    """The columns of a bronze table whose ``value`` is a struct of a source's typed columns."""
+    return StructType([StructField("value", kind) if each.name == "value" else each for each in SCHEMA])
+
+
+def ensure(spark: SparkSession, declared: Bronze, path: str, schema: StructType = SCHEMA) -> None:
     """Create a bronze table where there is none.
 
     Raises:
         TableShapeError: The table exists with other columns.
     """
     by = declared.storage.cluster_by or ()
-    delta_table.ensure(spark, declared.table, path, SCHEMA, PROPERTIES, cluster_by=by)
+    delta_table.ensure(spark, declared.table, path, schema, PROPERTIES, cluster_by=by)

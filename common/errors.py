@@ -321,14 +321,17 @@ class SourceReplacedError(QueryFailedError):
     """Columns of the source table of a query were removed, renamed or got another type."""
 
     def __init__(self, query: str, source: str, checkpoint: str) -> None:
-        is_publication = query.startswith("publish.")
+        is_publication, is_bronze = query.startswith("publish."), query.startswith("bronze.")
         super().__init__(
             query,
             f"the columns of {source} were replaced, and the query's checkpoint {checkpoint} is one of the "
             "former columns. "
             + (
-                f"Nothing is sent twice or left out by now. To send all rows of {source} again, move the "
-                "checkpoint away. To send only what comes from now on, declare the publication under a new "
+                "Declare it again under another name, which begins with the version that has the new columns "
+                "(starting_version=…)."
+                if is_bronze
+                else f"Nothing is sent twice or left out by now. To send all rows of {source} again, move "
+                "the checkpoint away. To send only what comes from now on, declare it under a new "
                 "name with reading=Reading(starting_version=…)."
                 if is_publication
                 else f"Fill the table again: medallion rebuild {query}."

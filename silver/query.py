@@ -363,8 +363,12 @@ class Builder:
             cluster_by=silver.storage.cluster_by or (),
         )
         table_columns.check_change_feed(spark, silver, self.silver_path)
+        rejected = self.rejected(judged).schema
+        if isinstance(value := rejected["value"].dataType, StructType):  # of a source that has new columns
+            path = self.quarantine_path
+            delta_table.add_missing_fields(spark, self.pipeline, silver.quarantine, path, "value", value)
         for table, path, schema in (
-            (silver.quarantine, self.quarantine_path, self.rejected(judged).schema),
+            (silver.quarantine, self.quarantine_path, rejected),
             (silver.late_table, self.late_path, late_schema(columns)),
         ):
             delta_table.ensure(spark, table, path, schema, table_columns.PROPERTIES, adds=self.pipeline)

@@ -92,6 +92,8 @@ class Layout:
         local: Folder of the files that are always local: leases, logs, quality results.
         bronze: In a sandbox, where another environment's tables are: its bronze tables are read.
         shared: Bronze tables of files whose records go into another table, and that table.
+        outside: Delta tables that bronze reads and the pipeline does not write, by their names among the
+            tables that queries read: their paths.
     """
 
     warehouse: str
@@ -99,6 +101,7 @@ class Layout:
     local: Path
     bronze: str | None = None
     shared: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    outside: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     @classmethod
     def of(cls, pipeline: Pipeline, settings: Settings) -> Layout:
@@ -113,6 +116,7 @@ class Layout:
             local=local,
             bronze=None if other is None else cls.of(pipeline, other).warehouse,
             shared={one.table: one.into for one in pipeline.files if one.into is not None},
+            outside={one.reads: one.folder for one in pipeline.delta_tables},
         )
 
     def require_own(self, tables: Iterable[str]) -> None:
@@ -133,6 +137,8 @@ class Layout:
 
     def table_path(self, table: str) -> str:
         """Path or URI of a table such as ``silver.quakes`` or ``silver.quakes__quarantine``."""
+        if table in self.outside:
+            return self.outside[table]
         layer, _, name = self.shared.get(table, table).partition(".")
         root = self.bronze if layer == "bronze" and self.bronze is not None else self.warehouse
         return f"{root}/{layer}/{name}"

@@ -33,7 +33,7 @@ from common.config.alert_settings import AlertSettings
 from common.config.driver_limits import DriverLimits
 from common.config.durations import Duration, seconds_of
 from common.config.wrong_settings import PREFIX, Origins, explained
-from common.declare.triggers import FOLLOW, following_trigger, own_trigger
+from common.declare.intervals import FOLLOW, following_trigger, own_trigger
 from common.errors import Fault, Problem, SettingsError, nearest
 
 SETTINGS_FILE = "medallion.yaml"

@@ -199,8 +199,13 @@ def source_of(declaration: object) -> str:
 def copy_with(declaration: T, **changes: object) -> T:
     """A declaration with other values, as if it were declared at the same place; its relative paths stay."""
     copy = dataclasses.replace(declaration, **changes)  # type: ignore[type-var]  # declarations are dataclasses
-    object.__setattr__(copy, "_source", getattr(declaration, "_source", ("", 0)))
-    return copy
+    return placed_like(copy, declaration)
+
+
+def placed_like(declaration: T, other: object) -> T:
+    """A declaration as if it were declared at the place of another one; its relative paths begin there."""
+    object.__setattr__(declaration, "_source", getattr(other, "_source", ("", 0)))
+    return declaration
 
 
 def folder_of(declaration: object) -> Path:

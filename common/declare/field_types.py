@@ -9,8 +9,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, PlainValidator
 
-from common.declare.intervals import parse_interval
-from common.declare.triggers import following_trigger, own_trigger
+from common.declare.intervals import following_trigger, own_trigger, parse_interval
 from common.declare.value_formats import refuse_bare_text
 
 Hook = Callable[[Any], Any]
@@ -93,6 +92,6 @@ ByteSize = Annotated[str, AfterValidator(_bytes)]
 Distance = Annotated[str, AfterValidator(_distance)]
 Names = Annotated[Sequence[str], BeforeValidator(refuse_bare_text), AfterValidator(at_least_one)]
 Expressions = Annotated[Mapping[str, str] | Sequence[str], PlainValidator(_expressions)]
-Columns = Annotated[Mapping[str, str] | Hook, PlainValidator(_columns)]
+ColumnTexts = Annotated[Mapping[str, str] | Hook, PlainValidator(_columns)]
 Options = Annotated[Mapping[str, str], AfterValidator(lambda given: MappingProxyType(dict(given)))]
 Offsets = Mapping[str, Mapping[int, int]]

@@ -25,7 +25,7 @@ from pydantic import AfterValidator
 from common.declare.declared import declared, source_of
 from common.declare.expectations import Quality
 from common.declare.field_types import (
-    Columns,
+    ColumnTexts,
     Expressions,
     Hook,
     Interval,
@@ -49,7 +49,8 @@ from common.declare.sinks import (
     Publish,
 )
 from common.declare.table_options import Paced, Reading, Storage
-from common.declare.value_formats import Avro, Bytes, Csv, Debezium, Json, Text, Value
+from common.declare.typed_sources import DeltaTable, Stream
+from common.declare.value_formats import Avro, Bytes, Columns, Csv, Debezium, Json, Text, Value
 from common.declare.windows import Session, Window, Within
 from common.errors import Fault, PipelineError, Problem, nearest
 
@@ -60,10 +61,12 @@ __all__ = [
     "Bronze",
     "Bytes",
     "ChangeFeed",
+    "Columns",
     "ConsoleSink",
     "Csv",
     "Custom",
     "Debezium",
+    "DeltaTable",
     "FileSink",
     "Files",
     "ForeachSink",
@@ -83,6 +86,7 @@ __all__ = [
     "Session",
     "Silver",
     "Storage",
+    "Stream",
     "Table",
     "Text",
     "Topic",
@@ -276,7 +280,7 @@ class Silver(Paced):
     """The bronze table it reads: ``bronze.<name>``."""
     value: Value
     """How a message's value is read: Json, Debezium, Avro, Csv, Text or Bytes."""
-    columns: Columns
+    columns: ColumnTexts
     """SQL text per column, over the value's fields, or a row-for-row function ``DataFrame -> DataFrame``.
     Both also see ``_kafka``: a struct of topic, partition, offset, timestamp, key and headers; a function
     must keep that column.
@@ -384,7 +388,7 @@ class Silver(Paced):
 
 _LISTENS = ("onQueryStarted", "onQueryProgress", "onQueryTerminated")
 
-Bronze = Topic | Files
+Bronze = Topic | Files | DeltaTable | Stream
 Table = Bronze | Silver | Gold
 
 
@@ -397,7 +401,7 @@ class Pipeline:
     name: TableName
     """The pipeline; its folder of tables and checkpoints has this name."""
     bronze: Annotated[Sequence[Bronze], AfterValidator(at_least_one)]
-    """Bronze tables, each of one or more topics, or of files."""
+    """Bronze tables, each of one or more topics, of files, of a Delta table, or of any streaming source."""
     silver: Annotated[Sequence[Silver], AfterValidator(tuple)] = ()
     """Silver tables of typed rows."""
     gold: Annotated[Sequence[Gold], AfterValidator(tuple)] = ()
@@ -462,6 +466,11 @@ class Pipeline:
     def files(self) -> tuple[Files, ...]:
         """The bronze tables that are read from files."""
         return tuple(table for table in self.bronze if isinstance(table, Files))
+
+    @property
+    def delta_tables(self) -> tuple[DeltaTable, ...]:
+        """The bronze tables that are read from Delta tables."""
+        return tuple(table for table in self.bronze if isinstance(table, DeltaTable))
 
     @property
     def with_feed(self) -> frozenset[str]:

@@ -54,18 +54,20 @@ class Reading:
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
-        if self.starting_version is not None and self.starting_timestamp is not None:
-            yield Fault(
-                "MED-1105",
-                "starting_version and starting_timestamp are given; a start is chosen one way: keep one",
-            )
-        if isinstance(self.starting_version, int) and self.starting_version < 0:
-            yield Fault("MED-1104", f"starting_version is {self.starting_version}; versions begin at 0")
-        if self.starting_timestamp is not None and not _is_time(self.starting_timestamp):
-            yield Fault(
-                "MED-1103",
-                f"starting_timestamp {self.starting_timestamp!r} is no time such as '2026-01-31 12:00:00'",
-            )
+        yield from start_faults(self.starting_version, self.starting_timestamp)
+
+
+def start_faults(version: int | str | None, timestamp: str | None) -> Iterator[str]:
+    """Faults of the place where the reading of a table begins."""
+    if version is not None and timestamp is not None:
+        yield Fault(
+            "MED-1105",
+            "starting_version and starting_timestamp are given; a start is chosen one way: keep one",
+        )
+    if isinstance(version, int) and version < 0:
+        yield Fault("MED-1104", f"starting_version is {version}; versions begin at 0")
+    if timestamp is not None and not _is_time(timestamp):
+        yield Fault("MED-1103", f"starting_timestamp {timestamp!r} is no time such as '2026-01-31 12:00:00'")
 
 
 def _is_time(text: str) -> bool:

@@ -26,6 +26,9 @@ def _schema(value: object) -> object:
 
 Texts = Annotated[Sequence[str], AfterValidator(tuple)]
 
+Framing = Literal["none", "registry"]
+"""What precedes a datum: nothing, or a zero byte and a schema's id of four bytes."""
+
 Timestamps = Literal["offset", "utc"]
 """Times in text without an offset: ``offset`` rejects them, ``utc`` reads them as UTC."""
 
@@ -52,10 +55,16 @@ class Json:
     """Most levels of nesting; a deeper value is rejected."""
     max_bytes: int = 16_777_216
     """Most bytes of a value; a longer value is rejected."""
+    framing: Framing = "none"
+    """``registry``: a zero byte and the schema's id in a registry (four bytes) precede the document, as
+    serializers of JSON Schema write it. The id is not looked up: ``schema`` decides.
+    """
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
         yield from _limits(self.max_depth, self.max_bytes)
+        if self.framing != "none" and not self.strict:
+            yield Fault("MED-1105", "framing is for strict values only; leave out framing, or strict=False")
 
 
 @declared
@@ -82,6 +91,8 @@ class Debezium:
     """Most levels of nesting; a deeper value is rejected."""
     max_bytes: int = 16_777_216
     """Most bytes of a value; a longer value is rejected."""
+    framing: Framing = "none"
+    """As with ``Json``."""
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
@@ -98,7 +109,7 @@ class Avro:
     """The reader's schema: Avro's JSON text, or the name of an ``.avsc`` file beside the pipeline. Values
     written with another version of it are resolved by Avro's rules.
     """
-    framing: Literal["none", "registry"] = "none"
+    framing: Framing = "none"
     """``none``: the value is the datum, written with ``schema``; ``registry``: a zero byte and the
     writer's schema id (four bytes, big-endian) precede the datum. The setting ``silver.schema_registry``
     says where the id is looked up: a registry's address, or a folder of ``<id>.avsc``.
@@ -168,7 +179,25 @@ class Bytes:
     EXAMPLES: ClassVar[Mapping[str, str]] = {}
 
 
-Value = Json | Debezium | Avro | Csv | Text | Bytes
+@declared
+class Columns:
+    """The typed columns of a bronze table that is read from a Delta table: nothing is parsed.
+
+    Silver's columns see the source's columns by their names and with their types. A row of a change data
+    feed also has ``_change_type``, ``_commit_version`` and ``_commit_timestamp``.
+    """
+
+    EXAMPLES: ClassVar[Mapping[str, str]] = {}
+
+    schema: Annotated[Any, PlainValidator(_schema)] | None = None
+    """The columns to read with their types: DDL text, a ``.json`` file, or a ``StructType``; they are
+    compared with bronze's at every start. A type that holds every value of the source's (``bigint`` for
+    ``int``) is converted. Unset: all columns of bronze, which are known at the start only, so that
+    ``medallion check`` knows no types.
+    """
+
+
+Value = Json | Debezium | Avro | Csv | Text | Bytes | Columns
 
 
 def _limits(max_depth: int, max_bytes: int) -> Iterator[str]:

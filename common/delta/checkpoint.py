@@ -38,7 +38,8 @@ class PlannedBatch:
         batch_id: Number of the micro-batch, from 0.
         watermark_ms: Event-time watermark of the micro-batch, milliseconds since the epoch; 0 = none yet.
         timestamp_ms: When the micro-batch was planned, milliseconds since the epoch; 0 = not recorded.
-        sources: Per source, in the query's order, the position up to which the micro-batch reads.
+        sources: Per source, in the query's order, the position up to which the micro-batch reads: a mapping,
+            None, or of some sources a number.
         partitions: Number of the query's state partitions, which its first start has fixed whatever the
             session's setting is now; ``None`` = not recorded.
     """
@@ -46,7 +47,7 @@ class PlannedBatch:
     batch_id: int
     watermark_ms: int
     timestamp_ms: int
-    sources: tuple[Mapping[str, Any] | None, ...]
+    sources: tuple[Any, ...]
     partitions: int | None = None
 
 
@@ -205,7 +206,10 @@ def delete_interrupted_first_writes(path: str) -> tuple[str, ...]:
 
 
 def kafka_position(entry: PlannedBatch) -> dict[str, dict[int, int]]:
-    """The next offset to read after a micro-batch of a Kafka source, by topic and partition."""
+    """The next offset to read after a micro-batch of a Kafka source, by topic and partition.
+
+    Empty for a source whose positions are no offsets, such as a Delta table.
+    """
     found: dict[str, dict[int, int]] = {}
     for source in entry.sources:
         found |= _by_partition(source or {})
@@ -230,10 +234,13 @@ def delta_position_of(sources: Sequence[Mapping[str, Any] | None], source: int =
     )
 
 
-def _by_partition(source: Mapping[str, Any]) -> dict[str, dict[int, int]]:
+def _by_partition(source: Any) -> dict[str, dict[int, int]]:
+    if not isinstance(source, Mapping):
+        return {}
     return {
         topic: {int(partition): int(offset) for partition, offset in partitions.items()}
         for topic, partitions in source.items()
+        if isinstance(partitions, Mapping)
     }
 
 
@@ -241,10 +248,10 @@ def _batches(folder: StorageFolder) -> Iterator[int]:
     return (int(name) for name in folder.names() if _BATCH.match(name))
 
 
-def _source(line: str) -> Mapping[str, Any] | None:
+def _source(line: str) -> Any:
     if line == "-":
         return None
     parsed = json.loads(line)
-    if not isinstance(parsed, dict):
-        raise ValueError("no JSON object")  # noqa: TRY004  # reported as any other unreadable file
+    if not isinstance(parsed, dict | int) or isinstance(parsed, bool):
+        raise ValueError("no position")  # noqa: TRY004  # reported as any other unreadable file
     return parsed

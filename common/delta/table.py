@@ -20,7 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import CalendarIntervalType, DayTimeIntervalType, StringType, YearMonthIntervalType
+from pyspark.sql.types import (
+    CalendarIntervalType,
+    DayTimeIntervalType,
+    StringType,
+    StructType,
+    YearMonthIntervalType,
+)
 
 from common.delta import delta_rs
 from common.delta.log import LogReader, is_creation_cut_off
@@ -30,12 +36,12 @@ from common.errors import MedallionError, TableShapeError
 from common.machine.storage_folder import StorageFolder
 from common.rows.rows import Rows
 from common.rows.spark_rows import SparkRows
-from common.spark.types import contains_type
+from common.spark.types import contains_type, missing_fields
 from common.sql.quoting import backquoted, spark_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.types import StructField, StructType
+    from pyspark.sql.types import DataType, StructField
 
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
@@ -255,10 +261,43 @@ def add_columns(
     spark: SparkSession, pipeline: str, table: str, path: str, columns: Sequence[StructField]
 ) -> None:
     """Add columns at a table's end; existing rows have nulls in them."""
-    metadata = maintenance_metadata(pipeline, table, "evolution", columns=[field.name for field in columns])
-    texts = ", ".join(f"{backquoted(field.name)} {field.dataType.simpleString()}" for field in columns)
+    add_fields(spark, pipeline, table, path, {(field.name,): field.dataType for field in columns})
+
+
+def add_fields(
+    spark: SparkSession, pipeline: str, table: str, path: str, fields: Mapping[tuple[str, ...], DataType]
+) -> None:
+    """Add columns, and fields of structs, each by its place and type; existing rows have nulls in them."""
+    names = [".".join(place) for place in fields]
+    metadata = maintenance_metadata(pipeline, table, "evolution", columns=names)
+    texts = ", ".join(
+        f"{'.'.join(map(backquoted, place))} {kind.simpleString()}" for place, kind in fields.items()
+    )
     with commit_metadata(spark, metadata):
         spark.sql(f"ALTER TABLE delta.{backquoted(path)} ADD COLUMNS ({texts})")
+
+
+def add_missing_fields(  # noqa: PLR0913, PLR0917  # the table, and what it is to have
+    spark: SparkSession, pipeline: str, table: str, path: str, column: str, want: StructType
+) -> tuple[str, ...]:
+    """Add to a column of structs the fields that it lacks; nothing where it is no column of structs.
+
+    Returns:
+        The paths of the fields below the column.
+    """
+    have = struct_of(path, column)
+    if have is None or not (added := dict(missing_fields(have, want))):
+        return ()
+    add_fields(spark, pipeline, table, path, {(column, *place): kind for place, kind in added.items()})
+    return tuple(".".join(place) for place in added)
+
+
+def struct_of(path: str, column: str) -> StructType | None:
+    """The type of a table's column of structs by its log; None where there is no such column."""
+    text = LogReader(path).schema()
+    schema = StructType.fromJson(json.loads(text)) if text else StructType()
+    kind = schema[column].dataType if column in schema.names else None
+    return kind if isinstance(kind, StructType) else None
 
 
 def set_property(spark: SparkSession, path: str, metadata: str, name: str, value: str) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from common.declare import Bytes, Csv, Debezium, Json, Text
+from common.declare import Bytes, Columns, Csv, Debezium, Json, Text
 from common.declare.declared import source_of
 from common.errors import Fault, PipelineError, Problem, as_fault, nearest
 from common.schema import ddl
@@ -31,7 +31,7 @@ from common.schema.supported_types import required_faults, type_faults
 __all__ = ["Field", "fields", "paths_in", "spark_schema_text"]
 
 
-Structured = Json | Debezium | Csv
+Structured = Json | Debezium | Csv | Columns
 """Formats that are declared with a Spark schema."""
 
 _TRANSACTION_FIELDS = [("id", "string"), ("total_order", "long"), ("data_collection_order", "long")]
@@ -84,6 +84,8 @@ def examine(value: Structured | Text | Bytes, folder: Path) -> tuple[tuple[Field
         return (Field("value", "string"),), ()
     if isinstance(value, Bytes):
         return (Field("value", "binary"),), ()
+    if isinstance(value, Columns) and value.schema is None:
+        return (), ()  # all columns of bronze, which are known at the start only
     faults: list[str] = []
     found: tuple[Field, ...] = ()
     if _is_ddl(value):
@@ -96,6 +98,8 @@ def examine(value: Structured | Text | Bytes, folder: Path) -> tuple[tuple[Field
         else:
             found = _struct(document, name, "", faults)
     faults.extend(_duplicate_names(found, ""))
+    if isinstance(value, Columns):
+        return found, tuple(faults)
     faults.extend(type_faults(value, found))
     if isinstance(value, Debezium) and found:
         row = f"struct<{','.join(f'{field.name}:{field.type}' for field in found)}>"
@@ -223,7 +227,7 @@ def unchecked_nulls(value: Structured, folder: Path) -> tuple[str, ...]:
     Raises:
         PipelineError: The schema is missing or unreadable.
     """
-    if _is_ddl(value):
+    if isinstance(value, Columns) or _is_ddl(value):
         return ()
     places = _never_null(_document(value, folder)[0], "")
     return tuple(place for place in places if place not in value.required)

@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from common.declare.triggers import FOLLOW
+from common.declare.intervals import FOLLOW
 from common.delta.checkpoint import Checkpoint
 from common.delta.match.source_match import Source, SourceNote
 from common.delta.micro_batch import MicroBatch

@@ -16,10 +16,12 @@ from common.errors import (
     BrokerAwayError,
     BrokerError,
     DiskFullError,
+    ForeignChangeError,
     HistoryGoneError,
     MedallionError,
     QueryFailedError,
     RecordsGoneError,
+    SourceReplacedError,
     StateDamagedError,
     TableError,
     TableShapeError,
@@ -157,6 +159,21 @@ def _log_gone(query: FailedQuery, found: re.Match[str], text: str) -> MedallionE
     )
 
 
+def _source_changed_rows(query: FailedQuery, found: re.Match[str], text: str) -> MedallionError:
+    version = _first(text, r"at version (\d+)") or "?"
+    what = "has deleted" if "DELETE" in found[0] else "has updated or deleted"
+    return ForeignChangeError(
+        f"{query.name}: version {version} of {query.read} {what} rows, and the declaration says nothing of "
+        "that. Nothing of it was written. Say what such a commit does, and start again: "
+        'changes="appends" skips it, changes="feed" has each change as a row (the source must keep a change '
+        'data feed), changes="ignore_changes" reads rewritten rows again.'
+    )
+
+
+def _columns_replaced(query: FailedQuery, found: re.Match[str], text: str) -> MedallionError:
+    return SourceReplacedError(query.name, query.read, query.checkpoint)
+
+
 def _state_damaged(query: FailedQuery, found: re.Match[str], text: str) -> MedallionError:
     file = _first(text, r"(\S*/state/\d+/\d+\S*)", r"(\S*/state\b\S*)") or f"{query.checkpoint}/state"
     return StateDamagedError(
@@ -284,6 +301,8 @@ _KNOWN: Iterable[tuple[re.Pattern[str], _Explained]] = tuple(
         (r"Incomplete log file|[Ll]og file was malformed|UnrecognizedVersion[^\n]*", _entry_damaged),
         (r"FAILED_READ_FILE\.FILE_NOT_EXIST|DELTA_FILE_NOT_FOUND\w*", _file_gone),
         (_CLEANED_LOG, _log_gone),
+        (r"DELTA_STREAMING_(?:INCOMPATIBLE|CANNOT_CONTINUE\w*)_SCHEMA_CHANGE\w*", _columns_replaced),
+        (r"DELTA_SOURCE_IGNORE_DELETE|DELTA_SOURCE_TABLE_IGNORE_CHANGES", _source_changed_rows),
     )
 )
 """Errors by a part of their text, each with the function that explains it; the first that is found counts."""

@@ -20,6 +20,9 @@ from common.delta.micro_batch import MicroBatch
 TOPICS = "topics"
 """The entry of a commit's metadata: per topic its ``id`` and, from the second on, its ``generation``."""
 
+OFFSETS = "offsets"
+"""The entry of a commit of a source without offsets: by topic and partition, the end of those of its rows."""
+
 RECOVERED = "recovered"
 """The entry of a commit that begins with another topic of a name: ``new topic`` or ``same topic``, per "
 "topic."""
@@ -119,8 +122,17 @@ def read_ends(metadata: Mapping[str, Any] | None) -> dict[str, dict[int, int]]:
 
 
 def coordinate_ends(metadata: Mapping[str, Any] | None) -> dict[tuple[str, int], int]:
-    """As ``read_ends``, by the coordinates of the rows: the topic with its generation, and the partition."""
+    """As ``read_ends``, by the coordinates of the rows: the topic with its generation, and the partition.
+
+    Of a source whose positions are no offsets, the commit names the offsets that its rows were given.
+    """
     states = recorded_topics(metadata)
+    if OFFSETS in (metadata or {}):
+        return {
+            (topic, int(partition)): int(end)
+            for topic, partitions in (metadata or {})[OFFSETS].items()
+            for partition, end in partitions.items()
+        }
     return {
         (states.get(topic, TopicState()).coordinate(topic), partition): end
         for topic, partitions in read_ends(metadata).items()

@@ -68,7 +68,8 @@ class TornCommits:
         checkpoint = Checkpoint(layout.checkpoint_path(declared.table))
         query_id, committed = checkpoint.query_id(), checkpoint.last_committed()
         for source in streamed_tables(layout, declared):
-            delta_rs.delete_dangling_hint(source.path)
+            if source.table not in layout.outside:  # another program writes that one
+                delta_rs.delete_dangling_hint(source.path)
         for table in (declared.table, *declared.side_tables):
             path = layout.table_path(table)
             delta_rs.delete_dangling_hint(path)

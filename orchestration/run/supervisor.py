@@ -31,6 +31,7 @@ from common.errors import (
     RegistryError,
     SourceChangedError,
     SourceReplacedError,
+    TableShapeError,
 )
 from common.machine.console import say
 from common.machine.service_manager import ServiceManager
@@ -392,13 +393,17 @@ class Supervisor:
         removed, renamed or got another type.
         """
         if self._rebuilt[query.name] >= _MOST_REBUILDS:
-            source = ", ".join(query.stream.reads)
+            source = ", ".join(query.stream.reads) or query.stream.source
             self._fail(query.name, SourceReplacedError(query.name, source, query.stream.checkpoint))
         elif query.stream.again is not None and not self._stop.is_requested():
             self._rebuilt[query.name] += 1
             say(f"{query.name}: the table that it reads has new columns; the query is restarted with them")
-            stream, is_bounded = query.stream.again(), query.name in self._bounded
-            self.queries[place] = self._begin(stream, available_now=is_bounded)
+            try:
+                stream = query.stream.again()
+            except TableShapeError as error:  # a column of another type, say: the other queries go on
+                self._fail(query.name, error)
+                return
+            self.queries[place] = self._begin(stream, available_now=query.name in self._bounded)
 
     def run(self, each_poll: Callable[[], None] = lambda: None, *, keep_open: bool = False) -> None:
         """Supervise until no query is left, a failure ends the run, or a stop is requested; stop the rest.

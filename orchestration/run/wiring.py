@@ -15,8 +15,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
+import bronze.delta_source
 import bronze.files
 import bronze.query
+import bronze.stream_source
 import gold.publish.query
 import gold.query
 import silver.query
@@ -25,6 +27,7 @@ from common.config.settings import Settings
 from common.declare import (
     Bronze,
     Custom,
+    DeltaTable,
     Files,
     Gold,
     KafkaSink,
@@ -35,6 +38,7 @@ from common.declare import (
     Topic,
     View,
 )
+from common.declare import Stream as StreamSource
 from common.declare.declared import copy_with
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
@@ -244,7 +248,7 @@ class Wiring:
         next layer. On a small machine the first rows would have to wait for that.
         """
         declared = self.pipeline.query(stream.name)
-        if isinstance(declared, Gold | Publish) and gold.query.is_awaited(self._context, declared):
+        if self._is_awaited(declared):
             return False
         if isinstance(declared, Bronze) or Checkpoint(stream.checkpoint).exists():
             return True
@@ -304,14 +308,13 @@ class Wiring:
         source = f"Kafka at {client['bootstrap.servers']}" if client else ""
         again = functools.partial(self.publication, declared)
         streamed = streamed_tables(self.layout, declared)
-        is_awaited = gold.query.is_awaited(self._context, declared)
         return replace(
             stream,
             reads=(declared.reads,),
             streamed=streamed,
             source=source,
             again=again,
-            is_awaited=is_awaited,
+            is_awaited=self._is_awaited(declared),
         )
 
     def stream(self, declared: Table) -> Stream:
@@ -326,14 +329,27 @@ class Wiring:
         paths = tuple(self.layout.table_path(table) for table in (declared.table, *beside))
         streamed = streamed_tables(self.layout, declared)
         stream = replace(self._build(declared), reads=reads, beside=beside, paths=paths, streamed=streamed)
-        is_awaited = isinstance(declared, Gold) and gold.query.is_awaited(self._context, declared)
-        return replace(stream, again=lambda: self.stream(declared), is_awaited=is_awaited)
+        return replace(stream, again=lambda: self.stream(declared), is_awaited=self._is_awaited(declared))
+
+    def _is_awaited(self, declared: Table | Publish) -> bool:
+        """Whether the first version that a query reads is still to come."""
+        if isinstance(declared, DeltaTable):
+            return bronze.delta_source.is_awaited(declared, self.layout)
+        return isinstance(declared, Gold | Publish) and gold.query.is_awaited(self._context, declared)
 
     def _build(self, declared: Table) -> Stream:
         name, settings, layout = self.pipeline.name, self.settings, self.layout
         if isinstance(declared, Files):
             return bronze.files.build_query(
                 self.spark, name, self._limited_files(declared), settings=settings, layout=layout
+            )
+        if isinstance(declared, DeltaTable):
+            return bronze.delta_source.build_query(
+                self.spark, name, declared, settings=settings, layout=layout
+            )
+        if isinstance(declared, StreamSource):
+            return bronze.stream_source.build_query(
+                self.spark, name, declared, settings=settings, layout=layout
             )
         if isinstance(declared, Topic):
             client = client_options(settings, self.pipeline, declared)

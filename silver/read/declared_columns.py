@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType
 
 from common.declare import Hook, Value
 from common.declare.files import PREFIX as FILES_PREFIX
@@ -49,13 +50,19 @@ def parse_values(bronze: DataFrame, value: Value, *, rescue: bool = False) -> Da
         "key",
         "value",
         "headers",
-        F.coalesce(_unreadable_reason(), F.col(f"{READ}.fault")).alias("fault"),
+        _fault_of(found.frame).alias("fault"),
         *(F.col(f"{READ}.{name}").alias(name) for name in ("fault_field", "rescued")),
         *(name for name in (HIDDEN,) if name in found.frame.columns),
     )
     content = F.col(f"{READ}.value")
     fields = [content.getField(field.name).alias(field.name) for field in found.fields]
     return found.frame.select(kafka.alias(META), *fields)
+
+
+def _fault_of(read: DataFrame) -> Column:
+    own = F.col(f"{READ}.fault")
+    has_bytes = isinstance(read.schema["value"].dataType, BinaryType)
+    return F.coalesce(_unreadable_reason(), own) if has_bytes else own
 
 
 def _unreadable_reason() -> Column:

@@ -25,18 +25,23 @@ from pyspark.sql.types import (
     VarcharType,
 )
 
-from common.declare import Avro, Bytes, Csv, Debezium, Json, Text, Value
+from common.declare import Avro, Bytes, Columns, Csv, Debezium, Json, Text, Value
 from common.declare.declared import folder_of, source_of
 from common.errors import PipelineError, Problem
 from common.schema import avro as avro_schema
 from common.schema.value_fields import spark_schema_text
 from common.spark.jvm import static_method
+from silver.read import typed_columns
 
 READ = "__read"
 
 EMPTY_VALUE = "empty_value"
 NOT_UTF8 = "not_utf8"
 MALFORMED_JSON = "malformed_json"
+UNKNOWN_FRAMING = "unknown_framing"
+
+_FRAME_BYTES, _MOST_BYTES = 5, 2**31 - 1
+"""Bytes of a frame: a zero byte and a schema's id. Bytes that a value has at most."""
 
 _CORRUPT = "__corrupt"
 _PARSED = "__parsed"
@@ -68,6 +73,8 @@ def read_values(bronze: DataFrame, value: Value, *, rescue: bool = False) -> Rea
         return _lenient(bronze, struct_type(spark_schema_text(value, folder_of(value))))
     if isinstance(value, Bytes):
         return _raw(bronze)
+    if isinstance(value, Columns):
+        return _typed(bronze, value)
     reader = strict_reader(bronze.sparkSession, value, rescue=rescue)
     return ReadValues(bronze.withColumn(READ, reader.read(F.col("value"))), tuple(reader.fields.fields))
 
@@ -80,15 +87,25 @@ class StrictReader:
         java_class: The class.
         spec: The declaration, as JSON text.
         fields: The fields of ``value`` in a result.
+        is_framed: Whether a zero byte and a schema's id precede the document, which the class does not read.
     """
 
     java_class: str
     spec: str
     fields: StructType
+    is_framed: bool = False
 
     def read(self, value: Column) -> Column:
         """A struct of ``fault``, ``fault_field``, ``rescued`` and ``value``; null for null."""
-        return java_call("read", _result(self.fields), value, F.lit(self.spec), reader=self.java_class)
+        kind, spec = _result(self.fields), F.lit(self.spec)
+        if not self.is_framed:
+            return java_call("read", kind, value, spec, reader=self.java_class)
+        has_frame = F.startswith(value, F.lit(b"\0")) & (F.length(value) >= _FRAME_BYTES)
+        document = F.when(has_frame, F.substring(value, _FRAME_BYTES + 1, _MOST_BYTES))
+        read = java_call("read", kind, document, spec, reader=self.java_class)
+        faults = {"fault": F.lit(UNKNOWN_FRAMING)}
+        parts = (faults.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name) for field in kind)
+        return F.when(value.isNotNull() & ~has_frame, F.struct(*parts)).otherwise(read)
 
 
 def strict_reader(
@@ -105,7 +122,7 @@ def strict_reader(
         schema = StructType([StructField("value", StringType())])
         return _reader(schema, {"format": "text", "schema": schema.jsonValue(), "max_bytes": value.max_bytes})
     schema = struct_type(spark_schema_text(value, folder_of(value)))
-    return _reader(schema, _spec(value, schema, rescue=rescue))
+    return _reader(schema, _spec(value, schema, rescue=rescue), is_framed=_is_framed(value))
 
 
 def part_reader(value: Json | Debezium | Csv, whole: StructType, wanted: StructType) -> StrictReader:
@@ -121,7 +138,12 @@ def part_reader(value: Json | Debezium | Csv, whole: StructType, wanted: StructT
         schema = StructType(
             [each if each.name in wanted.names else StructField(each.name, StringType()) for each in whole]
         )
-    return _reader(schema, _spec(value, schema, rescue=False) | {"required": []})
+    spec = _spec(value, schema, rescue=False) | {"required": []}
+    return _reader(schema, spec, is_framed=_is_framed(value))
+
+
+def _is_framed(value: Json | Debezium | Csv) -> bool:
+    return not isinstance(value, Csv) and value.framing == "registry"
 
 
 def struct_type(text: str) -> StructType:
@@ -180,8 +202,10 @@ def _avro(spark: SparkSession, value: Avro) -> StrictReader:
     return _reader(schema, spec, _AVRO_CLASS)
 
 
-def _reader(schema: StructType, spec: dict[str, Any], java_class: str = _CLASS) -> StrictReader:
-    return StrictReader(java_class, json.dumps(spec), _nullable(schema))
+def _reader(
+    schema: StructType, spec: dict[str, Any], java_class: str = _CLASS, *, is_framed: bool = False
+) -> StrictReader:
+    return StrictReader(java_class, json.dumps(spec), _nullable(schema), is_framed)
 
 
 def java_call(method: str, result: DataType, *arguments: Column, reader: str = _CLASS) -> Column:
@@ -212,6 +236,27 @@ def _raw(bronze: DataFrame) -> ReadValues:
         bronze.withColumn(READ, F.when(F.col("value").isNotNull(), read)),
         (StructField("value", BinaryType()),),
     )
+
+
+def _typed(bronze: DataFrame, value: Columns) -> ReadValues:
+    """The columns of a source that bronze keeps typed: nothing is parsed, and no value has a fault.
+
+    Raises:
+        PipelineError: Bronze has bytes, lacks a declared column, or has one of a type that does not fit.
+    """
+    have, source = bronze.schema["value"].dataType, source_of(value)
+    if not isinstance(have, StructType):
+        text = f"bronze has {have.simpleString()}, no typed columns; declare a format, such as Json(…)"
+        raise PipelineError([Problem("Columns", text, source)])
+    want = have if value.schema is None else struct_type(spark_schema_text(value, folder_of(value)))
+    if found := tuple(typed_columns.faults(have, want)):
+        raise PipelineError([Problem("Columns", text, source) for text in found])
+    nothing = F.lit(None).cast("string")
+    columns = typed_columns.taken(F.col("value"), have, want)
+    names = ("fault", "fault_field", "rescued")
+    read = F.struct(*(nothing.alias(name) for name in names), columns.alias("value"))
+    read_or_null = F.when(F.col("value").isNotNull(), read)
+    return ReadValues(bronze.withColumn(READ, read_or_null), tuple(want.fields))
 
 
 def _lenient(bronze: DataFrame, schema: StructType) -> ReadValues:

@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructField, StructType
 
-from common.declare import Bytes, Csv, Debezium, Json, Silver
+from common.declare import Bytes, Columns, Csv, Debezium, Json, Silver
 from common.declare.declared import source_of
 from common.errors import PipelineError, Problem, SqlError, first_line
 from common.sql.expression import ELEMENT, Path, analyze
@@ -98,7 +98,7 @@ def _keepers_before(silver: Silver, readers: Sequence[Silver]) -> Iterator[Silve
 def _deciding_reader(spark: SparkSession, silver: Silver) -> StrictReader | None:
     """The reader whose fault leaves a table undecided; None if no reader's fault can be compared."""
     value = silver.value
-    if isinstance(value, Bytes) or (isinstance(value, Json) and not value.strict):
+    if isinstance(value, Bytes | Columns) or (isinstance(value, Json) and not value.strict):
         return None
     if silver.where is None or not isinstance(value, (Json, Debezium, Csv)):
         return None if silver.where is not None and not _paths(silver.where) else strict_reader(spark, value)

@@ -13,15 +13,15 @@ from typing import get_args
 
 from common import declare
 from common.declare.declared import ordered
-from common.declare.value_formats import Timestamps
+from common.declare.value_formats import Framing, Timestamps
 
 _SINKS = ("KafkaSink", "FileSink", "BatchSink", "ForeachSink", "MemorySink", "ConsoleSink")
 
 _SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("The pipeline", ("Pipeline",)),
-    ("Bronze tables", ("Topic", "Files", "Message")),
+    ("Bronze tables", ("Topic", "Files", "DeltaTable", "Stream", "Message")),
     ("Silver tables", ("Silver", "Rule", "Lookup")),
-    ("Formats of values", ("Json", "Debezium", "Avro", "Csv", "Text", "Bytes")),
+    ("Formats of values", ("Json", "Debezium", "Avro", "Csv", "Text", "Bytes", "Columns")),
     ("Gold tables", ("Aggregate", "Upsert", "ChangeFeed", "History", "Join", "View", "Custom")),
     ("Windows and bounds of time", ("Window", "Session", "Within")),
     ("How a table is read and stored", ("Reading", "Storage")),
@@ -50,6 +50,8 @@ _SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
 )
 
+_WORDS = {"Timestamps": Timestamps, "Framing": Framing}
+
 _TYPES: Mapping[str, str] = {
     "Trigger": "interval, or `asap`",
     "FollowingTrigger": "interval, `follow` or `asap`",
@@ -60,7 +62,7 @@ _TYPES: Mapping[str, str] = {
     "Distance": "distance in time: `-5 minutes`",
     "Names": "list of names",
     "Expressions": "list of columns, or dict of column and SQL",
-    "Columns": "dict of column and SQL, or function",
+    "ColumnTexts": "dict of column and SQL, or function",
     "Options": "dict of texts",
     "Mapping[str, str]": "dict of texts",
     "Mapping[TableName, str]": "dict of name and DDL text",
@@ -199,12 +201,12 @@ def _type(annotation: str) -> str:  # noqa: PLR0911  # a return per kind
     several = re.fullmatch(r"Sequence\[(\w+)\]", annotation)
     if several is not None:
         return f"list of {_type(several[1])}"
-    if annotation == "Timestamps":
-        return " or ".join(f'`"{word}"`' for word in get_args(Timestamps))
+    if annotation in _WORDS:
+        return " or ".join(f'`"{word}"`' for word in get_args(_WORDS[annotation]))
     if annotation == "Gold":
         return "gold table"
     if annotation == "Bronze":
-        return "[Topic](#topic) or [Files](#files)"
+        return "[Topic](#topic), [Files](#files), [DeltaTable](#deltatable) or [Stream](#stream)"
     parts = [part for part in _split(annotation) if part != "None"]
     if len(parts) > 1 or parts[0] != annotation:
         return " or ".join(_type(part) for part in parts)

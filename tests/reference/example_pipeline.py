@@ -9,10 +9,12 @@ from medallion import (
     BatchSink,
     Bytes,
     ChangeFeed,
+    Columns,
     ConsoleSink,
     Csv,
     Custom,
     Debezium,
+    DeltaTable,
     Expect,
     Files,
     FileSink,
@@ -41,6 +43,7 @@ from medallion import (
     Session,
     Silver,
     Storage,
+    Stream,
     SumsEqual,
     Text,
     Topic,
@@ -89,6 +92,10 @@ pipeline = Pipeline(
         Topic("pictures"),
         # What Kafka had deleted before this pipeline was made.
         Files("old_payments", path="s3a://archive/payments", format="jsonl"),
+        # What another team keeps in a Delta table.
+        DeltaTable("parcels", path="s3a://lake/parcels", changes="appends"),
+        # A source of Spark that makes rows by itself: for trials.
+        Stream("ticks", format="rate-micro-batch", options={"rowsPerBatch": "100"}),
     ],
     silver=[
         Silver(
@@ -107,6 +114,15 @@ pipeline = Pipeline(
                 Rule("rate_is_known", "rate.currency is not null", on_fail="warn"),
             ],
             unknown_fields="rescue",
+        ),
+        Silver(
+            "parcels",
+            reads="bronze.parcels",
+            value=Columns("order_id string, weight decimal(9,3), sent_at timestamp"),
+            columns=["order_id", "weight", "sent_at"],
+            key=["order_id"],
+            event_time="sent_at",
+            watermark="1 day",
         ),
         Silver(
             "customer_changes",

@@ -203,6 +203,8 @@ def _differences(
 ) -> Iterator[tuple[str, tuple[int, ...], tuple[int, ...]]]:
     """Positions that differ, where both have one: the place in the source, and both as comparable numbers."""
     for number, (one, other) in enumerate(zip(ours, theirs, strict=False)):
+        if isinstance(one, int) and isinstance(other, int) and one != other:
+            yield f"source {number}", (one,), (other,)
         if not isinstance(one, Mapping) or not isinstance(other, Mapping) or one == other:
             continue
         if "reservoirVersion" in one and "reservoirVersion" in other:

@@ -86,9 +86,14 @@ def refuse_other_history(
         CheckpointMismatchError: Names the source, and the version that differs; nothing is written.
     """
     for fault in source_faults(positions, commits, sources):
+        way = (
+            f"or declare the source under another name than {query}, to read it from its beginning"
+            if query.startswith("bronze.")
+            else f"or have {query} filled again: medallion recover {query}"
+        )
         raise CheckpointMismatchError(
             f"{query}: {fault}. Going on would leave out rows, or read them a second time. Nothing was "
-            f"written. Restore the newest copy, or have {query} filled again: medallion recover {query}"
+            f"written. Restore the newest copy, {way}"
         )
 
 

@@ -22,7 +22,10 @@ def in_environment(pipeline: Pipeline, settings: Settings) -> Pipeline:
         publish = [_prefixed_sink(each, settings.own_prefix) for each in publish]
     changes: dict[str, Any] = {}
     if settings.topic_prefix:
-        changes["bronze"] = [_prefixed_topic(topic, settings.topic_prefix) for topic in pipeline.topics]
+        changes["bronze"] = [
+            _prefixed_topic(one, settings.topic_prefix) if isinstance(one, Topic) else one
+            for one in pipeline.bronze
+        ]
     if publish != list(pipeline.publish):
         changes["publish"] = publish
     return copy_with(pipeline, **changes) if changes else pipeline

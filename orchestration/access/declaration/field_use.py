@@ -40,6 +40,9 @@ _FEWEST = 10
 _COMMITS = 20
 _NAMED, _MOST, _LONGEST = 4, 100, 80
 
+_FRAME_BYTES = 5
+"""A zero byte and the id of a schema, before a document with a frame of a registry."""
+
 
 @dataclass(frozen=True, slots=True)
 class FieldUse:
@@ -135,7 +138,10 @@ def _sampled(silver: Silver, log: LogReader, version: int) -> FieldUse | None:
     if is_debezium:
         known = next(field.nested for field in known if field.name == "after")
     count = RECORDS if silver.where is None else RECORDS_OF_MANY_TYPES
-    objects = _objects(_newest_values(log, version, count), is_own, is_debezium=is_debezium)
+    values = _newest_values(log, version, count)
+    if silver.value.framing == "registry":
+        values = (value[_FRAME_BYTES:] for value in values)
+    objects = _objects(values, is_own, is_debezium=is_debezium)
     found = compare(objects, known)
     return found if found.records else None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from common.config.paths import Layout
-from common.declare import Bronze, Files, Pipeline
+from common.declare import Bronze, DeltaTable, Files, Pipeline, Stream
 from common.delta.log import LogReader
 from common.delta.match.checkpoint_match import last_commit_metadata
 from common.errors import UsageError, nearest
@@ -23,7 +23,7 @@ def require_known_places(pipeline: Pipeline, layout: Layout, bronze: str, record
     known: set[Place] = set()
     for one in queries:
         known |= {*coordinate_ends(last_commit_metadata(layout.table_path(bronze), one.table))}
-        known |= {(one.coordinate, 0)} if isinstance(one, Files) else set()
+        known |= {(one.coordinate, 0)} if isinstance(one, Files | DeltaTable | Stream) else set()
     topics = {topic for topic, _ in known} | {name for one in queries for name in one.topic_names}
     log = LogReader(layout.table_path(bronze))
     for topic, number in records.places:

@@ -12,11 +12,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from common.config.paths import Layout
-from common.declare import Bronze, Join, Publish, Table
+from common.declare import Bronze, DeltaTable, Files, Join, Publish, Stream, Table, Topic
 from common.delta.checkpoint import Checkpoint, PlannedBatch, delta_position, kafka_position
 from common.delta.log import LogReader
+from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.match.source_match import Source
 from common.errors import MedallionError
+from common.streaming.topic_identity import coordinate_ends
 from orchestration.access.declaration.lineage import sources
 
 Offsets = Mapping[str, Mapping[int, int]]
@@ -24,6 +26,8 @@ Offsets = Mapping[str, Mapping[int, int]]
 
 def streamed_sources(declared: Table | Publish) -> tuple[str, ...]:
     """The tables that a query reads as streams, in the order of its checkpoint; none for a topic."""
+    if isinstance(declared, DeltaTable):
+        return (declared.reads,)
     if isinstance(declared, Bronze):
         return ()
     if isinstance(declared, Join) and declared.mode == "lookup":
@@ -57,7 +61,9 @@ def rows_between(
     """
     if start is not None and start.batch_id == end.batch_id:
         return 0
-    if isinstance(declared, Bronze):
+    if isinstance(declared, Stream):
+        return None  # its positions are its own
+    if isinstance(declared, Topic | Files):
         return _records(start, end, first)
     total = 0
     for place, source in enumerate(streamed_sources(declared)):
@@ -98,6 +104,7 @@ class RowsRead:
         """
         self._checkpoint = Checkpoint(layout.checkpoint_path(declared.table))
         self._declared, self._layout, self._first = declared, layout, first
+        self._numbered = self._rows_numbered()
         self._position: PlannedBatch | None = None
         with suppress(
             MedallionError, OSError
@@ -106,6 +113,9 @@ class RowsRead:
 
     def advance(self) -> int | None:
         """Rows of the micro-batches that have finished since the last call; None if they are not known."""
+        if isinstance(self._declared, Stream):
+            counted, self._numbered = self._numbered, self._rows_numbered()
+            return self._numbered - counted
         try:
             now = self._committed()
             before, self._position = self._position, now or self._position
@@ -114,6 +124,14 @@ class RowsRead:
             return rows_between(self._declared, before, now, self._log, self._first)
         except (MedallionError, OSError):  # such as commits that the log's cleanup has deleted
             return None
+
+    def _rows_numbered(self) -> int:
+        """How many rows a source without offsets has brought, by the newest commit of its table."""
+        if not isinstance(self._declared, Stream):
+            return 0
+        table = self._declared.table
+        last = last_commit_metadata(self._layout.table_path(table), table)
+        return sum(coordinate_ends(last).values())
 
     def _committed(self) -> PlannedBatch | None:
         return self._checkpoint.planned_batch(self._checkpoint.last_committed())

@@ -16,7 +16,7 @@ from common.errors import CaseError, Problem
 from common.schema.ddl import DdlError, Field, parse
 from orchestration.author.cases.read.case import TIMESTAMP, Case, Record, TextTable
 from orchestration.author.cases.read.cells import CellError, wanted
-from orchestration.author.cases.topics import topic_of, topic_problem
+from orchestration.author.cases.tables import topic_of, topic_problem
 
 if TYPE_CHECKING:
     import pyarrow as pa

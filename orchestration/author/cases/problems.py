@@ -10,8 +10,7 @@ from common.schema.ddl import Field
 from orchestration.author.cases.compare import wanted_in
 from orchestration.author.cases.read.case import Case, Place, TextTable
 from orchestration.author.cases.read.cells import CellError
-from orchestration.author.cases.tables import query_of, unknown_table
-from orchestration.author.cases.topics import topic_problem
+from orchestration.author.cases.tables import query_of, topic_problem, unknown_table
 from orchestration.author.check.pipeline import table_scopes
 from orchestration.author.check.visible_columns import Scope
 

@@ -23,8 +23,7 @@ from orchestration.author.cases.read.load import YAML_SUFFIXES
 from orchestration.author.cases.read.text_table import format_table
 from orchestration.author.cases.run_case import TableRows, run_tables
 from orchestration.author.cases.session import CaseSession, open_cases
-from orchestration.author.cases.tables import query_of, unknown_table
-from orchestration.author.cases.topics import topic_of
+from orchestration.author.cases.tables import query_of, topic_of, unknown_table
 from orchestration.records.quarantine.contents import rows as quarantined
 from orchestration.records.quarantine.contents import select_silver_tables
 

@@ -22,6 +22,7 @@ from common.spark.session import build_session
 from orchestration.author.cases.judge_together import Judging
 from orchestration.author.cases.read.case import Case
 from orchestration.author.cases.run_case import JudgedTables, Outcome, run_case
+from orchestration.author.cases.tables import with_json_values
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,6 +71,8 @@ class CaseSession:
             The outcomes, in the order of the cases.
         """
         outcomes: list[Outcome] = []
+        typed = {id(pipeline): with_json_values(pipeline) for _, pipeline, _ in cases}
+        cases = [(case, typed[id(pipeline)], settings) for case, pipeline, settings in cases]
         judged: Sequence[JudgedTables | None] = [None for _ in cases] if as_streams else self._judged(cases)
         pool = ThreadPoolExecutor(AT_ONCE)
         try:

@@ -14,6 +14,7 @@ from orchestration.access.declaration.load_file import load_draft
 from orchestration.author.cases.problems import case_problems
 from orchestration.author.cases.read.case import Case
 from orchestration.author.cases.read.load import FOLDER, SUFFIXES, Loaded, find_files, load_files
+from orchestration.author.cases.tables import with_json_values
 from orchestration.author.check.pipeline import draft_problems
 
 
@@ -112,4 +113,5 @@ def _checked(path: Path, settings: Settings) -> Pipeline:
     problems = draft_problems(draft, settings)
     if draft.pipeline is None or problems:
         raise PipelineError(problems)
+    with_json_values(draft.pipeline)  # refuses columns without types
     return draft.pipeline

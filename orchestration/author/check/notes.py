@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
-from common.declare import Aggregate, Csv, Debezium, Gold, Join, Json, Pipeline, Silver
+from common.declare import Aggregate, Bronze, Csv, Debezium, Gold, Join, Json, Pipeline, Silver, Stream
 from common.declare.declared import folder_of
 from common.errors import SqlError
 from common.schema.value_fields import unchecked_nulls
@@ -23,8 +23,17 @@ _SHOWN = 3
 
 def notes(pipeline: Pipeline) -> tuple[str, ...]:
     """One or two sentences per note, in the order of the pipeline's tables."""
+    lost = (note for bronze in pipeline.bronze for note in _not_replayed(bronze))
     unchecked = (note for silver in pipeline.silver for note in _unchecked_nulls(silver))
-    return (*unchecked, *(note for gold in pipeline.gold for note in _of(gold)), *_published(pipeline))
+    return (*lost, *unchecked, *(note for gold in pipeline.gold for note in _of(gold)), *_published(pipeline))
+
+
+def _not_replayed(bronze: Bronze) -> Iterator[str]:
+    if isinstance(bronze, Stream) and not bronze.replayable:
+        yield (
+            f"{bronze.table}: its source gives no row again, as the declaration says: rows that a job has "
+            "read and not written are lost if the job is killed."
+        )
 
 
 def _unchecked_nulls(silver: Silver) -> Iterator[str]:

@@ -14,7 +14,9 @@ from common.config.settings import Settings
 from common.declare import (
     Aggregate,
     Avro,
+    Columns,
     Custom,
+    DeltaTable,
     Expect,
     Join,
     Meets,
@@ -22,6 +24,7 @@ from common.declare import (
     Quality,
     References,
     Silver,
+    Stream,
     SumsEqual,
     View,
 )
@@ -106,6 +109,7 @@ def _pipeline_problems(pipeline: Pipeline) -> Iterator[Problem]:
     is_whole = not any(closest(name, _LAYERS) for name in faulty_attributes(pipeline))
     if is_whole:
         yield from lineage_problems(pipeline)
+    yield from _value_faults(pipeline)
     scopes: dict[str, Scope] = {}
     for silver in pipeline.silver:
         problems: list[Problem] = []
@@ -163,6 +167,23 @@ def _may_add_functions(pipeline: Pipeline, settings: Settings | None) -> bool:
 def unchecked(pipeline: Pipeline) -> tuple[str, ...]:
     """Tables whose columns come from a function: everything that depends on them is checked at job start."""
     return tuple(silver.table for silver in pipeline.silver if callable(silver.columns))
+
+
+def _value_faults(pipeline: Pipeline) -> Iterator[Problem]:
+    """Silver tables that parse what is typed already, or read columns where bronze has bytes."""
+    read = {table.table: isinstance(table, DeltaTable | Stream) for table in pipeline.bronze}
+    for silver in pipeline.silver:
+        is_typed = read.get(silver.reads)
+        if isinstance(silver.value, Faulty) or is_typed in {None, isinstance(silver.value, Columns)}:
+            continue
+        text = (
+            f"{silver.reads} keeps typed columns, and {type(silver.value).__name__} "
+            "reads bytes; write value=Columns()"
+            if is_typed
+            else f"Columns reads typed columns, and {silver.reads} has bytes; write "
+            "their format, such as Json(…)"
+        )
+        yield Problem(f"{silver.table}, value", Fault("MED-1105", text), source_of(silver))
 
 
 def _value(silver: Silver, problems: list[Problem]) -> Scope:

@@ -24,6 +24,7 @@ from rich.table import Column
 
 from bronze.beginning import beginning_of
 from common.declare import Files, Topic
+from common.declare import Stream as StreamSource
 from common.delta.checkpoint import Checkpoint, delta_position, kafka_position
 from common.delta.log import LogReader
 from common.machine.console import err, say
@@ -126,7 +127,7 @@ def _rows_behind(job: Job, table: str, first: Offsets) -> int | None:
     last = checkpoint.last_committed()
     entry = checkpoint.planned_batch(last) if last is not None else None
     declared = wiring.pipeline.table(table)
-    if isinstance(declared, Files):
+    if isinstance(declared, Files | StreamSource):
         return None  # how many records files have is not known before they are read
     if isinstance(declared, Topic):
         return _offsets_behind(job, declared, kafka_position(entry) if entry else {}, first)

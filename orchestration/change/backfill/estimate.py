@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from common.config.paths import Layout
-from common.declare import Files, Pipeline, Topic
+from common.declare import Files, Pipeline, Stream, Topic
 from common.delta.checkpoint import Checkpoint, PlannedBatch, delta_position, kafka_position
 from common.delta.log import LogReader
 from common.errors import MedallionError
@@ -24,7 +24,7 @@ Offsets = Mapping[str, Mapping[int, int]]
 class Reads:
     """What one query reads; ``effort.rows`` is None where the log or the broker does not say.
 
-    ``is_counted_later``: the records of files are counted when they are read.
+    ``is_counted_later``: the records of files and of other sources are counted when they are read.
     """
 
     table: str
@@ -57,8 +57,8 @@ def estimate(  # noqa: PLR0913  # what is read, and what is known of it
     found = []
     for name in tables:
         declared = pipeline.table(name)
-        is_later = isinstance(declared, Files)
-        if isinstance(declared, Files):
+        is_later = isinstance(declared, Files | Stream)
+        if isinstance(declared, Files | Stream):
             rows, size, is_at_most = None, 0, False
         elif isinstance(declared, Topic):
             entry = None if name in begins else _committed(layout, name)

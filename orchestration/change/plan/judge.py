@@ -25,6 +25,8 @@ _BRONZE: Mapping[str, tuple[Effect, str]] = {
         f"{_FROM_CHECKPOINT}; new topics and partitions are read from the first",
     ),
     "starting_timestamp": ("no effect", _FROM_CHECKPOINT),
+    "starting_version": ("no effect", _FROM_CHECKPOINT),
+    "path": ("next start", "the same files or table at another place are read on; another table is refused"),
     "storage": ("no effect", "the layout of a table is fixed when the table is created"),
     "sample": ("no effect", "only medallion produce uses it"),
     "topics": ("next start", "topics that are new are read from their first record"),

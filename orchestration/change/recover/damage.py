@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from common.config.paths import Layout
-from common.declare import Aggregate, Bronze, Custom, Gold, Join, Publish, Silver, Table
+from common.declare import Aggregate, Bronze, Custom, Gold, Join, Publish, Silver, Stream, Table
 from common.delta.checkpoint import Checkpoint, DeltaPosition, delta_position_of
 from common.delta.foreign_commits import brings_rows_back, reads_appends
 from common.delta.log import LogReader, is_creation_cut_off
 from common.delta.match.checkpoint_match import last_commit_metadata
-from common.errors import QueryFailedError, TableError
+from common.errors import CheckpointMismatchError, QueryFailedError, TableError
 from common.machine.storage_folder import StorageFolder
 from common.streaming.failure_cause import causes_text
 from common.streaming.query import one_line
@@ -104,6 +104,20 @@ def checkpoint_damage(layout: Layout, declared: Table | Publish) -> Iterator[str
         yield f"{declared.table}: the checkpoint {checkpoint.path} lacks offsets/{last}"
     elif planned > 0 and checkpoint.planned_batch(planned - 1) is None:
         yield f"{declared.table}: the checkpoint {checkpoint.path} lacks offsets/{planned - 1}"
+
+
+def refuse_lost_source(layout: Layout, declared: Table) -> None:
+    """Refuse to write a checkpoint again that held what only its source knows, such as when it began.
+
+    Raises:
+        CheckpointMismatchError: The checkpoint of a streaming source is gone.
+    """
+    if isinstance(declared, Stream) and not Checkpoint(layout.checkpoint_path(declared.table)).exists():
+        raise CheckpointMismatchError(
+            f"{declared.table}: its checkpoint is gone, and with it what the source {declared.format} kept "
+            "there: the commits of the table name positions alone. Nothing was changed. Restore the "
+            "checkpoint from a copy, or declare the source under another name, which begins anew."
+        )
 
 
 def source_damage(layout: Layout, declared: Table | Publish) -> Iterator[str]:

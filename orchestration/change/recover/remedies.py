@@ -43,7 +43,7 @@ from pathlib import Path
 from typing import Literal
 
 from common.config.paths import Layout
-from common.declare import Bronze, Custom, Files, Pipeline, Publish, Silver, Table
+from common.declare import Bronze, Custom, DeltaTable, Files, Pipeline, Publish, Silver, Stream, Table
 from common.delta.log import LogReader
 from common.delta.maintenance.retention import expired_text, expired_topics
 from common.delta.match.checkpoint_repair import Change, plan_repair, repair
@@ -56,6 +56,7 @@ from orchestration.change.recover.damage import (
     damage,
     needs_positions_only,
     other_history,
+    refuse_lost_source,
     table_damage,
 )
 from orchestration.records.rejudge.stage import record_paths
@@ -139,6 +140,7 @@ def _sufficient_repair(
     """The changes of a checkpoint after which nothing is damaged any more; None if there are none."""
     if isinstance(declared, Publish):
         return None
+    refuse_lost_source(layout, declared)
     try:
         changes = plan_repair(
             declared.table,
@@ -166,6 +168,8 @@ def _beyond_repair(layout: Layout, declared: Bronze, reasons: Sequence[str]) -> 
         listed = layout.file_list_path(declared.table)
         kept, again = f"{declared.path} still has all files", "the files again, with the same offsets"
         again += f", as long as the list of files stays where it is ({listed})"
+    elif isinstance(declared, DeltaTable | Stream):
+        kept, again = "the source still has all rows", "the source from its beginning"
     checkpoint = layout.checkpoint_path(declared.table)
     return CheckpointMismatchError(
         f"{declared.table}: {'; '.join(reasons)}. Bronze is the last resort of all other tables, and its own "

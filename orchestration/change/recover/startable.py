@@ -35,6 +35,7 @@ from common.streaming.topic_identity import (
 from orchestration.access.kafka import client as kafka
 from orchestration.access.kafka.topic_state import broker_topics
 from orchestration.access.progress.set_back import with_set_back
+from orchestration.change.recover.damage import refuse_lost_source
 from orchestration.run.job import open_broker, spark_for_writing
 
 
@@ -108,6 +109,7 @@ def recover(  # noqa: PLR0913  # the options of the command
 
 
 def _changes(layout: Layout, declared: Table) -> list[Change]:
+    refuse_lost_source(layout, declared)
     return plan_repair(
         declared.table,
         layout.table_path(declared.table),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Annotated
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +17,11 @@ from orchestration.access.declaration.context import Context, context
 from orchestration.access.declaration.environment import refuse_in_sandbox
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 
+if TYPE_CHECKING:
+    from orchestration.access.kafka.topics import TopicRecord
+    from orchestration.author.cases.fates import Coordinates, Fate
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _RECORDS = 5
 _MOST_RECORDS = 1_000
 _REACH_SECONDS = 10.0
@@ -123,6 +129,13 @@ def tail(
             "--records", "-n", min=1, max=_MOST_RECORDS, metavar="N", help="Records of each partition."
         ),
     ] = _RECORDS,
+    judged: Annotated[
+        bool,
+        typer.Option(
+            "--judged",
+            help="Also what each silver table would make of a record: its row, or why not.",
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     r"""Print the newest committed records of each partition as they were sent, oldest first.
@@ -131,8 +144,11 @@ def tail(
     that would control the terminal. Of a long one the beginning is shown; --json prints it whole. Nothing is
     committed to Kafka.
 
+    --judged reads them by the formats, columns and rules of the pipeline, in a Spark of its own and over
+    empty tables: a record is a duplicate only of another one that is printed. No table is read or written.
+
     --json: a line per record: {"topic", "partition", "offset", "timestamp", "key", "value", "headers":
-    [[name, value]]}.
+    [[name, value]]}; with --judged also "silver": [{"table", "verdict", "row", "reasons", "field"}].
     """
     from orchestration.access.kafka.topics import describe_topic, newest_records
     from orchestration.cli.access.topic_output import print_records
@@ -141,7 +157,34 @@ def tail(
     name = topic_of(ready.pipeline, topic)
     with _broker(ready, name) as (address, options):
         found = newest_records(address, options, describe_topic(address, options, name), count)
-    print_records(name, found, as_json=as_json)
+    fates = _judged(ready, found) if judged and found else {}
+    print_records(name, found, fates, as_json=as_json)
+
+
+def _judged(ready: Context, records: Sequence[TopicRecord]) -> Mapping[Coordinates, Sequence[Fate]]:
+    """What the pipeline's silver tables make of records, by the coordinates of the records."""
+    from orchestration.access.declaration.load_file import load_pipeline
+    from orchestration.author.cases.fates import fates
+    from orchestration.author.cases.read.case import Record
+    from orchestration.author.cases.session import open_cases
+
+    # Cases run outside of environments, on topics without a prefix.
+    plain, prefix = load_pipeline(ready.settings.pipeline), ready.settings.topic_prefix
+    given = [
+        Record(
+            each.value,
+            each.key,
+            each.headers,
+            each.topic.removeprefix(prefix),
+            each.partition,
+            each.offset,
+            _EPOCH if each.timestamp_ms is None else _EPOCH + timedelta(milliseconds=each.timestamp_ms),
+        )
+        for each in records
+    ]
+    with open_cases(ready.settings) as session:
+        found = fates(session, plain, ready.settings, given)
+    return {(f"{prefix}{topic}", number, at): told for (topic, number, at), told in found.items()}
 
 
 def parse_configs(given: Sequence[str]) -> dict[str, str]:

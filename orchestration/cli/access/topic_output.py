@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
 from common.machine.console import out, page
 from common.machine.terminal import escape, visible
+from orchestration.access.query.shown_values import plain
 from orchestration.cli.grid import Column, Grid
 from orchestration.cli.json_output import print_document
 
 if TYPE_CHECKING:
     from orchestration.access.kafka.topics import TopicDescription, TopicRecord
+    from orchestration.author.cases.fates import Coordinates, Fate
 
 _LONGEST = 1_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -81,11 +84,19 @@ def topic_document(topic: TopicDescription, address: str, read_by: Sequence[str]
     }
 
 
-def print_records(topic: str, records: Sequence[TopicRecord], *, as_json: bool) -> None:
-    """Print records; as JSON a line for each, in ASCII."""
+def print_records(
+    topic: str,
+    records: Sequence[TopicRecord],
+    fates: Mapping[Coordinates, Sequence[Fate]] = MappingProxyType({}),
+    *,
+    as_json: bool,
+) -> None:
+    """Print records, and what silver makes of them; as JSON a line for each, in ASCII."""
     if as_json:
         for each in records:
-            sys.stdout.write(f"{json.dumps(record_document(each))}\n")
+            told = plain(fates.get((each.topic, each.partition, each.offset), ()))
+            silver = {"silver": told} if fates else {}
+            sys.stdout.write(f"{json.dumps(record_document(each) | silver)}\n")
         return
     if not records:
         _line(f"Topic {topic} has no records.")
@@ -96,6 +107,19 @@ def print_records(topic: str, records: Sequence[TopicRecord], *, as_json: bool) 
         for name, content in each.headers:
             _line(f"  header {_escaped(name)}: {shown(content)}")
         _line(f"  value  {shown(each.value)}")
+        for fate in fates.get((each.topic, each.partition, each.offset), ()):
+            _line(f"  {fate_text(fate)}")
+
+
+def fate_text(fate: Fate) -> str:
+    """What a table makes of a record, in one line."""
+    text = f"{fate['table']}: {fate['verdict']}"
+    if "row" in fate:
+        return f"{text}, " + ", ".join(f"{name}={value}" for name, value in plain(fate["row"]).items())
+    if "reasons" not in fate:
+        return text
+    field = f" (field {_escaped(fate['field'])})" if "field" in fate else ""
+    return f"{text}, {', '.join(fate['reasons'])}{field}"
 
 
 def record_document(record: TopicRecord) -> dict[str, Any]:

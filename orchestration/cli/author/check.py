@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.tree import Tree
 
 from common.config.settings import Settings
-from common.declare import Bronze, Files, Pipeline
+from common.declare import Bronze, DeltaTable, Files, Pipeline, Stream
 from common.errors import PipelineError, Problem, SettingsError, UsageError
 from common.machine.console import out
 from common.machine.terminal import visible, wrapped
@@ -205,6 +205,10 @@ def _grow(branch: Tree, table: str, pipeline: Pipeline) -> None:
 def _source(topic: Bronze) -> str:
     if isinstance(topic, Files):
         return f"{topic.format} files in {topic.path}"
+    if isinstance(topic, DeltaTable):
+        return f"the Delta table in {topic.path}"
+    if isinstance(topic, Stream):
+        return f"the source {topic.format}"
     if topic.pattern is not None:
         return f"topics like {topic.pattern}"
     names = topic.topic_names

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from common.config.paths import Layout
 from common.config.settings import Settings
-from common.declare import Files, Pipeline, Silver, Table, Topic
+from common.declare import Bronze, DeltaTable, Files, Pipeline, Silver, Stream, Table, Topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +52,22 @@ def _comment(declared: Table, table: str) -> str:
     if table != declared.table:
         suffix = table.removeprefix(declared.table).strip("_").replace("_", " ")
         return f"Side table of {declared.table}: {suffix} rows."
-    if isinstance(declared, Topic):
-        return f"Records of Kafka as they were sent ({', '.join(declared.topic_names) or declared.pattern})."
-    if isinstance(declared, Files):
-        return f"Records of {declared.format} files as they were written ({declared.path})."
+    if isinstance(declared, Bronze):
+        return _bronze_comment(declared)
     source = f"from {declared.reads}"
     if isinstance(declared, Silver):
         return f"Typed and judged rows {source}, one per event."
     return f"{type(declared).__name__} {source}."
+
+
+def _bronze_comment(declared: Bronze) -> str:
+    match declared:
+        case Files():
+            return f"Records of {declared.format} files as they were written ({declared.path})."
+        case DeltaTable():
+            return f"Rows of a Delta table as they were written ({declared.path})."
+        case Stream():
+            return f"Rows of the source {declared.format} as they came."
+        case Topic():
+            names = ", ".join(declared.topic_names) or declared.pattern
+            return f"Records of Kafka as they were sent ({names})."

@@ -9,6 +9,7 @@ from common.config.paths import Layout
 from common.declare import (
     Aggregate,
     Custom,
+    DeltaTable,
     Files,
     FileSink,
     Gold,
@@ -17,6 +18,7 @@ from common.declare import (
     Pipeline,
     Publish,
     Silver,
+    Stream,
     Topic,
 )
 from orchestration.observe.lineage.gold_sources import of_gold
@@ -110,8 +112,10 @@ class Datasets:
         declared = self._pipeline.query(query)
         if isinstance(declared, Topic):
             return self._of_topic(declared, declared.topic_names or topics)
-        if isinstance(declared, Files):
-            return self._of_files(declared)
+        if isinstance(declared, Files | DeltaTable):
+            return self._of_folder(declared)
+        if isinstance(declared, Stream):
+            return QueryDatasets((), (self._without_columns(declared),), {})
         if isinstance(declared, Publish):
             return self._of_publish(declared)
         reads = [declared.reads]
@@ -137,11 +141,14 @@ class Datasets:
         inputs = tuple(Dataset("", name, _KAFKA_TYPES) for name in found)
         return QueryDatasets(inputs, (output,), {"topic": found})
 
-    def _of_files(self, files: Files) -> QueryDatasets:
-        found = table_name(files.folder)
-        columns = self._columns(self._path(files.table))
-        output = Dataset(files.table, self._name(files.table), columns, None)
-        return QueryDatasets((Dataset("", found, {}),), (output,), {})
+    def _of_folder(self, source: Files | DeltaTable) -> QueryDatasets:
+        found = table_name(source.folder)
+        known = self._columns(source.folder) if isinstance(source, DeltaTable) else {}
+        return QueryDatasets((Dataset("", found, known),), (self._without_columns(source),), {})
+
+    def _without_columns(self, source: Files | DeltaTable | Stream) -> Dataset:
+        columns = self._columns(self._path(source.table))
+        return Dataset(source.table, self._name(source.table), columns, None)
 
     def _of_publish(self, publish: Publish) -> QueryDatasets:
         columns = self._columns(self._path(publish.reads))

@@ -8,12 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from common.config.pace import trigger_of
 from common.config.paths import Layout
 from common.config.settings import Settings
-from common.declare import Aggregate, Bronze, Files, Gold, Join, Pipeline, Publish, Silver, Table
+from common.declare import (
+    Aggregate,
+    Bronze,
+    DeltaTable,
+    Files,
+    Gold,
+    Join,
+    Pipeline,
+    Publish,
+    Silver,
+    Stream,
+    Table,
+    Topic,
+)
 from common.delta.checkpoint import Checkpoint, PlannedBatch, delta_position, kafka_position
 from common.delta.commit import from_epoch_ms
 from common.delta.log import LogReader, Snapshot
@@ -158,7 +171,7 @@ class Collector:
             reads=_reads(declared),
             path=self.log(name).path,
             now=None,
-            lag=Lag("records" if isinstance(declared, Bronze) else "rows", note=fault),
+            lag=Lag("records" if isinstance(declared, Topic | Files) else "rows", note=fault),
             rows_per_second=None,
             last_batch_id=progress.planned.committed,
             watermark=progress.watermark,
@@ -198,7 +211,7 @@ class Collector:
         lag, loss = self._lag_and_loss(declared, progress, at, offsets, rate)
         holder = self._holders.find(name)
         query = self._query(name, jobs, holder, progress.planned, at)
-        topic = declared if isinstance(declared, Bronze) else None
+        topic = declared if isinstance(declared, Topic | Files) else None
         first = "" if isinstance(declared, Bronze) else declared.reads
         return TableStatus(
             table=name,
@@ -220,7 +233,7 @@ class Collector:
             freshness=None if isinstance(declared, Publish) else self._freshness(name, offsets, at),
             loss=loss,
             uncommitted=None if topic is None else uncommitted(topic, offsets, _position(progress)),
-            kept=None if topic is None or now is None else _kept(topic, log),
+            kept=_kept(declared, log) if isinstance(declared, Bronze) and now is not None else None,
             source_files=self._source_files(declared) if isinstance(declared, Files) else None,
         )
 
@@ -255,10 +268,14 @@ class Collector:
         offsets: TopicOffsets,
         rate: float | None,
     ) -> tuple[Lag, TimeToLoss]:
-        unit = "records" if isinstance(declared, Bronze) else "rows"
+        unit = "records" if isinstance(declared, Topic | Files) else "rows"
         if progress.note:
             return Lag(unit, note=progress.note), time_to_loss.UNKNOWN
-        if isinstance(declared, Bronze):
+        if isinstance(declared, Stream):
+            note = f"the source {declared.format} does not say what is unread"
+            note += "" if declared.replayable else ", and gives no row again after a kill"
+            return Lag(unit, note=note), time_to_loss.UNKNOWN
+        if isinstance(declared, Topic | Files):
             return _kafka_lag(declared, _position(progress), at, offsets, rate)
         try:
             return self._delta_lag(declared, progress.entry, at, rate)
@@ -271,7 +288,7 @@ class Collector:
 
     def _delta_lag(
         self,
-        declared: Silver | Gold | Publish,
+        declared: DeltaTable | Silver | Gold | Publish,
         entry: PlannedBatch | None,
         at: datetime,
         rate: float | None,
@@ -319,13 +336,24 @@ class Collector:
         """From Kafka to a table; of several bronze tables, the one that the table reads counts."""
         source = self._trail.bronze_of(table)
         topic = next(one for one in self._pipeline.bronze if one.table == source)
-        position = _position(self._progress(source))
+        progress = self._progress(source)
+        if isinstance(topic, DeltaTable):
+            return self._dated(table, self._from_delta(topic, table, progress, at), at)
+        if isinstance(topic, Stream):  # what its source has is not known: from bronze on
+            return self._dated(table, self._trail.freshness(table, None, is_unread_known=True), at)
+        position = _position(progress)
         if isinstance(topic, Files):
             offsets = of_files(topic, self._listed(topic), position)
         behind = None if offsets.note else records_behind(topic, offsets, position)
         since = unread_since(topic, offsets, position)
         found = self._trail.freshness(table, since, is_unread_known=behind == 0 or since is not None)
         return self._dated(table, found, at)
+
+    def _from_delta(self, source: DeltaTable, table: str, progress: _Progress, at: datetime) -> Freshness:
+        """From a Delta table that bronze reads to a table."""
+        lag, _ = self._lag_and_loss(source, progress, at, TopicOffsets(), None)
+        since = at - timedelta(seconds=lag.seconds) if lag.seconds else None
+        return self._trail.freshness(table, since, is_unread_known=lag.count == 0 or since is not None)
 
     def _dated(self, table: str, found: Freshness, at: datetime) -> Freshness:
         """A freshness with the time since which it is not known."""
@@ -403,7 +431,7 @@ def _unread_lag(unread: UnreadCommits, note: str, seconds: float) -> Lag:
 
 
 def _kafka_lag(
-    topic: Bronze, position: Offsets | None, at: datetime, offsets: TopicOffsets, rate: float | None
+    topic: Topic | Files, position: Offsets | None, at: datetime, offsets: TopicOffsets, rate: float | None
 ) -> tuple[Lag, TimeToLoss]:
     if offsets.note:
         return Lag("records", note=offsets.note), time_to_loss.UNKNOWN

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from common.config.durations import seconds_of
-from common.declare.triggers import FOLLOW
+from common.declare.intervals import FOLLOW
 from common.delta.checkpoint import PlannedBatch
 from common.delta.commit import from_epoch_ms
 from orchestration.access.history.job_state import JobQuery, JobState

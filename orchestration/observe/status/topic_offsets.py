@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from common.config.settings import Settings
-from common.declare import Bronze, Files, Pipeline
+from common.declare import Files, Pipeline, Topic
 from common.delta.commit import from_epoch_ms
 from common.errors import BrokerError, MedallionError
 from common.streaming.file_list import FileList
@@ -209,7 +209,7 @@ def of_files(files: Files, listed: FileList, position: Offsets | None) -> TopicO
     )
 
 
-def records_behind(topic: Bronze, offsets: TopicOffsets, position: Offsets | None) -> int | None:
+def records_behind(topic: Topic | Files, offsets: TopicOffsets, position: Offsets | None) -> int | None:
     """Number of Kafka records that bronze has yet to read; None if it is not known.
 
     A partition without a position is read from its oldest record, as Spark reads a new partition. Offsets
@@ -221,7 +221,7 @@ def records_behind(topic: Bronze, offsets: TopicOffsets, position: Offsets | Non
     return sum(max(0, offsets.end[name][partition] - start) for (name, partition), start in spans.items())
 
 
-def unread_since(topic: Bronze, offsets: TopicOffsets, position: Offsets | None) -> datetime | None:
+def unread_since(topic: Topic | Files, offsets: TopicOffsets, position: Offsets | None) -> datetime | None:
     """Kafka timestamp of the oldest unread record; None if none is unread, or if no timestamp was read."""
     if _is_unplaced(topic, position):
         return None
@@ -235,7 +235,9 @@ def unread_since(topic: Bronze, offsets: TopicOffsets, position: Offsets | None)
     return from_epoch_ms(min(found)) if found else None
 
 
-def kept_before(topic: Bronze, offsets: TopicOffsets, position: Offsets | None) -> tuple[int | None, str]:
+def kept_before(
+    topic: Topic | Files, offsets: TopicOffsets, position: Offsets | None
+) -> tuple[int | None, str]:
     """The fewest records that a partition with unread records keeps before bronze's position, and its topic.
 
     Negative if Kafka has deleted unread records; None if no such partition has deleted a record yet.
@@ -249,7 +251,7 @@ def kept_before(topic: Bronze, offsets: TopicOffsets, position: Offsets | None) 
     return min(found, default=(None, names[0]))
 
 
-def uncommitted(topic: Bronze, offsets: TopicOffsets, position: Offsets | None) -> Uncommitted | None:
+def uncommitted(topic: Topic | Files, offsets: TopicOffsets, position: Offsets | None) -> Uncommitted | None:
     """Records of open transactions in a table's topics; None if the broker did not answer."""
     if offsets.note:
         return None
@@ -263,7 +265,7 @@ def uncommitted(topic: Bronze, offsets: TopicOffsets, position: Offsets | None) 
     return Uncommitted(records, seconds, is_at_least=since is not None and since == offsets.looking_since)
 
 
-def _is_unplaced(topic: Bronze, position: Offsets | None) -> bool:
+def _is_unplaced(topic: Topic | Files, position: Offsets | None) -> bool:
     """Whether the place where a query will begin is not known before its first micro-batch."""
     if isinstance(topic, Files):
         return False
@@ -271,7 +273,9 @@ def _is_unplaced(topic: Bronze, position: Offsets | None) -> bool:
     return position is None and is_later
 
 
-def _spans(topic: Bronze, offsets: TopicOffsets, position: Offsets | None) -> dict[tuple[str, int], int]:
+def _spans(
+    topic: Topic | Files, offsets: TopicOffsets, position: Offsets | None
+) -> dict[tuple[str, int], int]:
     """The next offset that bronze reads, of each partition that it reads."""
     found: dict[tuple[str, int], int] = {}
     assign = None if isinstance(topic, Files) else topic.assign

@@ -67,6 +67,8 @@ class ValueColumns:
         value = self.silver.value
         if not isinstance(value, Json):
             return f"the value is {type(value).__name__}, and only Json is read by the script"
+        if value.framing != "none":
+            return "the value has a frame, which is not read by the script"
         return None if value.strict else "the value is read with strict=False"
 
     def _name(self, path: tuple[str, ...]) -> str:

@@ -5,6 +5,7 @@ Payloads may be secret. ``groups`` never reads them; only ``rows``, for ``medall
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -197,6 +198,13 @@ def _source(database: Database, layout: Layout, silver: Silver) -> str | None:
     return f"(SELECT {', '.join(['*', *more])} FROM {source})"  # noqa: S608  # our own path, quoted
 
 
+def _bytes_of(value: Any) -> bytes | None:
+    """A value as bytes; of a bronze table with typed columns their JSON text, for a person."""
+    if value is None or isinstance(value, bytes):
+        return value
+    return json.dumps(value, default=str, ensure_ascii=False).encode()
+
+
 def _row(table: str, row: Sequence[Any], current: str) -> Row:
     headers = tuple((one["key"], one["value"]) for one in row[12] or ())
     return Row(
@@ -211,6 +219,6 @@ def _row(table: str, row: Sequence[Any], current: str) -> Row:
         timestamp_type=row[8],
         ingested_at=row[9],
         key=row[10],
-        value=row[11],
+        value=_bytes_of(row[11]),
         headers=headers,
     )

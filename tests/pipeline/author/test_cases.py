@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from common.declare import Pipeline
+from common.errors import PipelineError, UsageError
 from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.author.cases import pytest_plugin
+from orchestration.author.cases.fates import fates
 from orchestration.author.cases.output import failure_text
 from orchestration.author.cases.read.case import Record
 from orchestration.author.cases.read.load import find_files, load_files
@@ -137,6 +139,69 @@ def test_a_case_passes_or_says_by_row_and_column_what_differs(case_session: Case
     assert "give its rows below 'lookups: known:'" in lacks
     assert list(case_session.folder.iterdir()) == []
     assert not (shop.parent / "data").exists()
+
+
+TYPED = """
+from medallion import Columns, DeltaTable, Pipeline, Silver
+
+pipeline = Pipeline(
+    name="shop",
+    bronze=[DeltaTable("history", path="lake/orders")],
+    silver=[Silver("orders", reads="bronze.history", value=Columns("id bigint, at timestamp"),
+                   columns=["id", "at"], key=["id"], event_time="at", watermark="1 day")],
+)
+"""
+
+TYPED_CASES = """
+cases:
+- name: a row of a Delta table
+  messages:
+  - {id: 7, at: "2026-03-01T12:00:00Z"}
+  - {id: x, at: "2026-03-01T12:00:00Z"}
+  expect:
+    silver.orders: |
+      id | _kafka_topic
+      7  | delta:history
+    silver.orders__quarantine: |
+      reasons    | field
+      wrong_type | id
+"""
+
+
+def test_typed_columns_are_given_as_json(case_session: CaseSession, tmp_path: Path) -> None:
+    """Their types are declared; without them the cases are refused, with what to write."""
+    file = tmp_path / "shop.py"
+    file.write_text(TYPED)
+    file.with_name("shop.cases.yaml").write_text(TYPED_CASES)
+    settings = make_settings(tmp_path, "none:1", f"pipeline={file}")
+    suite = load_suite([], settings)
+    outcomes = case_session.run([(case, pipeline, settings) for case, pipeline in suite.cases])
+    assert [failure_text(one) for one in outcomes if not one.has_passed] == []
+    file.write_text(TYPED.replace('"id bigint, at timestamp"', ""))
+    with pytest.raises(PipelineError, match="name the columns, such as value=Columns"):
+        load_suite([], settings)
+
+
+def test_records_that_no_table_has_read_are_judged(case_session: CaseSession, shop: Path) -> None:
+    """What ``medallion topic tail --judged`` says of each: its row, reasons against it, or a duplicate."""
+    settings = make_settings(shop.parent, "none:1", f"pipeline={shop}")
+    moved = b'{"id": "m", "at": "2026-03-01T12:00:00Z"}'
+    values = [moved, b"{", None, moved]
+    records = [
+        Record(value, topic="moves_eu", partition=1, offset=70 + at) for at, value in enumerate(values)
+    ]
+    told = fates(case_session, load_pipeline(shop), settings, records)
+    found = [told["moves_eu", 1, 70 + at][0] for at in range(len(values))]
+    assert [one["verdict"] for one in found] == [
+        "accepted",
+        "quarantined",
+        "tombstone",
+        "duplicate of another record here",
+    ]
+    assert found[0]["row"]["topic"] == "moves_eu"
+    assert found[1]["reasons"] == ["malformed_json"]
+    with pytest.raises(UsageError, match="no silver table reads topic paid"):
+        fates(case_session, load_pipeline(shop), settings, [Record(b"", topic="paid", offset=0)])
 
 
 @pytest.mark.long

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from common.declare.triggers import FOLLOW
+from common.declare.intervals import FOLLOW
 from common.delta.micro_batch import MicroBatch
 from common.streaming import query as streaming
 from common.streaming import wake_up as waking_module

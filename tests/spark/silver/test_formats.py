@@ -215,3 +215,35 @@ def test_threads_and_declarations_do_not_meet(spark: Any, bronze: Callable[..., 
     found = joined.collect()
     assert len(found) == 2000
     assert all(row.text == f'{{"id":"{row.n}","n":{row.n}}}' for row in found)
+
+
+def test_a_document_behind_a_registrys_frame_is_read_as_one_without(
+    rows: Callable[..., list[tuple[Any, ...]]], told: Callable[..., list[Any]]
+) -> None:
+    """Whatever the id; a value without a frame has a fault, and the document's own faults stay."""
+    value = Json("id string, n int", required=["id"], framing="registry")
+    frame = b"\0\xff\0\0\7"
+    values = [
+        frame + b'{"id": "a", "n": 1, "more": 2}',
+        b"\0\0\0\0\0" + '{"id": "ü"}'.encode(),
+        None,
+        b'{"id": "a"}',
+        b"",
+        b"\0\0\0\1",
+        frame,
+        frame + b'{"n": 1}',
+        frame + frame + b'{"id": "a"}',
+    ]
+    assert rows(values, value) == [
+        (None, None, "a", 1),
+        (None, None, "ü", None),
+        (None, None, None, None),
+        *[("unknown_framing", None, None, None)] * 3,
+        ("empty_value", None, None, None),
+        ("missing_required", "id", None, None),
+        ("malformed_json", None, None, None),
+    ]
+    assert told(["rescued"], values[:1], value, rescue=True) == [('{"more":2}',)]
+    change = frame + b'{"payload": {"op": "c", "after": {"id": "a", "n": 1}}}'
+    (found,) = rows([change], Debezium("id string, n int", framing="registry"))
+    assert (found[0], found[3]) == (None, ("a", 1))

@@ -137,7 +137,7 @@ def test_an_empty_file_is_no_planned_batch(tmp_path: Path) -> None:
     assert Checkpoint(str(tmp_path)).planned_batch(1) is None
 
 
-@pytest.mark.parametrize("text", ["v2\n{}\n{}", "v1", "v1\n{}\n17", "v1\nnot json\n-", 'v1\n{"conf":7}\n-'])
+@pytest.mark.parametrize("text", ["v2\n{}\n{}", "v1", "v1\n{}\ntrue", "v1\nnot json\n-", 'v1\n{"conf":7}\n-'])
 def test_a_foreign_file_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "offsets").mkdir()
     (tmp_path / "offsets" / "0").write_text(text)

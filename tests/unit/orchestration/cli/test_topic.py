@@ -104,6 +104,28 @@ def test_records_are_printed_for_people_and_as_a_line_of_json_each(
     assert capsys.readouterr().out == "Topic t has no records.\n"
 
 
+def test_what_silver_makes_of_a_record_is_a_line_below_it(capsys: pytest.CaptureFixture[str]) -> None:
+    record = TopicRecord("t", 0, 7, None, None, b"{}", ())
+    fates = {
+        ("t", 0, 7): [
+            {"table": "silver.a", "verdict": "accepted", "row": {"id": "\x1b", "n": 3, "x": None}},
+            {"table": "silver.b", "verdict": "quarantined", "reasons": ["wrong_type", "r"], "field": "a.b"},
+            {"table": "silver.c", "verdict": "tombstone"},
+        ]
+    }
+    print_records("t", [record], fates, as_json=False)
+    assert capsys.readouterr().out.splitlines()[3:] == [
+        r"  silver.a: accepted, id=\u001b, n=3, x=None",
+        "  silver.b: quarantined, wrong_type, r (field a.b)",
+        "  silver.c: tombstone",
+    ]
+    print_records("t", [record], fates, as_json=True)
+    (line,) = capsys.readouterr().out.splitlines()
+    silver = json.loads(line)["silver"]
+    assert silver[0]["row"] == {"id": r"\u001b", "n": 3, "x": None}
+    assert silver[1]["field"] == "a.b"
+
+
 def test_a_timestamp_beyond_the_calendar_is_a_number() -> None:
     record = TopicRecord("t", 0, 0, 2**62, None, None, ())
     assert record_document(record)["timestamp"] == f"{2**62} ms"

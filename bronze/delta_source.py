@@ -1,0 +1,85 @@
+"""A Delta table to bronze: every row as it is, typed, once, whoever writes the table."""
+
+from __future__ import annotations
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from bronze.typed_query import typed_query
+from common.config.object_store import require_jars
+from common.config.paths import Layout
+from common.config.settings import Settings
+from common.declare import DeltaTable
+from common.delta import table as delta_table
+from common.delta.checkpoint import Checkpoint
+from common.errors import TableMissingError, UsageError, first_line
+from common.streaming import starting_version
+from common.streaming.query import Stream
+
+_CHANGES = {
+    "appends": "skipChangeCommits",
+    "ignore_deletes": "ignoreDeletes",
+    "ignore_changes": "ignoreChanges",
+    "feed": "readChangeFeed",
+}
+"""Delta's option for what an update or a deletion in the source does."""
+
+
+def build_query(
+    spark: SparkSession, pipeline: str, declared: DeltaTable, *, settings: Settings, layout: Layout
+) -> Stream:
+    """The query of one bronze table of a Delta table; creates the table where there is none.
+
+    Raises:
+        TableMissingError: There is no Delta table in the declared folder.
+        TableShapeError: A column of the source has another type than before.
+        UsageError: The source is on S3, whose jars are not loaded; or it cannot be read as declared.
+    """
+    require_jars(f"{declared.table} reads", declared.path, settings)
+    return typed_query(
+        spark,
+        pipeline,
+        declared,
+        _source(spark, declared, layout.checkpoint_path(declared.table)),
+        settings=settings,
+        layout=layout,
+        reads=f"the Delta table in {declared.folder}",
+        time="_commit_timestamp" if declared.changes == "feed" else None,
+    )
+
+
+def is_awaited(declared: DeltaTable, layout: Layout) -> bool:
+    """Whether the first version that a query reads is still to come."""
+    checkpoint = layout.checkpoint_path(declared.table)
+    return starting_version.is_awaited(checkpoint, declared.folder, declared.starting_version)
+
+
+def _source(spark: SparkSession, declared: DeltaTable, checkpoint: str) -> DataFrame:
+    """The source as a stream."""
+    if not delta_table.exists(declared.folder):
+        raise TableMissingError(
+            f"the Delta table that {declared.table} reads", declared.folder, "Create it, or correct path."
+        )
+    reader = (
+        spark.readStream.format("delta")
+        .option("maxFilesPerTrigger", str(declared.max_files_per_trigger))
+        .option("failOnDataLoss", str(declared.fail_on_data_loss).lower())
+    )
+    if declared.max_bytes_per_trigger is not None:
+        reader = reader.option("maxBytesPerTrigger", declared.max_bytes_per_trigger)
+    if declared.changes in _CHANGES:
+        reader = reader.option(_CHANGES[declared.changes], "true")
+    if Checkpoint(checkpoint).last_planned() is None:  # later starts go on from the checkpoint
+        wanted = declared.starting_version
+        if wanted is not None:
+            option = starting_version.starting_option(checkpoint, declared.folder, wanted)
+            reader = reader.option("startingVersion", option)
+        elif declared.starting_timestamp is not None:
+            reader = reader.option("startingTimestamp", declared.starting_timestamp)
+    try:
+        return reader.load(declared.folder)
+    except PySparkException as error:
+        raise UsageError(
+            f"{declared.table}: the Delta table in {declared.folder} cannot be read as declared: "
+            f"{first_line(error)}"
+        ) from error

@@ -1,0 +1,213 @@
+"""Declarations of sources whose rows have typed columns: any Delta table, any streaming source of Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import field
+from types import MappingProxyType
+from typing import ClassVar, Literal
+
+from common.declare.declared import absolute, declared
+from common.declare.field_types import ByteSize, Count, Interval, Options, TableName, Trigger
+from common.declare.intervals import length_of
+from common.declare.table_options import Storage, start_faults
+from common.errors import Fault
+
+FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
+"""The columns that a change data feed has besides the table's."""
+
+
+@declared
+class DeltaTable:
+    """One bronze table that is read from a Delta table, whoever writes that table.
+
+    Grain: one row per row of the source, or per change of one with ``changes="feed"``, in bronze's envelope.
+    ``value`` is a struct of the source's columns with their types, for ``Columns`` in silver; ``topic`` is
+    ``delta:<name>``, ``partition`` is 0, and ``offset`` counts the rows in the order in which they were read.
+    ``kafka_timestamp`` is when the row was read, or with ``changes="feed"`` when it was changed. The headers
+    ``batch`` and ``row`` name the micro-batch, and the row's place in it from 0.
+
+    A column that the source gets is added to ``value`` when the query meets it; one that the source loses is
+    null from then on. A column of another type is refused.
+    """
+
+    LAYER: ClassVar[str] = "bronze"
+    EXAMPLES: ClassVar[Mapping[str, str]] = {"name": '"history"', "path": '"s3a://lake/orders"'}
+
+    name: TableName
+    """The table: ``bronze.<name>``."""
+    path: str
+    """The source's folder: absolute, relative to the folder of the pipeline file, or a URI such as
+    ``s3a://lake/orders``.
+    """
+    changes: Literal["stop", "appends", "ignore_deletes", "ignore_changes", "feed"] = "stop"
+    """What an update or a deletion in the source does. ``stop``: the query ends with an error; ``appends``:
+    such commits are skipped (``skipChangeCommits``); ``ignore_deletes``: commits that only delete are
+    skipped, an update stops; ``ignore_changes``: the rows of rewritten files come again, those that did not
+    change too; ``feed``: the change data feed, each change a row with ``_change_type``, ``_commit_version``
+    and ``_commit_timestamp``.
+    """
+    starting_version: int | Literal["latest"] | None = None
+    """The first version to read; ``latest``: what is written after the first start; unset: the table as it
+    is at the first start, then what follows.
+    """
+    starting_timestamp: str | None = None
+    """The time of the first commit to read, as ``2026-01-31 12:00:00`` in UTC."""
+    fail_on_data_loss: bool = True
+    """Stop when commits that were not read yet are gone from the source's log."""
+    keep: Interval | None = None
+    """How long bronze keeps a row after it has read it, as for ``Topic``; unset: for ever."""
+    max_files_per_trigger: Count = field(default=200, kw_only=True)
+    """Most files of the source per micro-batch."""
+    max_bytes_per_trigger: ByteSize | None = field(default=None, kw_only=True)
+    """Soft limit of bytes of the source per micro-batch, such as ``512m``; unset: none."""
+    trigger: Trigger | None = field(default=None, kw_only=True)
+    """When the query starts its next micro-batch, as for ``Topic``."""
+    storage: Storage = field(default_factory=Storage, kw_only=True)
+    """How the table's files are laid out."""
+
+    def mistakes(self) -> Iterator[str]:
+        """Faults of the field values in combination."""
+        if not self.path.strip():
+            yield Fault("MED-1103", "path is empty; name the folder of a Delta table")
+        yield from start_faults(self.starting_version, self.starting_timestamp)
+        if self.keep is not None and not length_of(self.keep).milliseconds:
+            yield Fault("MED-1104", f"keep={self.keep!r} keeps nothing; leave keep out to keep every row")
+        yield from self.storage.unfit_for_bronze()
+
+    @property
+    def table(self) -> str:
+        """``bronze.<name>``."""
+        return f"bronze.{self.name}"
+
+    @property
+    def side_tables(self) -> tuple[str, ...]:
+        """The tables that the query writes besides the one of its own name: none."""
+        return ()
+
+    @property
+    def folder(self) -> str:
+        """Path or URI of the source; a relative path begins at the folder of the pipeline file."""
+        return absolute(self, self.path)
+
+    @property
+    def coordinate(self) -> str:
+        """The value of the column ``topic`` of the rows; also the source's name among the tables."""
+        return f"delta:{self.name}"
+
+    @property
+    def reads(self) -> str:
+        """The source's name among the tables that queries read: no table of the pipeline has a colon."""
+        return self.coordinate
+
+    @property
+    def topic_names(self) -> tuple[str, ...]:
+        """The one value of the column ``topic``, as a bronze table of Kafka has the names of its topics."""
+        return (self.coordinate,)
+
+    @property
+    def pattern(self) -> None:
+        """None: the values of the column ``topic`` are known."""
+        return
+
+    @property
+    def may_have_gaps(self) -> bool:
+        """Every offset has a row."""
+        return False
+
+
+OWN_KINDS: Mapping[str, str] = {
+    "kafka": "Topic",
+    "delta": "DeltaTable",
+    **dict.fromkeys(("json", "csv", "parquet", "avro"), "Files"),
+}
+"""Sources of Spark that have a declaration of their own, which reads more strictly or counts more exactly."""
+
+_FILES: Mapping[str, str] = {
+    "text": 'format="jsonl" keeps a line as it stands, for Text in silver',
+    "orc": "write them as Parquet",
+}
+
+
+@declared
+class Stream:
+    """One bronze table that is read from any streaming source of Spark, such as ``rate`` or a connector.
+
+    Grain: one row per row of the source, in bronze's envelope. ``value`` is a struct of the source's columns
+    with their types, for ``Columns`` in silver; ``topic`` is ``stream:<name>``, ``partition`` is 0, and
+    ``offset`` counts the rows in the order in which they were read. ``kafka_timestamp`` is when the row was
+    read. The headers ``batch`` and ``row`` name the micro-batch, and the row's place in it from 0.
+
+    Each row is in bronze once if the source gives the same rows again between two of its positions.
+    """
+
+    LAYER: ClassVar[str] = "bronze"
+    EXAMPLES: ClassVar[Mapping[str, str]] = {"name": '"sensor"', "format": '"rate-micro-batch"'}
+
+    name: TableName
+    """The table: ``bronze.<name>``."""
+    format: str
+    """The source's name, as ``spark.readStream.format`` takes it; a setting names a connector's jar."""
+    options: Options = field(default_factory=lambda: MappingProxyType({}))
+    """The source's options, such as ``{"rowsPerBatch": "100"}``. A value ``env:NAME`` or ``file:/path`` is
+    read from there when the query starts.
+    """
+    replayable: bool = True
+    """Whether the source gives the same rows again between two of its positions. ``False``: rows that were
+    read and not written are lost with a job that is killed; ``medallion check`` and ``status`` say so.
+    """
+    keep: Interval | None = None
+    """How long bronze keeps a row after it has read it, as for ``Topic``; unset: for ever."""
+    trigger: Trigger | None = field(default=None, kw_only=True)
+    """When the query starts its next micro-batch, as for ``Topic``."""
+    storage: Storage = field(default_factory=Storage, kw_only=True)
+    """How the table's files are laid out."""
+
+    def mistakes(self) -> Iterator[str]:
+        """Faults of the field values in combination."""
+        kind = self.format.strip().lower()
+        if not kind:
+            yield Fault("MED-1103", 'format is empty; name a source, such as "rate-micro-batch"')
+        if kind in OWN_KINDS:
+            yield Fault("MED-1103", f"format {self.format!r} has a declaration of its own: {OWN_KINDS[kind]}")
+        if kind in {"text", "orc"}:
+            yield Fault("MED-1103", f"format {self.format!r} reads files, which Files does: {_FILES[kind]}")
+        if kind == "socket":
+            yield Fault(
+                "MED-1103",
+                "format 'socket' is refused: it sends no row again, so what a job has read and not written "
+                "is lost with it. Send its lines to a topic, or have them written to files that Files reads",
+            )
+        if self.keep is not None and not length_of(self.keep).milliseconds:
+            yield Fault("MED-1104", f"keep={self.keep!r} keeps nothing; leave keep out to keep every row")
+        yield from self.storage.unfit_for_bronze()
+
+    @property
+    def table(self) -> str:
+        """``bronze.<name>``."""
+        return f"bronze.{self.name}"
+
+    @property
+    def side_tables(self) -> tuple[str, ...]:
+        """The tables that the query writes besides the one of its own name: none."""
+        return ()
+
+    @property
+    def coordinate(self) -> str:
+        """The value of the column ``topic`` of the rows."""
+        return f"stream:{self.name}"
+
+    @property
+    def topic_names(self) -> tuple[str, ...]:
+        """The one value of the column ``topic``, as a bronze table of Kafka has the names of its topics."""
+        return (self.coordinate,)
+
+    @property
+    def pattern(self) -> None:
+        """None: the values of the column ``topic`` are known."""
+        return
+
+    @property
+    def may_have_gaps(self) -> bool:
+        """Every offset has a row."""
+        return False
