@@ -45,6 +45,7 @@ def build_query(
         "list": layout.file_list_path(files.table),
         "maxRows": str(files.max_rows_per_trigger or settings.bronze.max_offsets_per_trigger),
         "lookMs": str(LOOK_MS),
+        **({} if files.only is None else {"only": files.only}),
     }
     limits = settings.driver_limits
     driver_batch = DriverBatch(path, limits, RowSizeEstimate(limits.batch_bytes))

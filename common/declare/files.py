@@ -16,6 +16,17 @@ PREFIX = "files:"
 """What the column ``topic`` of such rows begins with; no Kafka topic can have a colon in its name."""
 
 
+def _pattern_fault(pattern: str) -> str:
+    """What is wrong with a pattern of files; empty if nothing is."""
+    if not pattern.strip("/ "):
+        return "matches no file; leave only out to read every file"
+    if pattern.startswith("/") or "://" in pattern:
+        return "is matched with paths below path; leave out what is before them"
+    if pattern.count("{") != pattern.count("}") or pattern.count("[") != pattern.count("]"):
+        return "has a bracket without its other half"
+    return ""
+
+
 @declared
 class Files:
     """One bronze table that is read from files, such as an export of what Kafka has deleted.
@@ -61,6 +72,11 @@ class Files:
     """How long bronze keeps a record after it has read it, as for ``Topic``; unset: for ever. With
     ``into`` the topic says it.
     """
+    only: str | None = field(default=None, kw_only=True)
+    """A pattern of the files to read: ``*`` and ``?`` are any letters of a name, ``**`` also crosses folders,
+    ``{a,b}`` is one of several. Without a slash it is of names, in whatever folder (``"*.jsonl"``); with one,
+    of paths below the folder (``"2026-*/orders/*"``). Unset: every file.
+    """
     trigger: Trigger | None = field(default=None, kw_only=True)
     """When the query starts its next micro-batch, as for ``Topic``."""
     storage: Storage = field(default_factory=Storage, kw_only=True)
@@ -72,8 +88,12 @@ class Files:
             yield Fault("MED-1103", "path is empty; name a folder or a file")
         if any(sign in self.path.rpartition("://")[2] for sign in "*?"):
             yield Fault(
-                "MED-1103", f"path {self.path!r} is no pattern; name a folder: all folders below it are read"
+                "MED-1103",
+                f"path {self.path!r} is no pattern; name a folder, and say which files below it are read by "
+                "only=…",
             )
+        if self.only is not None and (fault := _pattern_fault(self.only)):
+            yield Fault("MED-1103", f"only {self.only!r} {fault}")
         if self.header and self.format != "csv":
             yield Fault(
                 "MED-1105",

@@ -330,6 +330,29 @@ def test_a_changed_file_and_an_unreadable_one_are_named(spark: Any, tmp_path: Pa
     assert "is not a Parquet file" in unreadable
 
 
+@pytest.mark.parametrize(
+    ("only", "names"),
+    [
+        ("*.jsonl", ["2025-12/a.jsonl", "2026-01/eu/b.jsonl", "c.jsonl"]),
+        ("2026-*/**", ["2026-01/eu/b.jsonl", "2026-01/eu/d.json"]),
+        ("{2025-12,2026-01/eu}/*.json?", ["2025-12/a.jsonl", "2026-01/eu/b.jsonl"]),
+        ("c.jsonl", ["c.jsonl"]),
+    ],
+)
+def test_a_pattern_says_which_files_are_read(spark: Any, tmp_path: Path, only: str, names: list[str]) -> None:
+    """Without a slash of names, with one of paths; a wider pattern reads the other files later."""
+    folder = tmp_path / "export"
+    every = ["2025-12/a.jsonl", "2026-01/eu/b.jsonl", "2026-01/eu/d.json", "c.jsonl"]
+    for number, name in enumerate(every):
+        write(folder, name, lines([number]))
+    write(folder, "2026-01/_part/e.jsonl", lines([9]))
+    engine = engine_of(spark, tmp_path, shop(folder, only=only))
+    engine.run("bronze")
+    assert [one[1] for one in bronze(engine)] == names
+    engine_of(spark, tmp_path, shop(folder)).run("bronze")
+    assert sorted(one[1] for one in bronze(engine)) == every
+
+
 def test_names_and_quotes_of_any_kind(spark: Any, tmp_path: Path) -> None:
     """A file named as its folder, colons, spaces and signs; a quote inside a field opens nothing."""
     folder = tmp_path / "export"

@@ -241,7 +241,7 @@ def test_a_document_behind_a_registrys_frame_is_read_as_one_without(
         *[("unknown_framing", None, None, None)] * 3,
         ("empty_value", None, None, None),
         ("missing_required", "id", None, None),
-        ("malformed_json", None, None, None),
+        ("not_utf8", None, None, None),
     ]
     assert told(["rescued"], values[:1], value, rescue=True) == [('{"more":2}',)]
     change = frame + b'{"payload": {"op": "c", "after": {"id": "a", "n": 1}}}'

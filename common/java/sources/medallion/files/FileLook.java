@@ -9,6 +9,8 @@ import org.apache.hadoop.fs.RemoteIterator;
 
 import java.io.FileNotFoundException;
 import java.io.IOException;
+import java.nio.file.FileSystems;
+import java.nio.file.PathMatcher;
 import java.util.Map;
 import java.util.TreeMap;
 
@@ -25,9 +27,11 @@ final class FileLook {
 
     /**
      * The files, in the order of their paths. Those with a dot or an underscore at the begin of a
-     * name below the folder are left out.
+     * name below the folder are left out, and those that do not match the pattern: one without a
+     * slash is of names, one with a slash of paths below the folder; empty: every file.
      */
-    static TreeMap<String, FileStatus> at(String folder, Configuration conf) throws IOException {
+    static TreeMap<String, FileStatus> at(String folder, String only, Configuration conf)
+            throws IOException {
         Path root = new Path(folder);
         FileSystem system = root.getFileSystem(conf);
         TreeMap<String, FileStatus> found = new TreeMap<String, FileStatus>();
@@ -48,7 +52,7 @@ final class FileLook {
             FileStatus file = (FileStatus) files.next();
             String path = file.getPath().toUri().getPath().substring(base.length());
             path = path.startsWith("/") ? path.substring(1) : path;
-            if (!isHidden(path)) {
+            if (!isHidden(path) && matches(only, path)) {
                 found.put(path, file);
             }
         }
@@ -106,6 +110,15 @@ final class FileLook {
             }
         }
         return false;
+    }
+
+    private static boolean matches(String only, String path) {
+        if (only.isEmpty()) {
+            return true;
+        }
+        String seen = only.indexOf('/') < 0 ? path.substring(path.lastIndexOf('/') + 1) : path;
+        PathMatcher matcher = FileSystems.getDefault().getPathMatcher("glob:" + only);
+        return matcher.matches(FileSystems.getDefault().getPath(seen));
     }
 
     private static boolean isHidden(String path) {

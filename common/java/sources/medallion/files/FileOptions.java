@@ -6,11 +6,12 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 import java.io.Serializable;
 
-/** What the declaration of a source says; all options are required. */
+/** What the declaration of a source says; all options but {@code only} are required. */
 final class FileOptions implements Serializable {
     private static final long serialVersionUID = 1L;
 
     final String path;
+    final String only;
     final String topic;
     final String list;
     final OpenFile files;
@@ -19,6 +20,7 @@ final class FileOptions implements Serializable {
 
     FileOptions(CaseInsensitiveStringMap options) {
         path = given(options, "path");
+        only = options.containsKey("only") ? options.get("only") : "";
         topic = given(options, "topic");
         list = given(options, "list");
         files =

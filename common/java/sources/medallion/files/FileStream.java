@@ -92,7 +92,7 @@ final class FileStream implements MicroBatchStream, SupportsTriggerAvailableNow 
         try {
             list();
             long until = System.currentTimeMillis() + FileLook.SETTLED_MS + 1000L;
-            while (FileLook.anyIsBeingWritten(FileLook.at(options.path, conf), list())
+            while (FileLook.anyIsBeingWritten(FileLook.at(options.path, options.only, conf), list())
                     && System.currentTimeMillis() < until) {
                 Thread.sleep(200L);
             }
@@ -114,7 +114,8 @@ final class FileStream implements MicroBatchStream, SupportsTriggerAvailableNow 
             return;
         }
         lookedAt = now;
-        for (Map.Entry<String, FileStatus> entry : FileLook.at(options.path, conf).entrySet()) {
+        for (Map.Entry<String, FileStatus> entry :
+                FileLook.at(options.path, options.only, conf).entrySet()) {
             String path = (String) entry.getKey();
             FileStatus status = (FileStatus) entry.getValue();
             if (list().has(path, status) || FileLook.isBeingWritten(status)) {

@@ -258,6 +258,13 @@ def test_a_measure_of_grouping_sets_is_refused() -> None:
 def test_a_pattern_is_no_path_of_files() -> None:
     with pytest.raises(PipelineError, match="is no pattern; name a folder"):
         Files("history", path="exports/*.jsonl", format="jsonl")
+    for only, text in (
+        ("/exports/*", "leave out what is before them"),
+        (" ", "matches no file"),
+        ("{a,b.jsonl", "has a bracket without its other half"),
+    ):
+        with pytest.raises(PipelineError, match=text):
+            Files("history", path="exports", format="jsonl", only=only)
 
 
 TYPED = Silver(
