@@ -28,7 +28,7 @@ pipeline = Pipeline(
             "revenue_by_currency",
             reads="silver.orders",
             by=["currency"],
-            mode="recompute",  # follows corrections and erasures of orders, too
+            mode="recompute",  # follows corrections and erasures: reads what they touch again
             measures={"orders": "count(*)", "revenue": "sum(amount)"},
         ),
         Upsert("latest_order_by_customer", reads="silver.orders", key=["customer"], newest_by=["ordered_at"]),

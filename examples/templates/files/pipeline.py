@@ -29,7 +29,7 @@ pipeline = Pipeline(
             "revenue_by_currency",
             reads="silver.orders",
             by=["currency"],
-            mode="recompute",  # follows corrections and erasures of orders, too
+            mode="recompute",  # follows corrections and erasures: reads what they touch again
             measures={"orders": "count(*)", "revenue": "sum(amount)"},
         ),
     ],

@@ -11,7 +11,14 @@ from typing import Any
 from common.errors import UsageError
 from common.sql.quoting import spark_text
 from orchestration.access.kafka.topic_sample import Sampled
-from orchestration.author.propose import event_times, gold_tables, keys, message_types, value_shapes
+from orchestration.author.propose import (
+    change_order,
+    event_times,
+    gold_tables,
+    keys,
+    message_types,
+    value_shapes,
+)
 from orchestration.author.propose.keys import value_at
 from orchestration.author.propose.pipeline_source import Proposal, ddl, required
 from orchestration.author.propose.value_shapes import Leaf, Shape
@@ -29,7 +36,12 @@ _GROUP = re.compile(
 _ZONE = re.compile(r"(?i)(^|_)(tz|tzone|time_?zone)$")
 _ZONE_NAME = re.compile(r"UTC|[A-Z][A-Za-z]+/[A-Za-z_]+(/[A-Za-z_]+)?")
 _CHANGED = re.compile(r"(?i)updat|modif|chang|version")
-_MOMENTS = {"millis": ("timestamp_millis", "1e14"), "seconds": ("timestamp_seconds", "1e11")}
+_MOMENTS = {
+    "micros": ("timestamp_micros", "1e17"),
+    "millis": ("timestamp_millis", "1e14"),
+    "seconds": ("timestamp_seconds", "1e11"),
+}
+_MILLIS_OF = {"micros": Decimal("0.001"), "millis": Decimal(1), "seconds": Decimal(1000)}
 
 Documents = Callable[[], Iterable[Mapping[str, Any]]]
 
@@ -128,7 +140,12 @@ class DocumentTables:
             sql = f"if(op = 'd', before.{leaf.sql}, after.{leaf.sql})"
             unit = leaf.shape.epoch(leaf.path[-1])
             self.proposal.columns[name] = moment(sql, unit) if unit else sql
+            is_text = leaf.shape.type == "string"
+            if is_text and change_order.is_base64(value_at(row, leaf.path) for row in rows):
+                self.proposal.notes[name] = "perhaps a decimal in base64: see docs/author/debezium.md, values"
         self.proposal.columns |= {"op": "op", "changed_at": moment("ts_ms", "millis")}
+        order = change_order.of(self.found, taken=self.by_name)
+        self.proposal.columns |= order
         self.proposal.notes["op"] = "c, u, d or r: created, updated, deleted, or read by a snapshot"
         use_coordinates(self.proposal, "each change is an event of its own")
         self.proposal.rules = [
@@ -142,7 +159,7 @@ class DocumentTables:
         ]
         if has_copy and plain and "changed_at" not in self.by_name and "op" not in self.by_name:
             best = min(plain, key=lambda name: not re.search(r"^id$", name))
-            self.proposal.gold += gold_tables.copy(self.proposal.table, best)
+            self.proposal.gold += gold_tables.copy(self.proposal.table, best, list(order))
 
     def _columns(self, shape: Shape) -> None:
         taken = Counter(column(leaf.path[-1:]) for leaf in value_shapes.leaves(shape))
@@ -177,7 +194,7 @@ class DocumentTables:
         unit = leaf.shape.epoch(leaf.path[-1])
         texts = [str(value_at(document, leaf.path)) for document in self.found]
         if unit:
-            return [int(Decimal(text) * (1 if unit == "millis" else 1000)) for text in texts]
+            return [int(Decimal(text) * _MILLIS_OF[unit]) for text in texts]
         return [value_shapes.millis_of(text) for text in texts]
 
     def _times(self) -> list[str]:

@@ -60,13 +60,18 @@ def latest(table: str, thing: str, newest_by: Sequence[str]) -> list[str]:
     ]
 
 
-def copy(table: str, key: str) -> list[str]:
-    """The source table of change events, as it is now."""
+def copy(table: str, key: str, order: Sequence[str]) -> list[str]:
+    """The source table of change events, as it is now; ``order``: columns of the log's position, if known."""
+    by = (
+        names(order) + "],"
+        if order
+        else '"changed_at"],  # better, where the source has one: its log position'
+    )
     return [
         "ChangeFeed(",
         f"    {literal(f'{table}_now')},  # grain: one row per {key} of the source",
         f'    reads="silver.{table}",',
         f"    key=[{names([key])}],",
-        '    sequence_by=["changed_at"],  # better, where the source has one: its log position',
+        f"    sequence_by=[{by}",
         "),",
     ]

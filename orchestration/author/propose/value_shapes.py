@@ -62,11 +62,17 @@ IDENTIFIER = re.compile(r"(?i)(^|_)(id|uuid|guid|key|code|number|no|ref|url|uri)
 _MILLIS = (10**12, 10**13)
 _SECONDS = (10**9, 10**10)
 _MILLIS_OF_OUR_DAYS = (946_684_800_000, 2_208_988_800_000)
+_MICROS_OF_OUR_DAYS = (946_684_800_000_000, 2_208_988_800_000_000)
 """2000 to 2040: numbers that are times whatever their field is called."""
-_MOST_MILLIS, _MOST_SECONDS = 10**14, 10**11
+_MOST_MICROS, _MOST_MILLIS, _MOST_SECONDS = 10**17, 10**14, 10**11
 _MICROS = 6
 """Digits after the point of seconds that a timestamp holds exactly."""
-_EPOCHS = {"millis": _MILLIS, "seconds": _SECONDS, "of our days": _MILLIS_OF_OUR_DAYS}
+_EPOCHS = {
+    "millis": _MILLIS,
+    "seconds": _SECONDS,
+    "millis of our days": _MILLIS_OF_OUR_DAYS,
+    "micros of our days": _MICROS_OF_OUR_DAYS,
+}
 
 
 class Number(str):
@@ -249,23 +255,20 @@ class Shape:
         return set(self.kinds) == {"local"}
 
     def epoch(self, name: str) -> str:
-        """``millis`` or ``seconds`` if values are times since 1970 in that unit; else empty.
+        """``micros``, ``millis`` or ``seconds`` if values are times since 1970 in that unit; else empty.
 
-        Milliseconds of 2000 to 2040 are times by their values; other numbers by name and range. Seconds may
-        have six digits after the point. One number in a hundred may lie outside.
+        Microseconds and milliseconds of 2000 to 2040 are times by their values; other numbers by name and
+        range. Seconds may have six digits after the point. One number in a hundred may lie outside.
         """
         if self.low is None or self.high is None or self.low < 0:
             return ""
         is_whole = self.type == "bigint"
         if not is_whole and (self.type != "double" or self._after > _MICROS):
             return ""
-        if (
-            is_whole
-            and not IDENTIFIER.search(name)
-            and self._is_mostly("of our days")
-            and self.high < _MOST_MILLIS
-        ):
-            return "millis"
+        if is_whole and not IDENTIFIER.search(name):
+            for unit, most in (("millis", _MOST_MILLIS), ("micros", _MOST_MICROS)):
+                if self._is_mostly(f"{unit} of our days") and self.high < most:
+                    return unit
         if not _TIMELY.search(name):
             return ""
         if is_whole and self._is_mostly("millis") and self.high < _MOST_MILLIS:
