@@ -59,8 +59,13 @@ def load_draft(path: Path | None) -> Draft:
         UsageError: No file is named, or the file does not exist.
     """
     if path is None:
+        here = (
+            "-p pipeline.py: it is in this folder"
+            if Path("pipeline.py").is_file()
+            else "-p path/to/pipeline.py"
+        )
         raise UsageError(
-            "No pipeline named. Give one with -p path/to/pipeline.py, with 'pipeline: …' in medallion.yaml, "
+            f"No pipeline named. Give one with {here}, with 'pipeline: …' in medallion.yaml, "
             "or with MEDALLION_PIPELINE."
         )
     if not path.is_file():

@@ -47,8 +47,13 @@ def test_two_files_of_one_name_are_two_pipelines(tmp_path: Path) -> None:
     assert (first.name, second.name) == ("first", "second")
 
 
-def test_a_pipeline_must_be_named() -> None:
-    with pytest.raises(UsageError, match=r"No pipeline named\. Give one with -p"):
+def test_a_pipeline_must_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is in the folder is named to the user, and not taken unasked."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=r"No pipeline named\. Give one with -p path/to/"):
+        load_pipeline(None)
+    (tmp_path / "pipeline.py").write_text(GOOD, encoding="utf-8")
+    with pytest.raises(UsageError, match=r"Give one with -p pipeline\.py: it is in this folder"):
         load_pipeline(None)
 
 
