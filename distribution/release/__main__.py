@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def main(arguments: list[str]) -> int:
-    """Returns the exit code: 0, or 1 where the release cannot be made."""
+    """Returns the exit code: 0, 1 where the release cannot be made, 130 where it was interrupted."""
     given = _parser().parse_args(arguments)
     repository = Repository(ROOT)
     address = repository.address if given.repository is None else given.repository
@@ -35,6 +35,9 @@ def main(arguments: list[str]) -> int:
     except ReleaseError as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted; the same command goes on with the step that is not done\n")
+        return 130
     if not given.plan:
         _say("then", f"look at {given.output}, push the branch and {release.tag}, publish the files")
     return 0

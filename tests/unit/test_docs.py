@@ -218,6 +218,15 @@ pipeline = Pipeline(name="page", bronze=[Topic("events")], gold=tables, silver=[
     assert len(pipeline.gold) == 10
 
 
+def test_the_pipeline_of_the_page_on_files_has_no_problem(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "author" / "files.md").read_text(encoding="utf-8")
+    blocks_of_page = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    (source,) = [block for block in blocks_of_page if "pipeline = Pipeline(" in block]
+    file = tmp_path / "pipeline.py"
+    file.write_text(source, encoding="utf-8")
+    assert check(load_pipeline(file)) == ()
+
+
 def test_the_readmes_pipeline_takes_the_suites_and_the_cases_of_the_pages(tmp_path: Path) -> None:
     """Pasted into the file, and into files beside it: each page says where its text goes."""
     (pipeline,) = [block for block in blocks("python") if "pipeline = Pipeline(" in block]
