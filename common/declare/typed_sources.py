@@ -96,6 +96,11 @@ class DeltaTable:
         return f"delta:{self.name}"
 
     @property
+    def begins_later(self) -> bool:
+        """Whether reading begins later than with what the source has at the first start."""
+        return self.starting_version is not None or self.starting_timestamp is not None
+
+    @property
     def reads(self) -> str:
         """The source's name among the tables that queries read: no table of the pipeline has a colon."""
         return self.coordinate

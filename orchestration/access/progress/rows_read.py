@@ -63,6 +63,8 @@ def rows_between(
         return 0
     if isinstance(declared, Stream):
         return None  # its positions are its own
+    if isinstance(declared, DeltaTable) and start is None and declared.begins_later:
+        return None  # the checkpoint does not say where it began
     if isinstance(declared, Topic | Files):
         return _records(start, end, first)
     total = 0
@@ -113,7 +115,7 @@ class RowsRead:
 
     def advance(self) -> int | None:
         """Rows of the micro-batches that have finished since the last call; None if they are not known."""
-        if isinstance(self._declared, Stream):
+        if isinstance(self._declared, Stream | DeltaTable):
             counted, self._numbered = self._numbered, self._rows_numbered()
             return self._numbered - counted
         try:
@@ -127,7 +129,7 @@ class RowsRead:
 
     def _rows_numbered(self) -> int:
         """How many rows a source without offsets has brought, by the newest commit of its table."""
-        if not isinstance(self._declared, Stream):
+        if not isinstance(self._declared, Stream | DeltaTable):
             return 0
         table = self._declared.table
         last = last_commit_metadata(self._layout.table_path(table), table)

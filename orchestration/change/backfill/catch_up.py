@@ -23,7 +23,7 @@ from rich.progress import (
 from rich.table import Column
 
 from bronze.beginning import beginning_of
-from common.declare import Files, Topic
+from common.declare import DeltaTable, Files, Topic
 from common.declare import Stream as StreamSource
 from common.delta.checkpoint import Checkpoint, delta_position, kafka_position
 from common.delta.log import LogReader
@@ -129,6 +129,8 @@ def _rows_behind(job: Job, table: str, first: Offsets) -> int | None:
     declared = wiring.pipeline.table(table)
     if isinstance(declared, Files | StreamSource):
         return None  # how many records files have is not known before they are read
+    if isinstance(declared, DeltaTable) and entry is None and declared.begins_later:
+        return None
     if isinstance(declared, Topic):
         return _offsets_behind(job, declared, kafka_position(entry) if entry else {}, first)
     total = 0

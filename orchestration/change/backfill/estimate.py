@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from common.config.paths import Layout
-from common.declare import Files, Pipeline, Stream, Topic
+from common.declare import DeltaTable, Files, Pipeline, Stream, Table, Topic
 from common.delta.checkpoint import Checkpoint, PlannedBatch, delta_position, kafka_position
 from common.delta.log import LogReader
 from common.errors import MedallionError
@@ -57,8 +57,8 @@ def estimate(  # noqa: PLR0913  # what is read, and what is known of it
     found = []
     for name in tables:
         declared = pipeline.table(name)
-        is_later = isinstance(declared, Files | Stream)
-        if isinstance(declared, Files | Stream):
+        is_later = isinstance(declared, Files | Stream) or _begins_later(declared, layout)
+        if is_later:
             rows, size, is_at_most = None, 0, False
         elif isinstance(declared, Topic):
             entry = None if name in begins else _committed(layout, name)
@@ -80,6 +80,15 @@ def estimate(  # noqa: PLR0913  # what is read, and what is known of it
             took = replace(took, seconds=max(took.seconds, (rows or 0) / records_per_second))
         found.append(Reads(name, took, is_at_most, is_later))
     return tuple(found)
+
+
+def _begins_later(declared: Table, layout: Layout) -> bool:
+    """Whether a table begins at a place of a Delta table that only its first start looks up."""
+    return (
+        isinstance(declared, DeltaTable)
+        and declared.begins_later
+        and _committed(layout, declared.table) is None
+    )
 
 
 def _records(

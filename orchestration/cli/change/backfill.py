@@ -149,7 +149,7 @@ def _print_plan(found: Plan, *, as_json: bool) -> None:
         )
     for one in found.reads:
         if one.is_counted_later:
-            say(f"{one.table}: reads files, or what comes from files; their records are counted on the way")
+            say(f"{one.table}: reads a source whose records are counted on the way")
             continue
         at_most = "at most " if one.is_at_most and one.effort.rows is not None else ""
         say(f"{one.table}: reads {at_most}{effort_text(one.effort, knows_bytes=one.effort.bytes > 0)}")

@@ -301,6 +301,8 @@ class Collector:
             return Lag("rows", 0, 0, 0, 0, note=f"waits for {source}", seconds=0.0), time_to_loss.NEVER
         if position is not None and position.table_id != now.table_id:
             return Lag("rows", note=f"its checkpoint belongs to another {source}"), time_to_loss.UNKNOWN
+        if isinstance(declared, DeltaTable) and position is None and declared.begins_later:
+            return Lag("rows", note="not started; begins where declared"), time_to_loss.UNKNOWN
         unread = self._unread.setdefault(source, UnreadCounter(log)).count(position, declared.table)
         self._needed.setdefault(source, []).append(unread.begin)
         left = unread.backlog
