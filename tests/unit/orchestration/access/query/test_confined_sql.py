@@ -154,10 +154,10 @@ def test_queries_of_the_tables_run(attacked: Attacked, sql: str) -> None:
 
 
 def test_queries_run_where_delta_rs_reads_the_tables(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    def gone() -> Path:
-        raise FileNotFoundError("no delta.duckdb_extension")
+    def gone(name: str) -> Path:
+        raise FileNotFoundError(f"no {name}.duckdb_extension")
 
-    monkeypatch.setattr(duckdb_views, "_extension", gone)
+    monkeypatch.setattr(duckdb_views, "extension_file", gone)
     database = confined(layout)
     assert rows(database, layout, "select count(*) from silver.quakes") == [(4,)]
     with pytest.raises(UsageError, match="--unsafe"):

@@ -97,10 +97,10 @@ def test_a_version_of_the_past_is_read(layout: Layout) -> None:
 def test_without_the_extension_delta_rs_answers_the_same(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def gone() -> Path:
-        raise FileNotFoundError("no delta.duckdb_extension")
+    def gone(name: str) -> Path:
+        raise FileNotFoundError(f"no {name}.duckdb_extension")
 
-    monkeypatch.setattr(query_module, "_extension", gone)
+    monkeypatch.setattr(query_module, "extension_file", gone)
     database = Database()
     assert database.note == (
         "DuckDB's Delta extension cannot be loaded (no delta.duckdb_extension); reading with delta-rs."
