@@ -121,6 +121,11 @@ class KafkaSettings(_Section):
         description="Any Kafka client option, such as security.protocol; goes to every client. A secret may "
         "be a reference, env:NAME or file:/path.",
     )
+    receipts_key: str | None = Field(
+        default=None,
+        description="The key that signs receipts of producers (HMAC-SHA256), as a reference, env:NAME or "
+        "file:/path; unset: receipts need no signature.",
+    )
     topic_prefix: str | None = Field(
         default=None,
         pattern=_NAME,

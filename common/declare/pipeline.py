@@ -158,9 +158,15 @@ class Topic:
     """
     storage: Storage = field(default_factory=Storage, kw_only=True)
     """How the table's files are laid out."""
+    receipts: str | None = field(default=None, kw_only=True)
+    """A topic with what producers say they have sent; ``medallion audit`` compares it with the table."""
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
+        if self.receipts is not None and self.receipts in self.topic_names:
+            yield Fault(
+                "MED-1105", f"receipts={self.receipts!r} is the topic itself; name a topic of its own"
+            )
         given = [name for name in ("topics", "pattern", "assign") if getattr(self, name) is not None]
         if len(given) > 1:
             yield Fault(

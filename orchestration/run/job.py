@@ -429,7 +429,8 @@ def open_broker(pipeline: Pipeline, settings: Settings, *, new_topics: Collectio
     with broker.start(settings) as embedded:
         address = embedded.bootstrap_servers
         read = {name for topic in pipeline.topics for name in topic.topic_names}
-        topics = sorted(read | {sink.topic for sink in sinks_on_pipeline_broker(pipeline)})
+        receipts = {topic.receipts for topic in pipeline.topics if topic.receipts}
+        topics = sorted(read | receipts | {sink.topic for sink in sinks_on_pipeline_broker(pipeline)})
         missing = set(kafka.missing_topics(address, topics, {})) - set(new_topics)
         topic_checks.refuse_deleted(pipeline, Layout.of(pipeline, settings), missing, address)
         created = kafka.ensure_topics(address, topics, settings.kafka.partitions, {})

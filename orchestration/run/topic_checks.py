@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from common.config.paths import Layout
+from common.config.references import resolve_secret
 from common.config.settings import Settings
 from common.declare import Pipeline, Topic
 from common.delta.match.checkpoint_match import last_commit_metadata
@@ -29,6 +30,7 @@ from common.streaming.topic_identity import (
 )
 from orchestration.access.embedded_broker import lifecycle
 from orchestration.access.kafka import client as kafka
+from orchestration.access.kafka.receipts import Receipt, read_receipts
 from orchestration.access.kafka.topic_state import broker_topics, topic_ids
 from orchestration.access.progress.set_back import with_set_back
 
@@ -101,6 +103,41 @@ def broker_asker(
         return found if last is None else with_set_back(path, last, found, address, options)
 
     return ask
+
+
+def receipts_reader(
+    pipeline: Pipeline, settings: Settings
+) -> Callable[[Topic], tuple[Sequence[Receipt], Sequence[tuple[str, int]]]]:
+    """A function that reads the receipts of a topic's producers; raises ``BrokerError`` without an answer.
+
+    With the setting ``kafka.receipts_key`` a receipt that it has not signed is none. It never starts the
+    embedded broker.
+    """
+
+    def read(topic: Topic) -> tuple[Sequence[Receipt], Sequence[tuple[str, int]]]:
+        address = kafka.named_broker(pipeline, settings) or lifecycle.running_address(settings)
+        if address is None:
+            raise BrokerError("the embedded broker is not running")
+        options = kafka.client_options(settings, pipeline, topic)
+        found, wrong = read_receipts(address, str(topic.receipts), options)
+        if (key := receipts_key(settings)) is not None:
+            signed = [one for one in found if one.is_signed_by(key)]
+            if unsigned := len(found) - len(signed):
+                wrong = {**wrong, "it is not signed by kafka.receipts_key": unsigned}
+            found = signed
+        return found, tuple(wrong.items())
+
+    return read
+
+
+def receipts_key(settings: Settings) -> str | None:
+    """The key that signs receipts; None without one.
+
+    Raises:
+        SettingsError: Its reference leads nowhere.
+    """
+    given = settings.kafka.receipts_key
+    return None if given is None else resolve_secret(given, "kafka.receipts_key")
 
 
 def read_topics(pipeline: Pipeline, layout: Layout, names: Collection[str]) -> dict[str, tuple[Topic, str]]:

@@ -52,6 +52,8 @@ def _prefixed_topic(topic: Topic, prefix: str) -> Topic:
         changes["assign"] = _prefixed_names(topic.assign, prefix)
     else:
         changes["topics"] = [prefix + name for name in topic.topic_names]
+    if topic.receipts is not None:
+        changes["receipts"] = prefix + topic.receipts
     for name in ("starting_offsets", "starting_timestamp"):
         if isinstance(given := getattr(topic, name), Mapping):
             changes[name] = _prefixed_names(given, prefix)

@@ -10,7 +10,7 @@ import itertools
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -19,6 +19,7 @@ from confluent_kafka import Message as Report
 from common.declare import Message
 from common.errors import BrokerError
 from orchestration.access.kafka.client_options import create_client, librdkafka_options
+from orchestration.access.kafka.receipts import Collector, record_digest
 
 SLICE_SECONDS = 0.01
 """Length of a slice: due messages are sent this often."""
@@ -97,6 +98,7 @@ def produce(  # noqa: PLR0913  # all options are keyword arguments
     seconds: float | None = None,
     stop: threading.Event | None = None,
     on_progress: Callable[[Produced], None] | None = None,
+    receipts: Receipts | None = None,
 ) -> Produced:
     """Send messages until a limit is reached, they end, or ``stop`` is set; then wait for delivery.
 
@@ -110,13 +112,14 @@ def produce(  # noqa: PLR0913  # all options are keyword arguments
         seconds: Maximum duration of sending.
         stop: Ends the sending early, without an error.
         on_progress: Called a few times per second with the messages sent so far.
+        receipts: Where receipts of the delivered messages are sent; None: nowhere.
 
     Raises:
         BrokerError: A message was not delivered; names the topic and the reason.
     """
     stop = stop or threading.Event()
     pace = Pace(rate, count, seconds)
-    outbox = _Outbox(bootstrap_servers, topic, options or {}, stop)
+    outbox = _Outbox(bootstrap_servers, topic, options or {}, stop, receipts)
     source = iter(messages)
     began = reported = time.monotonic()
     try:
@@ -143,12 +146,51 @@ def _text(error: KafkaError) -> str:
     return error.str() or error.name()
 
 
+@dataclass
+class Receipts:
+    """Makes the receipts of one run, as messages.
+
+    Attributes:
+        topic: The topic of the receipts.
+        collector: What was acknowledged.
+        key: Signs them; None: they have no signature.
+    """
+
+    topic: str
+    collector: Collector
+    key: str | None = None
+
+    def acknowledged(self, report: Report) -> None:
+        """Note a message that the broker has taken."""
+        topic, partition, offset = report.topic(), report.partition(), report.offset()
+        assert topic is not None  # noqa: S101  # the client sets all three of a delivered message
+        assert partition is not None  # noqa: S101
+        assert offset is not None  # noqa: S101
+        digest = record_digest(_bytes(report.key()), _bytes(report.value()))
+        self.collector.acknowledged(topic, partition, offset, digest)
+
+    def due(self, *, is_end: bool) -> Iterator[tuple[bytes, bytes]]:
+        """Keys and values of the receipts that are due."""
+        for receipt in self.collector.receipts(is_end=is_end):
+            yield (receipt if self.key is None else receipt.with_signature(self.key)).message()
+
+
+def _bytes(part: str | bytes | None) -> bytes | None:
+    return part.encode() if isinstance(part, str) else part
+
+
 class _Outbox:
     """The producer, with the number of sent messages and the failures of delivery."""
 
     def __init__(
-        self, bootstrap_servers: str, topic: str, options: Mapping[str, str], stop: threading.Event
+        self,
+        bootstrap_servers: str,
+        topic: str,
+        options: Mapping[str, str],
+        stop: threading.Event,
+        receipts: Receipts | None,
     ) -> None:
+        self._receipts = receipts
         self.sent = 0
         self.bytes = 0
         self._address, self._topic, self._stop = bootstrap_servers, topic, stop
@@ -167,7 +209,7 @@ class _Outbox:
                 "queue.buffering.max.messages": 100_000,
                 **librdkafka_options(options),
                 "bootstrap.servers": bootstrap_servers,
-                "delivery.report.only.error": True,
+                "delivery.report.only.error": receipts is None,
                 "on_delivery": self._on_delivery,
                 "error_cb": self._on_connection_error,
                 "log_level": 0,
@@ -193,14 +235,38 @@ class _Outbox:
         self.sent += count
         self.bytes += size
         self._reports(lambda: self._producer.poll(0))
+        if self._receipts is not None:
+            self._send_receipts(is_end=False)
         self._raise_failure()
         return count
 
     def close(self) -> None:
         """Wait until every sent message is delivered or has failed."""
+        self._flush()
+        if self._receipts is not None:
+            self._send_receipts(is_end=True)
+            self._flush()
+
+    def _flush(self) -> None:
         while self._reports(lambda: self._producer.flush(_REPORT_SECONDS)):
             self._raise_failure()
         self._raise_failure()
+
+    def _send_receipts(self, *, is_end: bool) -> None:
+        """Send the receipts that are due, behind the messages that they are of."""
+        assert self._receipts is not None  # noqa: S101  # callers have looked
+        for key, value in self._receipts.due(is_end=is_end):
+            while not self._put_receipt(self._receipts.topic, key, value):
+                self._reports(lambda: self._producer.poll(SLICE_SECONDS))
+                self._raise_failure()
+
+    def _put_receipt(self, topic: str, key: bytes, value: bytes) -> bool:
+        """Whether the queue has room for a receipt."""
+        try:
+            self._producer.produce(topic, value, key)
+        except BufferError:
+            return False
+        return True
 
     def _send_when_possible(self, key: bytes | None, value: bytes | None) -> bool:
         while not self._stop.is_set():
@@ -229,6 +295,8 @@ class _Outbox:
         if error is not None:
             self._failed += 1
             self._reason = self._reason or _text(error)
+        elif self._receipts is not None and report.topic() != self._receipts.topic:
+            self._receipts.acknowledged(report)
 
     def _on_connection_error(self, error: KafkaError) -> None:
         if "brokers are down" not in _text(error):

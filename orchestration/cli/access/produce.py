@@ -7,7 +7,7 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from common.machine.console import err, out, say
 from common.machine.stop_signals import handled
 from orchestration.access.declaration.context import Context, context
 from orchestration.access.declaration.environment import refuse_in_sandbox
-from orchestration.access.kafka.producer import Produced, produce
+from orchestration.access.kafka.producer import Produced, Receipts, produce
 from orchestration.cli.json_output import print_document
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 
@@ -83,7 +83,7 @@ def command(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Send sample data to a topic until Ctrl-C; a second run continues where the first one ended.
+    """Send sample data, and its receipts, until Ctrl-C; a second run continues where the first one ended.
 
     The same seed gives the same messages, at any rate: a run skips as many messages as the topic has.
     """
@@ -167,12 +167,37 @@ def _fill(
                 seconds=bound.seconds,
                 stop=stop,
                 on_progress=on_progress,
+                receipts=_receipts(ready, table, topic, address, options),
             )
     if bound.rate and produced.seconds > _STEADY_SECONDS and produced.rate < _REACHED * bound.rate:
         say(
             f"note: {produced.rate:,.0f} messages/s were sent, not {bound.rate:,.0f}: the machine is too slow"
         )
     return Report(topic, address, skipped, produced, stop.is_set())
+
+
+def _receipts(
+    ready: Context, table: Topic, topic: str, address: str, options: Mapping[str, str]
+) -> Receipts | None:
+    """Where the run's receipts go: to the topic that the declaration names.
+
+    Raises:
+        UsageError: The broker has no such topic.
+    """
+    if table.receipts is None:
+        return None
+    from orchestration.access.kafka import client as kafka
+    from orchestration.access.kafka.receipts import Collector
+    from orchestration.access.kafka.topic_state import topic_ids
+    from orchestration.run.topic_checks import receipts_key
+
+    if kafka.missing_topics(address, [table.receipts], options):
+        raise UsageError(
+            f"The topic of receipts {table.receipts} does not exist at {address}. Create it: medallion topic "
+            f"create {table.receipts} --partitions 1 --config cleanup.policy=compact"
+        )
+    collector = Collector(topic_ids(address, [topic], options).get(topic, ""))
+    return Receipts(table.receipts, collector, receipts_key(ready.settings))
 
 
 def _rate(text: str) -> float | None:

@@ -72,6 +72,9 @@ def audit(
     names: of a table with more than 10,000 rows a range of keys that is chosen anew each time, with --gold
     all rows. An audit with --since compares gold tables with --gold only.
 
+    If the topic has receipts of its producers, an audit without --since compares what they say they have sent
+    with bronze: count and bytes.
+
     A balanced audit records its result; --since last continues from there, cheaply enough to run every few
     minutes. If rows were changed since then (an erasure, a replay), it reads everything again. A gold table
     that another program has changed is a fault, too.
@@ -153,14 +156,15 @@ def _accounts(ready: Context, silvers: Sequence[Silver], begin: Since, *, is_who
     """The accounts of some silver tables, computed in a session of the command's own."""
     from common.spark.session import build_session
     from orchestration.records.audit import audit as audits
-    from orchestration.run.topic_checks import broker_asker
+    from orchestration.run.topic_checks import broker_asker, receipts_reader
 
     ask, known = (
         broker_asker(ready.pipeline, ready.settings, ready.layout),
         ready.settings.gold.accept_commits,
     )
     gold = audits.gold_proof(ready.settings, begin, is_whole=is_whole)
-    run = partial(audits.audit, since=begin, say=say, ask=ask, accepted=known, gold=gold)
+    receipts = receipts_reader(ready.pipeline, ready.settings)
+    run = partial(audits.audit, since=begin, say=say, ask=ask, accepted=known, gold=gold, receipts=receipts)
     spark = build_session(ready.settings, "audit", ready.layout.log, compiled="rows")
     try:
         with umask(ready.settings.umask):

@@ -26,6 +26,8 @@ _NEXT = {
     "content": "type the command: it fills the table from the rows of its source",
     "history": "type the command, or restore the newest copies of the source and of its checkpoint",
     "lost commit": "restore the newest copy of the table together with its checkpoint",
+    "receipt": "ask who runs the broker what became of these records (an unclean leader election, a disk "
+    "that was put back), and have them sent again",
     "topic": "start the bronze job: where it cannot go on, it writes nothing and names the command",
 }
 

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -29,7 +29,8 @@ from common.delta.log import LogReader
 from common.delta.maintenance.retention import expired_topics
 from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.table import ERASED
-from common.errors import AccountError, TableMissingError, UsageError, nearest
+from common.errors import AccountError, BrokerError, TableMissingError, UsageError, nearest
+from orchestration.access.kafka.receipts import Receipt
 from orchestration.access.progress.erased import erased_records, unfinished_run
 from orchestration.records.audit import last_audit
 from orchestration.records.audit.accepted_gaps import read_gaps, skipped_files
@@ -38,10 +39,11 @@ from orchestration.records.audit.gold.changes import gold_faults, history_faults
 from orchestration.records.audit.gold.content import ContentAudit, GoldProof
 from orchestration.records.audit.offset_ranges import why_full_audit
 from orchestration.records.audit.other_records import Decision
-from orchestration.records.audit.result import Account, Fault, PartitionAccount
+from orchestration.records.audit.result import SHOWN, Account, Fault, PartitionAccount
 from orchestration.records.audit.starting_point import PartitionCounts, StartingPoint
 from orchestration.records.audit.table_log import Pins, pin
 from orchestration.records.audit.topic_faults import Ask, ComparedTopics, compare_with_broker
+from orchestration.records.receipts.compare import compare_receipts
 from silver.write.past_conditions import past_conditions
 
 if TYPE_CHECKING:
@@ -53,6 +55,10 @@ _FILE = re.compile(r"\S+\.parquet")
 _AGAIN_SECONDS = 5.0
 
 Say = Callable[[str], None]
+GivenReceipts = Callable[[Topic], tuple[Sequence[Receipt], Sequence[tuple[str, int]]]]
+"""Gives the receipts of a topic's producers, and how many records of that topic are none, by why; raises
+``BrokerError`` where the broker does not answer."""
+
 Since = datetime | Literal["last"] | None
 """Where an audit starts: at a time, at the end of the last balanced audit, or (None) at the beginning."""
 
@@ -105,13 +111,15 @@ def audit(  # noqa: PLR0913  # the options of the command
     ask: Ask | None = None,
     accepted: Collection[str] = (),
     gold: GoldProof | None = None,
+    receipts: GivenReceipts | None = None,
 ) -> Account:
     """The account of one silver table, and changes by others in gold tables that are made of it.
 
     A balanced audit saves its end for ``--since last``.
 
     Without ``ask`` the topics are not compared with the broker, and the account says so. With ``gold`` the
-    gold tables that are made of it are compared with their definitions.
+    gold tables that are made of it are compared with their definitions. With ``receipts`` an audit from the
+    beginning compares what producers say they have sent with bronze.
 
     If the table does not balance and its tables were written meanwhile, the audit runs once more: while a
     replay moves rows from quarantine to silver, the rows are in both tables for a moment.
@@ -121,7 +129,7 @@ def audit(  # noqa: PLR0913  # the options of the command
         AccountError: A data file that a table's log names is missing.
     """
     topic = next(each for each in pipeline.bronze if each.table == silver.reads)
-    topics = ComparedTopics()
+    topics, last = ComparedTopics(), None
     if isinstance(topic, Topic):
         last = last_commit_metadata(layout.table_path(topic.table), topic.table)
         topics = compare_with_broker(topic, last, ask)
@@ -144,8 +152,50 @@ def audit(  # noqa: PLR0913  # the options of the command
         say(f"{silver.table} did not balance, but its tables were written meanwhile: auditing again")
         time.sleep(again_seconds)
         found = once()
+    if receipts is not None and isinstance(topic, Topic) and topic.receipts and since is None:
+        found = _with_receipts(found, spark, layout, topic, last, receipts)
     faults, notes = (*found.faults, *topics.faults), (*found.notes, *topics.notes)
     return replace(found, faults=faults, notes=notes, not_compared=topics.why)
+
+
+def _with_receipts(  # noqa: PLR0913, PLR0917  # an account, and what it is compared with
+    account: Account,
+    spark: SparkSession,
+    layout: Layout,
+    topic: Topic,
+    last: Mapping[str, Any] | None,
+    receipts: GivenReceipts,
+) -> Account:
+    """The account with what comparing the producers' receipts with bronze has found."""
+    try:
+        given, wrong = receipts(topic)
+    except BrokerError as error:
+        note = f"the receipts in {topic.receipts} were not compared: {str(error).partition('. ')[0]}"
+        return replace(account, notes=(*account.notes, note))
+    path = layout.table_path(topic.table)
+    bronze = spark.read.format("delta").load(path).select("topic", "partition", "offset", "key", "value")
+    ends = expired_topics(LogReader(path).properties())
+    found = compare_receipts(
+        spark,
+        bronze,
+        given,
+        last=last,
+        gone=erased_records(spark, layout, topic.table),
+        expired={(name, part): end for name, one in ends.items() for part, (_, end) in one.offsets.items()},
+    )
+    faults = [
+        Fault("receipt", str(one), max(one.receipt.records - one.read, 1)) for one in found.wrong[:SHOWN]
+    ]
+    if more := len(found.wrong) - len(faults):
+        faults.append(Fault("receipt", f"and {more:,} more receipts", more))
+    faults += [
+        Fault("receipt", f"{topic.receipts}: {count:,} of its records: {why}", count) for why, count in wrong
+    ]
+    note = f"receipts in {topic.receipts}: {found.records:,} records sent in {found.receipts:,} receipts"
+    note += ", and read as they were sent" if not found.wrong else f"; {len(found.wrong):,} are not as sent"
+    note += f"; {found.waiting:,} are of records not read yet" if found.waiting else ""
+    note += f"; {found.left_out:,} are of records that are gone" if found.left_out else ""
+    return replace(account, faults=(*account.faults, *faults), notes=(*account.notes, note))
 
 
 def _with_gold(account: Account, content: ContentAudit, silver: Silver, say: Say) -> Account:

@@ -27,7 +27,7 @@ from orchestration.records.rejudge.refill_gold import checkpoint_to_move, move_a
 from orchestration.run import maintenance
 from orchestration.run.maintenance import MaintenanceResult
 from orchestration.run.serving.channel import Operation, Say
-from orchestration.run.topic_checks import broker_asker
+from orchestration.run.topic_checks import broker_asker, receipts_reader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,6 +84,7 @@ class Commands:
                 ask=broker_asker(self._pipeline, settings, self._layout),
                 accepted=settings.gold.accept_commits,
                 gold=audits.gold_proof(settings, begin, is_whole=bool(arguments["gold"])),
+                receipts=receipts_reader(self._pipeline, settings),
             )
             for silver in silvers
         ]

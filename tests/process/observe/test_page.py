@@ -196,13 +196,13 @@ def test_the_way_of_a_record_is_searched_by_key_and_by_offset(
 ) -> None:
     page = seen(running.page, 360)
     page.locator("#search select").select_option("gold.quakes_latest")
-    sql = "select quake_id, _kafka_offset from gold.quakes_latest order by 2 limit 1"
+    sql = "select quake_id, _kafka_partition, _kafka_offset from gold.quakes_latest order by 3, 2 limit 1"
     (row,) = json.loads(running.commands.run("query", sql, "--json").stdout)
     page.locator("#search input").fill(str(row["quake_id"]))
     page.get_by_role("button", name="trace", exact=True).click()
     found = page.locator("dialog[open] .way > li").first
     found.wait_for()
-    assert f"/0/{row['_kafka_offset']}" in found.inner_text()
+    assert f"/{row['_kafka_partition']}/{row['_kafka_offset']}" in found.inner_text()
     assert "gold.quakes_latest" in found.inner_text()
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     page.keyboard.press("Escape")
