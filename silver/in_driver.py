@@ -24,7 +24,18 @@ from common.rows.arrow_rows import ArrowRows
 from common.rows.spark_rows import SparkRows, rows_in_driver
 from silver.judge.late_verdict import FIRST_US
 from silver.query import Builder, with_bytes_of_rejected
-from silver.read.column_names import ACCEPT, EVENT_TIME, KEY, LATE, META, OTHER, PLACE, VERDICT
+from silver.read.column_names import (
+    ACCEPT,
+    ELEMENT,
+    EVENT_TIME,
+    KEY,
+    LATE,
+    META,
+    OTHER,
+    PLACE,
+    VERDICT,
+    row_place,
+)
 from silver.write.judged_batch import JudgedBatch
 
 if TYPE_CHECKING:
@@ -62,6 +73,14 @@ def coordinates_of(judged: pa.Table) -> list[tuple[Any, ...]]:
         return []
     meta = judged[META].combine_chunks()
     return list(zip(*(meta.field(name).to_pylist() for name in PLACE), strict=True))
+
+
+def record_starts(judged: pa.Table) -> list[int]:
+    """The places of the rows with which a record begins: its first element, or the record itself."""
+    meta = judged[META].combine_chunks() if judged.num_rows else None
+    if meta is None or meta.type.get_field_index(ELEMENT) < 0:
+        return list(range(judged.num_rows))
+    return [place for place, element in enumerate(meta.field(ELEMENT).to_pylist()) if not element]
 
 
 def micro_batch_writer(builder: Builder, judged: ArrowRows, bronze: StructType) -> Callable[[range], None]:
@@ -172,7 +191,12 @@ class DedupeState:
 
 def _coordinate_keys(rows: pa.Table) -> list[str]:
     """The keys of ``silver.judge.dedupe.coordinates``."""
-    return ["/".join(map(str, place)) for place in coordinates_of(rows)]
+    if not rows.num_rows:
+        return []
+    meta = rows[META].combine_chunks()
+    fields = row_place([field.name for field in meta.type])
+    places = zip(*(meta.field(name).to_pylist() for name in fields), strict=True)
+    return ["/".join(str(part) for part in place if part is not None) for place in places]
 
 
 def _column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:

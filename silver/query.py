@@ -33,7 +33,7 @@ from silver.judge.read_and_judge import judge, read_rows, without_message_bytes
 from silver.judge.reasons_and_verdict import changed_rules, rule_marks, rules_version
 from silver.read.bronze_history import expired_records, needs_snapshot
 from silver.read.bronze_stream import bronze_stream
-from silver.read.column_names import ACCEPT, LATE, META, OTHER, VERDICT
+from silver.read.column_names import ACCEPT, EMPTY, LATE, META, OTHER, VERDICT
 from silver.read.poison import hide
 from silver.read.where import is_other_record, keeps_undecided
 from silver.write import first_load, past_conditions, table_columns
@@ -348,6 +348,7 @@ class Builder:
         An existing table gets a column that was declared since: its rows have null there.
         """
         spark, silver = self.spark, self.silver
+        table_columns.check_each(silver, self.silver_path)
         columns = table_columns.accepted_frame(judged).schema
         folders = {delta_table.RANDOM_FOLDERS: "true"} if silver.storage.partition_by else {}
         delta_table.ensure(
@@ -355,7 +356,12 @@ class Builder:
             silver.table,
             self.silver_path,
             columns,
-            {**table_columns.properties(), **folders, **past_conditions.property_of(silver)},
+            {
+                **table_columns.properties(),
+                **folders,
+                **past_conditions.property_of(silver),
+                **table_columns.property_of_each(silver),
+            },
             may_have_more=silver.unknown_fields == "evolve",
             adds=self.pipeline,
             refill=f"medallion rebuild {silver.table}",
@@ -441,7 +447,7 @@ def with_bytes_of_rejected(judged: DataFrame) -> DataFrame:
 
     Raw bytes are most of a row; a row that goes to silver takes none through shuffle, state and cache.
     """
-    return judged.withColumn(META, without_message_bytes(F.col(VERDICT).isin(ACCEPT, LATE, OTHER)))
+    return judged.withColumn(META, without_message_bytes(F.col(VERDICT).isin(ACCEPT, LATE, OTHER, EMPTY)))
 
 
 def _count_and_drop_others(frame: DataFrame) -> DataFrame:

@@ -345,6 +345,12 @@ class Silver(Paced):
     """
     storage: Storage = field(default_factory=Storage, kw_only=True)
     """How the table's files are laid out. Its side tables have the default."""
+    each: str | None = field(default=None, kw_only=True)
+    """The array of the value each of whose elements becomes a row: ``"items"``, or ``"order.items"``, also
+    through an array on the way. Its name then means the one element (``items.sku``), ``_kafka.element`` is
+    the element's position from 0 on, and the table has it as ``_element``. Everything is decided by element;
+    a record that cannot be read is quarantined once. Unset: a record is one row.
+    """
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
@@ -364,12 +370,43 @@ class Silver(Paced):
             yield Fault(
                 "MED-1105", 'keep="newest" replaces rows however old they are; it needs dedupe="exact"'
             )
+        yield from self._unfit_for_each()
         strict_json = isinstance(self.value, Debezium) or (isinstance(self.value, Json) and self.value.strict)
         if self.unknown_fields != "ignore" and not strict_json:
             yield Fault(
                 "MED-1105",
                 f"unknown_fields={self.unknown_fields!r} is for strict Json and Debezium values only",
             )
+
+    def _unfit_for_each(self) -> Iterator[str]:
+        """Faults of other arguments beside ``each``."""
+        if self.each is None:
+            return
+        is_strict = isinstance(self.value, Debezium) or (isinstance(self.value, Json) and self.value.strict)
+        if not is_strict:
+            yield Fault(
+                "MED-1105",
+                f"each={self.each!r} is for strict Json and Debezium values only: of other values no element "
+                "can be set aside with its bytes; keep the array as a column, and take it apart in a View "
+                "with lateral view explode(…)",
+            )
+        if self.unknown_fields != "ignore":
+            yield Fault(
+                "MED-1105",
+                f"each={self.each!r} keeps no unknown fields; leave unknown_fields={self.unknown_fields!r} "
+                "out, or declare a second table of the records without each",
+            )
+        if self.tombstones != "count":
+            yield Fault(
+                "MED-1105",
+                f'each={self.each!r}, and a record without a value has no elements; leave tombstones="keep" '
+                "out, or declare a second table of the records without each",
+            )
+
+    @property
+    def each_path(self) -> tuple[str, ...]:
+        """The names of the fields that lead to the array of ``each``; empty without one."""
+        return tuple(self.each.split(".")) if self.each is not None else ()
 
     @property
     def table(self) -> str:

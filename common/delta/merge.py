@@ -43,7 +43,9 @@ def insert_new(frame: DataFrame, path: str, metadata: str, *, key: Sequence[str]
         _merge(frame, path, _same_key(frame, key)).whenNotMatchedInsertAll().execute()
 
 
-def delete_matching(frame: DataFrame, path: str, metadata: str, *, key: Sequence[str]) -> None:
+def delete_matching(
+    frame: DataFrame, path: str, metadata: str, *, key: Sequence[str], nullable: Sequence[str] = ()
+) -> None:
     """Delete the table's rows whose key is in the frame, by a MERGE pruned by the keys' literal bounds.
 
     Args:
@@ -51,10 +53,12 @@ def delete_matching(frame: DataFrame, path: str, metadata: str, *, key: Sequence
         path: The table.
         metadata: The commit's metadata.
         key: Columns that are compared; not null.
+        nullable: Further columns that are compared, null-safe.
     """
-    keys = frame.select(*key).distinct()
+    keys = frame.select(*key, *nullable).distinct()
+    condition = _same_key(frame, key) & same(nullable) if nullable else _same_key(frame, key)
     with delta_table.commit_metadata(frame.sparkSession, metadata):
-        _merge(keys, path, _same_key(frame, key)).whenMatchedDelete().execute()
+        _merge(keys, path, condition).whenMatchedDelete().execute()
 
 
 def replace_groups(  # noqa: PLR0913

@@ -8,6 +8,9 @@ from gold.table.sql_columns import named
 RECORD = ("_kafka_topic", "_kafka_partition", "_kafka_offset")
 """The columns that identify a Kafka record."""
 
+ELEMENT = "_element"
+"""The column that identifies a row of a silver table with a row per element, beside its record."""
+
 MATCH = "_match"
 """The column of a recomputed join that numbers the matches of a row."""
 
@@ -29,7 +32,8 @@ def identity(pipeline: Pipeline, table: str) -> tuple[str, ...]:
     """
     for silver in pipeline.silver:
         if silver.table == table:
-            return tuple(silver.key) if silver.keep == "newest" else RECORD
+            of_row = RECORD if silver.each is None else (*RECORD, ELEMENT)
+            return tuple(silver.key) if silver.keep == "newest" else of_row
     for gold in pipeline.gold:
         if table in {gold.table, *gold.side_tables}:
             match gold:

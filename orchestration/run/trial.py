@@ -22,12 +22,14 @@ from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader, commit_name
 from common.errors import HistoryGoneError, MedallionError
 from orchestration.access.declaration.lineage import is_path, sources, written_by
+from silver.write.table_columns import EACH
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _OWN = "medallion."
-"""What the names of the engine's own properties begin with: they are about rows, which the copies lack."""
+"""What the names of the engine's own properties begin with: they are about rows, which the copies lack; but
+for ``EACH``, which says of what unit the rows are."""
 
 
 @contextmanager
@@ -69,8 +71,9 @@ def copy_empty(spark: SparkSession, table: str, layout: Layout, trial: Layout) -
         schema = spark.read.format("delta").load(path).schema
         delta_table.ensure(spark, table, str(copy), schema, {delta_table.FEED: "true"})
         return
-    configuration = metadata["configuration"].items()
-    metadata["configuration"] = {name: value for name, value in configuration if not name.startswith(_OWN)}
+    had = metadata["configuration"].items()
+    kept = {name: value for name, value in had if name == EACH or not name.startswith(_OWN)}
+    metadata["configuration"] = kept
     now = int(time.time() * 1000)
     created = {"inCommitTimestamp": now, "timestamp": now, "operation": "CREATE TABLE"}
     actions = ({"commitInfo": created}, {"protocol": protocol}, {"metaData": metadata})

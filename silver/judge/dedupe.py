@@ -24,7 +24,7 @@ from pyspark.sql.types import (
 
 from common.declare import Silver
 from common.errors import PipelineError, Problem, nearest
-from silver.read.column_names import ACCEPT, EVENT_TIME, KEY, META, VERDICT
+from silver.read.column_names import ACCEPT, EVENT_TIME, KEY, META, VERDICT, row_place
 
 
 def event_key(silver: Silver) -> tuple[str, ...]:
@@ -36,14 +36,14 @@ def event_key(silver: Silver) -> tuple[str, ...]:
 def with_event_key(frame: DataFrame, *, key: Sequence[str], event_time: str) -> DataFrame:
     """Judged rows with ``__key``, the text that identifies an event, and ``__event_time``."""
     accepted = F.col(VERDICT) == ACCEPT
-    return frame.withColumn(KEY, F.when(accepted, key_text(frame, key)).otherwise(coordinates())).withColumn(
-        EVENT_TIME, F.when(accepted, F.col(event_time))
-    )
+    text = F.when(accepted, key_text(frame, key)).otherwise(coordinates(frame))
+    return frame.withColumn(KEY, text).withColumn(EVENT_TIME, F.when(accepted, F.col(event_time)))
 
 
-def coordinates() -> Column:
-    """The Kafka coordinates as a key, which no other row has."""
-    return F.concat_ws("/", f"{META}.topic", f"{META}.partition", f"{META}.offset")
+def coordinates(frame: DataFrame) -> Column:
+    """The Kafka coordinates as a key, and an element's position, which no other row has."""
+    fields = frame.schema[META].dataType.names  # type: ignore[attr-defined]
+    return F.concat_ws("/", *(f"{META}.{name}" for name in row_place(fields)))
 
 
 def drop_duplicates(frame: DataFrame, watermark: str) -> DataFrame:

@@ -40,7 +40,7 @@ def mark_late(frame: DataFrame) -> DataFrame:
         .withColumns(
             {
                 VERDICT: F.when(F.col(_IS_LATE), F.lit(LATE)).otherwise(F.col(VERDICT)),
-                KEY: F.when(F.col(_IS_LATE), coordinates()).otherwise(F.col(KEY)),
+                KEY: F.when(F.col(_IS_LATE), coordinates(frame)).otherwise(F.col(KEY)),
                 EVENT_TIME: F.when(~F.col(_IS_LATE), _time_for_spark()),
             }
         )

@@ -31,7 +31,7 @@ def read_rows(
     keeps_undecided: bool | Column = True,
     without_others: Callable[[DataFrame], DataFrame] | None = None,
 ) -> DataFrame:
-    """The declared columns, and ``_kafka``; one row per bronze row.
+    """The declared columns, and ``_kafka``; one row per bronze row, or with ``Silver.each`` per element.
 
     Args:
         bronze: Rows with bronze's columns, of a stream or a batch.
@@ -45,7 +45,7 @@ def read_rows(
     """
     place, source = silver.table, source_of(silver)
     rescue = silver.unknown_fields != "ignore"
-    parsed = parse_values(bronze, silver.value, rescue=rescue)
+    parsed = parse_values(bronze, silver.value, rescue=rescue, each=silver.each_path)
     parsed = mark_others(parsed, silver, keeps_undecided=keeps_undecided)
     parsed = poison.mark_unread(parsed)
     if without_others is not None and silver.where is not None:

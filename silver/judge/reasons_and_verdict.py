@@ -24,6 +24,8 @@ from common.sql.expression import null_for_null_times
 from silver.read.column_names import (
     ACCEPT,
     DROP,
+    ELEMENT,
+    EMPTY,
     FAIL,
     META,
     OTHER,
@@ -55,8 +57,8 @@ def judge_rows(  # noqa: PLR0913
 
     Adds ``__reasons``: array<string>, all reasons for a rejection, empty for an accepted row; ``__warned``:
     array<string>, broken rules that only warn; ``__verdict``: ``accept``, ``tombstone`` (no value: neither
-    checked nor kept), ``other`` (another table's record), ``fail``, ``quarantine`` or ``drop``, the first of
-    these that applies.
+    checked nor kept), ``other`` (another table's record), ``empty`` (no element: neither checked nor kept),
+    ``fail``, ``quarantine`` or ``drop``, the first of these that applies.
 
     The only reason of a value that could not be parsed is its fault. A tombstone breaks no rule; its reasons
     can only concern key and event time, and only where tombstones are kept. A row with an event time later
@@ -65,6 +67,7 @@ def judge_rows(  # noqa: PLR0913
     """
     fault = F.col(f"{META}.fault")
     is_tombstone = F.col(f"{META}.value").isNull()
+    is_empty = _is_empty(frame)
     no_key = reduce(or_, (F.col(name).isNull() for name in key))
     # Kafka's timestamp is from the producer's clock, which may be wrong too; ``ingested_at`` is from ours.
     clocks = [F.col(f"{META}.timestamp"), F.col(f"{META}.ingested_at")]
@@ -83,25 +86,36 @@ def judge_rows(  # noqa: PLR0913
     reasons = (
         F.when(is_tombstone, F.array_compact(F.array(*own)) if keep_tombstones else nothing)
         .when(fault.isNotNull(), F.array(fault))
+        .when(is_empty, nothing)
         .otherwise(F.array_compact(F.array(*own, *checks)))
     )
     warned = (
-        F.when(is_tombstone | fault.isNotNull(), nothing).otherwise(F.array_compact(F.array(*warnings)))
+        F.when(is_tombstone | fault.isNotNull() | is_empty, nothing).otherwise(
+            F.array_compact(F.array(*warnings))
+        )
         if warnings
         else nothing
     )
     return (
         frame.withColumn(REASONS, reasons)
         .withColumn(WARNED, warned)
-        .withColumn(VERDICT, _verdict(rules, keep_tombstones=keep_tombstones))
+        .withColumn(VERDICT, _verdict(rules, is_empty, keep_tombstones=keep_tombstones))
     )
 
 
-def _verdict(rules: Sequence[Rule], *, keep_tombstones: bool) -> Column:
+def _is_empty(frame: DataFrame) -> Column:
+    """Whether a row is a record that was read and has no element; false without ``Silver.each``."""
+    if ELEMENT not in frame.schema[META].dataType.names:  # type: ignore[attr-defined]
+        return F.lit(False)
+    is_record = F.col(f"{META}.{ELEMENT}").isNull() & F.col(f"{META}.value").isNotNull()
+    return is_record & F.col(f"{META}.fault").isNull()
+
+
+def _verdict(rules: Sequence[Rule], is_empty: Column, *, keep_tombstones: bool) -> Column:
     """The verdict by the reasons; a reason that is no rule's name is the engine's own and quarantines."""
     by_verb = {verb: [rule.name for rule in rules if rule.on_fail == verb] for verb in (FAIL, DROP)}
     verdict = F.when(F.col(f"{META}.value").isNull() & F.lit(not keep_tombstones), TOMBSTONE)
-    verdict = verdict.when(is_other_record(), OTHER)
+    verdict = verdict.when(is_other_record(), OTHER).when(is_empty, EMPTY)
     if by_verb[FAIL]:
         verdict = verdict.when(F.arrays_overlap(REASONS, F.array(*map(F.lit, by_verb[FAIL]))), FAIL)
     if by_verb[DROP]:
@@ -142,7 +156,8 @@ def rules_version(silver: Silver) -> str:
     kept = () if silver.tombstones == "count" else (silver.tombstones,)
     after = () if silver.max_future_after is None else ({"max_future_after": silver.max_future_after},)
     where = () if silver.where is None else ({"where": silver.where},)
-    more = (*kept, *after, *where)
+    each = () if silver.each is None else ({"each": silver.each},)
+    more = (*kept, *after, *where, *each)
     text = json.dumps([_plain(each) for each in (*decisive, silver.rules, silver.lookups, *more)])
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -159,6 +174,7 @@ def rule_marks(silver: Silver) -> Mapping[str, str]:
         "tombstones": silver.tombstones,
         # Only where it is declared: commits of earlier versions have no mark of it.
         **({} if silver.where is None else {"where": silver.where}),
+        **({} if silver.each is None else {"each": silver.each}),
         **{f"rule {rule.name!r}": rule for rule in silver.rules},
     }
     texts = {name: json.dumps(_plain(each)) for name, each in decisive.items()}

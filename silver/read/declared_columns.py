@@ -1,11 +1,11 @@
-"""Parses message values into typed columns. Pure: any bytes give exactly one row.
+"""Parses message values into typed columns. Pure: any bytes give exactly one row, or one row per element.
 
 A value is parsed once. A value that cannot be parsed gives a row with null columns and a fault.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
@@ -17,18 +17,22 @@ from common.declare.files import PREFIX as FILES_PREFIX
 from common.errors import PipelineError, Problem, first_line
 from common.spark.jvm import plan_operators
 from common.sql.expression import null_for_null_times
-from silver.read.column_names import META
+from silver.read.column_names import ELEMENT, META
 from silver.read.poison import HIDDEN
 from silver.read.try_expression import attempt, attempt_value
-from silver.read.value_reader import READ, read_values
+from silver.read.value_reader import READ, ReadValues, read_values
 
 COLUMN_FAILED = "column_failed"
 
 _UNREADABLE = b"\0unreadable "
 _MOST_LETTERS = 64
 
+_POSITION, _ELEMENT = "__position", "__element"
 
-def parse_values(bronze: DataFrame, value: Value, *, rescue: bool = False) -> DataFrame:
+
+def parse_values(
+    bronze: DataFrame, value: Value, *, rescue: bool = False, each: Sequence[str] = ()
+) -> DataFrame:
     """Bronze rows as the fields of their values, plus ``_kafka``.
 
     ``_kafka`` holds topic, partition, offset, timestamp, timestamp_type, ingested_at, key, value,
@@ -36,11 +40,26 @@ def parse_values(bronze: DataFrame, value: Value, *, rescue: bool = False) -> Da
     with the fault; ``rescued``: JSON text of unknown fields, or null. With a fault, and for a null value,
     all fields are null; a null value has no fault.
 
+    With ``each``, the path of an array, there is a row per element of the array, which has the place of the
+    array; ``_kafka`` then holds ``element``, the element's position from 0 on, and as ``value`` the element's
+    bytes. A record without an element, without a value or with a fault is one row without a position.
+
     Raises:
         PipelineError: The format's schema is missing or wrong.
     """
-    found = read_values(bronze, value, rescue=rescue)
-    kafka = F.struct(
+    found = read_values(bronze, value, rescue=rescue, each=each)
+    if each:
+        return _rows_of_elements(found, each[0])
+    fault = _fault_of(found.frame)
+    kafka = _kafka(found, fault, F.col(f"{READ}.fault_field"), F.col(f"{READ}.rescued"))
+    content = F.col(f"{READ}.value")
+    fields = [content.getField(field.name).alias(field.name) for field in found.fields]
+    return found.frame.select(kafka.alias(META), *fields)
+
+
+def _kafka(found: ReadValues, fault: Column, fault_field: Column, rescued: Column, *more: Column) -> Column:
+    """The struct ``META`` of read values."""
+    return F.struct(
         "topic",
         "partition",
         "offset",
@@ -50,13 +69,42 @@ def parse_values(bronze: DataFrame, value: Value, *, rescue: bool = False) -> Da
         "key",
         "value",
         "headers",
-        _fault_of(found.frame).alias("fault"),
-        *(F.col(f"{READ}.{name}").alias(name) for name in ("fault_field", "rescued")),
+        fault.alias("fault"),
+        fault_field.alias("fault_field"),
+        rescued.alias("rescued"),
         *(name for name in (HIDDEN,) if name in found.frame.columns),
+        *more,
     )
+
+
+def _rows_of_elements(found: ReadValues, root: str) -> DataFrame:
+    """A row per element of the records, and one for a record without elements.
+
+    Args:
+        found: The records, read.
+        root: The first field of the path to the array.
+    """
+    elements = F.col(f"{READ}.elements")
+    # The bytes of a record with elements are not carried beside each of them.
+    whole = found.frame.withColumn(
+        "value", F.when(~F.coalesce(F.size(elements) > 0, F.lit(False)), F.col("value"))
+    )
+    rows = whole.select("*", F.posexplode_outer(elements).alias(_POSITION, _ELEMENT))
+    element, is_element = F.col(_ELEMENT), F.col(_POSITION).isNotNull()
+    fault = F.coalesce(_fault_of(found.frame), element.getField("fault"))
+    field = F.coalesce(F.col(f"{READ}.fault_field"), element.getField("fault_field"))
+    kafka = _kafka(
+        found, fault, field, F.col(f"{READ}.rescued"), F.col(_POSITION).cast("bigint").alias(ELEMENT)
+    )
+    kafka = kafka.withField("value", F.when(is_element, element.getField("bytes")).otherwise(F.col("value")))
     content = F.col(f"{READ}.value")
-    fields = [content.getField(field.name).alias(field.name) for field in found.fields]
-    return found.frame.select(kafka.alias(META), *fields)
+    fields = [
+        element.getField("value").alias(field.name)
+        if field.name == root
+        else content.getField(field.name).alias(field.name)
+        for field in found.fields
+    ]
+    return rows.select(kafka.alias(META), *fields)
 
 
 def _fault_of(read: DataFrame) -> Column:

@@ -3,12 +3,17 @@
 Each format adds ``__read``: a struct of ``fault`` (why the value could not be parsed, or null),
 ``fault_field`` (the path of the field with the fault), ``rescued`` (JSON text of fields that are not in the
 schema) and ``value`` (struct of the declared fields, null with a fault). For a null value ``__read`` is null.
+
+Where the elements of an array are rows (``Silver.each``), ``__read`` has ``elements`` too: per element its
+``bytes``, ``fault`` and ``fault_field``, and ``value``: the path's first field with the element in the place
+of the array.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -58,13 +63,16 @@ class ReadValues:
     fields: tuple[StructField, ...]
 
 
-def read_values(bronze: DataFrame, value: Value, *, rescue: bool = False) -> ReadValues:
+def read_values(
+    bronze: DataFrame, value: Value, *, rescue: bool = False, each: Sequence[str] = ()
+) -> ReadValues:
     """Bronze rows with an additional column ``__read``.
 
     Args:
         bronze: Rows with a binary column ``value``.
         value: The format.
         rescue: Collect fields that are not in the schema.
+        each: The path of an array of a strict value whose elements are rows; empty: none is.
 
     Raises:
         PipelineError: The format's schema is missing or wrong.
@@ -76,6 +84,8 @@ def read_values(bronze: DataFrame, value: Value, *, rescue: bool = False) -> Rea
     if isinstance(value, Columns):
         return _typed(bronze, value)
     reader = strict_reader(bronze.sparkSession, value, rescue=rescue)
+    if each:
+        reader = _reader_of_elements(reader, each)
     return ReadValues(bronze.withColumn(READ, reader.read(F.col("value"))), tuple(reader.fields.fields))
 
 
@@ -88,16 +98,20 @@ class StrictReader:
         spec: The declaration, as JSON text.
         fields: The fields of ``value`` in a result.
         is_framed: Whether a zero byte and a schema's id precede the document, which the class does not read.
+        root: The first field of the path to an array whose elements are rows; empty: there is none.
     """
 
     java_class: str
     spec: str
     fields: StructType
     is_framed: bool = False
+    root: str = ""
 
     def read(self, value: Column) -> Column:
         """A struct of ``fault``, ``fault_field``, ``rescued`` and ``value``; null for null."""
         kind, spec = _result(self.fields), F.lit(self.spec)
+        if self.root:
+            kind = kind.add("elements", ArrayType(_element(self.fields[self.root].dataType)))
         if not self.is_framed:
             return java_call("read", kind, value, spec, reader=self.java_class)
         has_frame = F.startswith(value, F.lit(b"\0")) & (F.length(value) >= _FRAME_BYTES)
@@ -146,6 +160,28 @@ def _is_framed(value: Json | Debezium | Csv) -> bool:
     return not isinstance(value, Csv) and value.framing == "registry"
 
 
+def _reader_of_elements(reader: StrictReader, path: Sequence[str]) -> StrictReader:
+    """A reader that gives the elements of an array one by one."""
+    spec = json.dumps(json.loads(reader.spec) | {"each": list(path)})
+    return replace(reader, spec=spec, fields=with_element(reader.fields, path), root=path[0])
+
+
+def with_element(fields: StructType, path: Sequence[str]) -> StructType:
+    """The fields of a value with one element in the place of the array that a path leads to.
+
+    So are the arrays on the way.
+    """
+    found = []
+    for field in fields:
+        kind = field.dataType
+        if field.name == path[0]:
+            kind = kind.elementType if isinstance(kind, ArrayType) else kind
+            if path[1:] and isinstance(kind, StructType):
+                kind = with_element(kind, path[1:])
+        found.append(StructField(field.name, kind))
+    return StructType(found)
+
+
 def struct_type(text: str) -> StructType:
     """The type of DDL text, or of a StructType as JSON; DDL needs a Spark session."""
     if text.lstrip().startswith("{"):
@@ -166,6 +202,12 @@ def _result(fields: StructType) -> StructType:
     """The type of a reader's result."""
     texts = [StructField(name, StringType()) for name in ("fault", "fault_field", "rescued")]
     return StructType([*texts, StructField("value", fields)])
+
+
+def _element(value: DataType) -> StructType:
+    """The type of an element in a reader's result."""
+    texts = [StructField(name, StringType()) for name in ("fault", "fault_field")]
+    return StructType([StructField("bytes", BinaryType()), *texts, StructField("value", value)])
 
 
 def _spec(value: Json | Debezium | Csv, schema: StructType, *, rescue: bool) -> dict[str, Any]:

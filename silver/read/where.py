@@ -5,13 +5,19 @@ the schema of this table, and they must not become its faults: of a value that c
 the condition names are read alone, by a second read of such values. What is still undecided is a document
 that is broken as a whole, or a field of the condition that has a fault itself. Of the tables that cannot
 decide on a record, one keeps it: the first declared; a table without a condition keeps its own faults always.
+
+Where elements of an array are rows (``Silver.each``), the condition sees the element beside the fields of its
+record. Of an element with a fault, its own bytes are read again; each such table keeps what it cannot decide.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import reduce
 from operator import or_
+from typing import cast
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -22,6 +28,7 @@ from common.declare import Bytes, Columns, Csv, Debezium, Json, Silver
 from common.declare.declared import source_of
 from common.errors import PipelineError, Problem, SqlError, first_line
 from common.sql.expression import ELEMENT, Path, analyze
+from silver.read.column_names import ELEMENT as POSITION
 from silver.read.column_names import META, OTHER_RECORD
 from silver.read.try_expression import attempt, attempt_value
 from silver.read.value_reader import StrictReader, part_reader, strict_reader
@@ -29,6 +36,7 @@ from silver.read.value_reader import StrictReader, part_reader, strict_reader
 _FIELDS, _AGAIN, _SEEN, _UNDECIDED, _MET, _OWN = (
     *("__fields", "__again", "__seen", "__undecided", "__met", "__own"),
 )
+_OF_RECORD = "__of_record"
 
 
 def mark_others(parsed: DataFrame, silver: Silver, *, keeps_undecided: bool | Column = True) -> DataFrame:
@@ -75,6 +83,8 @@ def keeps_undecided(spark: SparkSession, silver: Silver, readers: Sequence[Silve
         silver: The table.
         readers: All silver tables of its bronze table, in the order of their declaration.
     """
+    if silver.each is not None:
+        return True
     mine = _deciding_reader(spark, silver)
     before = list(_keepers_before(silver, readers))
     if mine is None:  # nothing is known of what another reader would say of the same bytes
@@ -91,6 +101,8 @@ def _keepers_before(silver: Silver, readers: Sequence[Silver]) -> Iterator[Silve
     is_earlier = True
     for each in readers:
         is_earlier = is_earlier and each.table != silver.table
+        if each.each is not None:
+            continue  # what it cannot read are perhaps elements, which no other table has
         if each.table != silver.table and (is_earlier or each.where is None):
             yield each
 
@@ -119,6 +131,8 @@ def _with_seen_fields(parsed: DataFrame, silver: Silver, fields: StructType) -> 
     if not isinstance(value, (Json, Debezium, Csv)) or (isinstance(value, Json) and not value.strict):
         found = parsed.select(META, whole, fault.isNotNull().alias(_UNDECIDED), seen.alias(_SEEN))
         return found.select(META, _FIELDS, _UNDECIDED, f"{_SEEN}.*")
+    if silver.each is not None:
+        return _with_seen_element(parsed, silver, wanted, seen)
     reader = part_reader(value, fields, wanted)
     again = F.when(fault.isNotNull(), reader.read(F.col(f"{META}.value")))
     both = parsed.select(META, whole, seen.alias(_SEEN), again.alias(_AGAIN))
@@ -131,6 +145,109 @@ def _with_seen_fields(parsed: DataFrame, silver: Silver, fields: StructType) -> 
         F.when(fault.isNull(), F.col(_SEEN)).otherwise(second).alias(_SEEN),
     )
     return found.select(META, _FIELDS, _UNDECIDED, f"{_SEEN}.*")
+
+
+def _with_seen_element(parsed: DataFrame, silver: Silver, wanted: StructType, seen: Column) -> DataFrame:
+    """As ``_with_seen_fields``, where elements are rows: ``seen`` are the fields of rows without a fault.
+
+    The bytes of an element are not those of its record: the one is read in the array's place, the other
+    without the array.
+    """
+    strict, path = cast("Json | Debezium", silver.value), silver.each_path
+    inside, beside = _branch(wanted, path), _without_branch(wanted, path)
+    fault, value = F.col(f"{META}.fault"), F.col(f"{META}.value")
+    is_element = F.col(f"{META}.{POSITION}").isNotNull()
+    opened, closed = "".join(f"{{{json.dumps(name)}:" for name in path), "}" * len(path)
+    whole = F.concat(F.lit(opened.encode()), value, F.lit(closed.encode()))
+    of_element = _read_part(strict, inside, whole, is_framed=False)  # a frame precedes the record alone
+    of_record = _read_part(strict, beside, value)
+    both = parsed.select(
+        META,
+        _whole_row(parsed),
+        seen.alias(_SEEN),
+        F.when(fault.isNotNull() & is_element, of_element).alias(_AGAIN),
+        F.when(fault.isNotNull() & ~is_element, of_record).alias(_OF_RECORD),
+    )
+    element, record = F.col(_AGAIN), F.col(_OF_RECORD)
+    unknown = F.when(is_element, element.getField("fault").isNotNull())
+    unknown = unknown.otherwise(record.getField("fault").isNotNull() | F.lit(bool(inside.names)))
+    merged = _merged(F.col(_SEEN), element.getField("value"), wanted, path) if inside.names else F.col(_SEEN)
+    again = F.when(is_element, merged).otherwise(_filled(record.getField("value"), beside, wanted))
+    found = both.select(
+        META,
+        _FIELDS,
+        (fault.isNotNull() & unknown).alias(_UNDECIDED),
+        F.when(fault.isNull(), F.col(_SEEN)).otherwise(again).alias(_SEEN),
+    )
+    return found.select(META, _FIELDS, _UNDECIDED, f"{_SEEN}.*")
+
+
+def _read_part(
+    value: Json | Debezium, wanted: StructType, given: Column, *, is_framed: bool | None = None
+) -> Column:
+    """Bytes read again for some fields: whether they have a fault, and their values."""
+    if not wanted.names:
+        return F.struct(F.lit(None).cast("string").alias("fault"), F.lit(None).alias("value"))
+    reader = part_reader(value, wanted, wanted)
+    return (reader if is_framed is None else replace(reader, is_framed=is_framed)).read(given)
+
+
+def _whole_row(parsed: DataFrame) -> Column:
+    """All fields of a row as one struct."""
+    return F.struct(*(F.col(f"`{name}`") for name in parsed.columns if name != META)).alias(_FIELDS)
+
+
+def _branch(fields: StructType, path: Sequence[str]) -> StructType:
+    """Of some fields what is at the end of a path, and the structs on its way; empty if nothing is."""
+    for field in fields:
+        if field.name == path[0]:
+            kind = field.dataType
+            if path[1:]:
+                kind = _branch(kind, path[1:]) if isinstance(kind, StructType) else StructType()
+                return StructType([StructField(field.name, kind)]) if kind.names else StructType()
+            return StructType([StructField(field.name, kind)])
+    return StructType()
+
+
+def _without_branch(fields: StructType, path: Sequence[str]) -> StructType:
+    """Some fields without what is at the end of a path."""
+    found = []
+    for field in fields:
+        kind = field.dataType
+        if field.name == path[0]:
+            is_inside = path[1:] and isinstance(kind, StructType)
+            kind = _without_branch(cast("StructType", kind), path[1:]) if is_inside else StructType()
+        if not isinstance(kind, StructType) or kind.names:
+            found.append(StructField(field.name, kind))
+    return StructType(found)
+
+
+def _merged(row: Column, element: Column, wanted: StructType, path: Sequence[str]) -> Column:
+    """The wanted fields of a row, with what is at the end of a path from an element that was read again."""
+    parts = []
+    for field in wanted:
+        part = row.getField(field.name)
+        if field.name == path[0]:
+            again, kind = element.getField(field.name), field.dataType
+            is_inside = path[1:] and isinstance(kind, StructType)
+            part = _merged(part, again, cast("StructType", kind), path[1:]) if is_inside else again
+        parts.append(part.alias(field.name))
+    return F.struct(*parts)
+
+
+def _filled(row: Column, have: StructType, wanted: StructType) -> Column:
+    """The wanted fields, of which a row may lack some."""
+    parts = []
+    for field in wanted:
+        kind = field.dataType
+        if field.name not in have.names:
+            part = F.lit(None).cast(kind)
+        elif isinstance(kind, StructType) and kind != have[field.name].dataType:
+            part = _filled(row.getField(field.name), cast("StructType", have[field.name].dataType), kind)
+        else:
+            part = row.getField(field.name)
+        parts.append(part.alias(field.name))
+    return F.struct(*parts)
 
 
 def _condition(frame: DataFrame, silver: Silver) -> Column:

@@ -7,7 +7,7 @@ reduced to one before: to the first that arrived, or to the newest.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from operator import and_
 from typing import Any
@@ -23,14 +23,19 @@ from common.delta.match.checkpoint_match import commits_metadata
 from common.delta.micro_batch import MicroBatch
 from common.rows.rows import Rows
 from common.spark.broadcast import broadcast_if_small
-from silver.read.column_names import ARRIVAL, COORDINATES
+from silver.read.column_names import arrival, row_coordinates
 
 _KNOWN = "__known"
 
 
-def newest_order(silver: Silver) -> tuple[str, ...]:
-    """The columns by whose order the newest row of a key is found; total, so that a replay ends the same."""
-    return (silver.event_time, "_kafka_timestamp", *COORDINATES)
+def newest_order(silver: Silver, columns: Iterable[str]) -> tuple[str, ...]:
+    """The columns by whose order the newest row of a key is found; total, so that a replay ends the same.
+
+    Args:
+        silver: The declaration.
+        columns: The columns of the table.
+    """
+    return (silver.event_time, "_kafka_timestamp", *row_coordinates(columns))
 
 
 def write_exact(  # noqa: PLR0913, PLR0917  # a write has this many parts
@@ -62,7 +67,7 @@ def write_exact(  # noqa: PLR0913, PLR0917  # a write has this many parts
         delta_table.append_nothing(rows, path, batch, step, final)
         return final
     is_newest = silver.keep == "newest"
-    order = newest_order(silver) if is_newest else ARRIVAL
+    order = newest_order(silver, rows.columns) if is_newest else arrival(rows.columns)
     one_per_key = rows.latest_per_key(key=silver.key, order=order, earliest=not is_newest)
     with (
         one_per_key.kept() as candidates,

@@ -30,6 +30,8 @@ from silver.judge.read_and_judge import without_message_bytes
 from silver.read.column_names import (
     ACCEPT,
     DROP,
+    ELEMENT,
+    EMPTY,
     EVENT_TIME,
     FAIL,
     KEY,
@@ -229,7 +231,8 @@ class FirstLoad:
 
     def _order(self) -> Any:
         """Of the rows of one key: the one to stay first."""
-        place = [F.col(f"{META}.{name}") for name in PLACE]
+        names = (*PLACE, ELEMENT) if self.silver.each is not None else PLACE
+        place = [F.col(f"{META}.{name}") for name in names]
         if self.silver.keep == "newest":
             order = [F.col(EVENT_TIME), F.col(f"{META}.timestamp"), *place]
             return Window.partitionBy(KEY).orderBy(*(column.desc() for column in order))
@@ -269,7 +272,7 @@ def _others(counts: Mapping[tuple[int, str], int]) -> dict[str, int]:
         "tombstones": nowhere.get(TOMBSTONE, 0),
         "duplicates": nowhere.get(ACCEPT, 0),
     }
-    return found | ({OTHER: nowhere[OTHER]} if OTHER in nowhere else {})
+    return found | {name: nowhere[name] for name in (OTHER, EMPTY) if name in nowhere}
 
 
 def _position(table_id: str, version: int) -> dict[str, Any]:

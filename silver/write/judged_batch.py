@@ -33,14 +33,17 @@ class JudgedBatch:
     Attributes:
         kept: All rows; what is computed from a few of them may come to the driver.
         rows: All rows; what is computed from all of them comes to the driver only if they are small.
+        read: How many rows of bronze they are judged from, where that is known; with a row per element they
+            are fewer.
     """
 
     kept: Rows
     rows: Rows
+    read: int | None = None
 
     def measured(self, row_size: RowSizeEstimate, tally: Tally) -> JudgedBatch:
         """The same batch, once it was read and its size is known; updates the size estimate."""
-        row_size.learn(tally.rows, self.kept.bytes)
+        row_size.learn(min(tally.rows, self.read or tally.rows), self.kept.bytes)
         is_large = self.kept.arrow is None and self.kept.bytes > self.kept.limits.batch_bytes
         return JudgedBatch(self.kept, self.kept.with_limits(NO_DRIVER) if is_large else self.kept)
 
@@ -75,7 +78,7 @@ def consume_once(
             if not isinstance(kept, ArrowRows):
                 row_size.learn_refused(read)
             limited = kept.with_limits(limits)
-            yield JudgedBatch(limited, limited)
+            yield JudgedBatch(limited, limited, read)
         return
     persisted = frame.persist(StorageLevel.MEMORY_AND_DISK)
     try:

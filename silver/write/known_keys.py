@@ -22,7 +22,7 @@ from common.delta.micro_batch import MicroBatch
 from common.rows.rows import Rows
 from common.spark.broadcast import broadcast_if_small
 from silver.judge.dedupe import event_key
-from silver.read.column_names import COORDINATES
+from silver.read.column_names import row_coordinates
 from silver.write.first_load import Mark
 
 REPLAYED = "medallion.newestReplayedEventMs"
@@ -107,17 +107,17 @@ class KeysWrittenOutsideStream:
             duplicates = known.count()
             frame = rows.frame
             if duplicates:
-                frame = frame.join(known, list(COORDINATES), "left_anti").select(*frame.columns)
+                frame = frame.join(known, known.columns, "left_anti").select(*frame.columns)
             yield rows.derive(frame, rows.count), duplicates
         finally:
             known.unpersist()
 
     def _known(self, rows: DataFrame, count: int) -> DataFrame:
-        key = event_key(self.silver)
-        names = (*key, *COORDINATES)
+        key, place = event_key(self.silver), row_coordinates(rows.columns)
+        names = (*key, *place)
         mine = rows.select(*(F.col(f"`{name}`").alias(f"__mine_{name}") for name in names))
         table = rows.sparkSession.read.format("delta").load(self.silver_path).select(*names)
         same = reduce(and_, (F.col(f"`{name}`") == F.col(f"`__mine_{name}`") for name in key))
-        itself = reduce(and_, (F.col(name) == F.col(f"__mine_{name}") for name in COORDINATES))
+        itself = reduce(and_, (F.col(name) == F.col(f"__mine_{name}") for name in place))
         found = table.join(broadcast_if_small(mine, count), same & ~itself)
-        return found.select(*(F.col(f"__mine_{name}").alias(name) for name in COORDINATES)).distinct()
+        return found.select(*(F.col(f"__mine_{name}").alias(name) for name in place)).distinct()

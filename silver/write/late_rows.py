@@ -27,7 +27,7 @@ from common.errors import AccountError, HistoryGoneError
 from common.machine.storage_folder import StorageFolder
 from common.rows.rows import Rows
 from silver.judge.dedupe import event_key
-from silver.read.column_names import ACCEPT, ARRIVAL, COORDINATES, EVENT_TIME, VERDICT, WATERMARK
+from silver.read.column_names import ACCEPT, EVENT_TIME, VERDICT, WATERMARK, arrival, row_coordinates
 from silver.read.unknown_fields import refuse_unknown_fields
 from silver.write.judged_batch import JudgedBatch
 from silver.write.schema_evolution import evolved
@@ -109,7 +109,7 @@ class LateRows:
                 return
             key = event_key(self.silver)
             with (
-                late.latest_per_key(key=key, order=ARRIVAL, earliest=True).kept() as first,
+                late.latest_per_key(key=key, order=arrival(late.columns), earliest=True).kept() as first,
                 self._missing(first, judged).kept() as missing,
             ):
                 yield Late(late, missing)
@@ -162,11 +162,11 @@ class LateRows:
 
         A row that silver has from these very coordinates is one that a replayed batch has merged before.
         """
-        key = event_key(self.silver)
-        names = tuple(dict.fromkeys((*key, *COORDINATES)))
+        key, itself = event_key(self.silver), row_coordinates(first.columns)
+        names = tuple(dict.fromkeys((*key, *itself)))
         table = delta_merge.rows_with_keys(self.silver_path, first, key, names)
         in_time = accepted(judged.kept).only(names).narrowed_to(first, key)
-        return first.keys_not_in([table, in_time], key=key, itself=COORDINATES)
+        return first.keys_not_in([table, in_time], key=key, itself=itself)
 
 
 def read_micro_batch(  # noqa: PLR0913  # where it was read from, and how far

@@ -18,7 +18,7 @@ from pyspark.sql.types import BooleanType, DecimalType, LongType, StringType, St
 from common.declare import Silver
 from common.delta import table as delta_table
 from common.rows.rows import Rows
-from silver.read.column_names import ARRIVAL
+from silver.read.column_names import arrival
 from silver.read.unknown_fields import RESCUED, declared_fields
 from silver.read.value_reader import read_field_texts
 
@@ -70,7 +70,7 @@ def _new_columns(rows: DataFrame, silver: Silver, existing: StructType, room: in
 def _first_seen(rows: DataFrame, names: Sequence[str]) -> list[StructField]:
     """The fields with the types of their first values; one that only ever was null is none yet."""
     tried = rows.where(F.col(RESCUED).isNotNull()).select(
-        F.struct(*ARRIVAL).alias("order"),
+        F.struct(*arrival(rows.columns)).alias("order"),
         *(
             _alone(StructField(name, kind)).isNotNull().alias(f"{name} {place}")
             for name in names

@@ -2,7 +2,7 @@
 
 ``silver.<name>``: one row per event; the declared columns and where the row came from.
 ``silver.<name>__quarantine``: one row per rejected Kafka record; everything bronze has of it, why, and
-by which version of the rules.
+by which version of the rules. With ``Silver.each`` both have a row per element, with its position.
 """
 
 from __future__ import annotations
@@ -13,11 +13,24 @@ from pyspark.sql import DataFrame, SparkSession
 
 from common.declare import Silver
 from common.delta import table as delta_table
+from common.delta.log import LogReader
 from common.errors import TableShapeError
 from common.rows.expressions import column, is_in, text, when
 from common.rows.rows import Rows
 from common.rows.spark_rows import SparkRows
-from silver.read.column_names import ACCEPT, DROP, EVENT_TIME, KEY, META, QUARANTINE, REASONS, VERDICT, WARNED
+from silver.read.column_names import (
+    ACCEPT,
+    DROP,
+    ELEMENT,
+    ELEMENT_COLUMN,
+    EVENT_TIME,
+    KEY,
+    META,
+    QUARANTINE,
+    REASONS,
+    VERDICT,
+    WARNED,
+)
 
 PROPERTIES = {
     # What any reader of Delta can read; a table leaves this only by name.
@@ -31,6 +44,9 @@ PROPERTIES = {
 
 _CHANGE_FEED = "delta.enableChangeDataFeed"
 
+EACH = "medallion.each"
+"""Property of a silver table whose rows are elements: the path of their array."""
+
 _SCRATCH = {META, REASONS, WARNED, VERDICT, KEY, EVENT_TIME}
 
 
@@ -40,6 +56,29 @@ def properties() -> Mapping[str, str]:
     A feed costs an append nothing; only commits that remove rows write its files.
     """
     return {**PROPERTIES, "delta.minWriterVersion": "4", _CHANGE_FEED: "true"}
+
+
+def property_of_each(silver: Silver) -> Mapping[str, str]:
+    """The property of a new table whose rows are elements; none for other tables."""
+    return {} if silver.each is None else {EACH: silver.each}
+
+
+def check_each(silver: Silver, path: str) -> None:
+    """Refuse a table whose rows are the elements of another array, or records, than the declaration says.
+
+    Raises:
+        TableShapeError: Such rows cannot be told apart, and an account of both has no unit.
+    """
+    have = LogReader(path).properties().get(EACH) if delta_table.exists(path) else silver.each
+    if have != silver.each:
+        rows, wanted = (
+            f"the elements of {each}" if each else "whole records" for each in (have, silver.each)
+        )
+        raise TableShapeError(
+            f"{silver.table} at {path} has rows of {rows}, and is declared with rows of {wanted}. Give the "
+            "table with other rows a new name, or move the old table and its checkpoint away and start the "
+            "query again."
+        )
 
 
 def check_change_feed(spark: SparkSession, silver: Silver, path: str) -> None:
@@ -65,6 +104,15 @@ PLACED = {
 """Columns of the silver table beside the declared ones, and their fields in ``META``."""
 
 
+def placed(rows: Rows) -> Mapping[str, str]:
+    """The columns of the silver table beside the declared ones, by their fields in judged rows' ``META``."""
+    return {**PLACED, ELEMENT_COLUMN: ELEMENT} if _has_elements(rows) else PLACED
+
+
+def _has_elements(rows: Rows) -> bool:
+    return ELEMENT in rows.schema[META].dataType.names  # type: ignore[attr-defined]
+
+
 def accepted(rows: Rows, verdict: str = ACCEPT, count: int | None = None) -> Rows:
     """Accepted rows, as the silver table has them; or rows of another verdict.
 
@@ -74,8 +122,8 @@ def accepted(rows: Rows, verdict: str = ACCEPT, count: int | None = None) -> Row
         count: How many rows have it, if that is known.
     """
     declared = {name: column(name) for name in rows.columns if name not in _SCRATCH}
-    placed = {name: column(META, field) for name, field in PLACED.items()}
-    return rows.where(is_in(column(VERDICT), [verdict]), count).select(declared | placed)
+    beside = {name: column(META, field) for name, field in placed(rows).items()}
+    return rows.where(is_in(column(VERDICT), [verdict]), count).select(declared | beside)
 
 
 def accepted_frame(judged: DataFrame) -> DataFrame:
@@ -105,6 +153,7 @@ def rejected(rows: Rows, rule_version: str, count: int | None = None) -> Rows:
             "verdict": column(VERDICT),
             "rule_version": text(rule_version),
             **{name: when(kept, column(META, name)) for name in ("key", "value", "headers")},
+            **({ELEMENT: column(META, ELEMENT)} if _has_elements(rows) else {}),
         }
     )
 

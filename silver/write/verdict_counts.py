@@ -15,6 +15,7 @@ from common.rows.rows import Rows
 from silver.read.column_names import (
     ACCEPT,
     DROP,
+    EMPTY,
     FAIL,
     LATE,
     META,
@@ -26,7 +27,7 @@ from silver.read.column_names import (
     WARNED,
 )
 
-_VERDICTS = (ACCEPT, QUARANTINE, DROP, TOMBSTONE, FAIL, LATE, OTHER)
+_VERDICTS = (ACCEPT, QUARANTINE, DROP, TOMBSTONE, FAIL, LATE, OTHER, EMPTY)
 _UNKNOWN = "unknown fields"
 _SHOWN = 5
 """Coordinates in a message."""
@@ -41,6 +42,7 @@ class Tally:
             late row broke are not counted.
         late: Rows at or before the watermark, as far as Spark has not dropped them.
         other: Other tables' records, as far as the query has not dropped them before.
+        empty: Records without an element, of a table with a row per element.
         with_unknown_fields: Rows whose value has a field that its schema does not name.
     """
 
@@ -52,13 +54,14 @@ class Tally:
     rules: Mapping[str, int]
     late: int = 0
     other: int = 0
+    empty: int = 0
     with_unknown_fields: int = 0
 
     @property
     def rows(self) -> int:
         """All rows."""
         known = self.accepted + self.quarantined + self.dropped
-        return known + self.tombstones + self.failed + self.late + self.other
+        return known + self.tombstones + self.failed + self.late + self.other + self.empty
 
 
 def count_verdicts(judged: Rows, rules: Sequence[Rule]) -> Tally:
@@ -80,6 +83,7 @@ def count_verdicts(judged: Rows, rules: Sequence[Rule]) -> Tally:
         rules={rule.name: rows for rule in rules if (rows := counts[f"rule {rule.name}"])},
         late=counts[LATE],
         other=counts[OTHER],
+        empty=counts[EMPTY],
         with_unknown_fields=counts[_UNKNOWN],
     )
 

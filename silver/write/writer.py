@@ -22,7 +22,7 @@ from common.delta.micro_batch import MicroBatch
 from common.rows.row_size import RowSizeEstimate
 from common.rows.rows import Rows
 from silver.judge.late_verdict import set_late_watermark
-from silver.read.column_names import OTHER
+from silver.read.column_names import EMPTY, OTHER
 from silver.read.unknown_fields import refuse_unknown_fields
 from silver.write.exact_dedupe import write_exact
 from silver.write.judged_batch import JudgedBatch, consume_once
@@ -132,6 +132,8 @@ class Writer:
         batch = self.steps.with_steps(batch, {LATE_STEP: counts["late"] > 0, QUARANTINED: bad > 0})
         if self.silver.where is not None:
             counts = {**counts, OTHER: tally.other + dropped.get(OTHER, 0)}
+        if self.silver.each is not None:
+            counts = {**counts, EMPTY: tally.empty}
         rows = accepted(judged.rows, count=tally.accepted)
         rows = evolved(rows, self.silver, batch.pipeline, self.silver_path)
         if self.silver.dedupe == "exact":

@@ -296,6 +296,13 @@ DOCUMENTS: Mapping[str, Any] = {
                         "reasons?": ["text"],
                         "witness?": Maybe(PLACE),
                         "why?": "text",
+                        "elements?": [
+                            {
+                                "element": "int?  position; null: the record was set aside whole",
+                                "place": "text  silver, late, quarantine or dropped",
+                                "reasons?": ["text"],
+                            }
+                        ],
                         **COMMIT,
                         "gold": [Again("traced_gold_table")],
                     }
@@ -322,6 +329,7 @@ DOCUMENTS: Mapping[str, Any] = {
             {
                 "table": "text",
                 **PLACE,
+                "element?": "int  position of an element in its record",
                 "verdict": "text  quarantine or drop",
                 "reasons": ["text"],
                 "field": "text?",

@@ -27,6 +27,7 @@ PAGES = {
     "what_happens_to_a_row": "docs/records/what-happens-to-a-row.md",
     "many_types": "docs/author/many-types.md",
     "gold": "docs/author/gold.md",
+    "elements": "docs/author/elements.md",
 }
 
 

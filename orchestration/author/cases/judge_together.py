@@ -131,16 +131,19 @@ class Judging:
     ) -> Sequence[JudgedCase | None]:
         from bronze.table import SCHEMA
         from common.rows.collect import frame_of
-        from silver.in_driver import coordinates_of, judge_in_driver
+        from silver.in_driver import coordinates_of, judge_in_driver, record_starts
 
         builder = self._builder(spark, table, case, pipeline, settings)
         reads = builder.silver.reads
         rows = [row for one in batches for batch in one for row in batch.get(reads, ())]
         judged = judge_in_driver(builder, frame_of(spark, arrow_rows(rows), SCHEMA))
         given = [(row["topic"], row["partition"], row["offset"]) for row in rows]
-        if judged is None or coordinates_of(judged.arrow) != given:
+        if judged is None:
             return [None] * len(batches)
-        places = list(_places(batches, reads))
+        found, starts = coordinates_of(judged.arrow), record_starts(judged.arrow)
+        if [found[start] for start in starts] != given:
+            return [None] * len(batches)
+        places = list(_places(batches, reads, [*starts, len(found)]))
         return [JudgedCase(builder, judged, each) for each in places]
 
     def _builder(
@@ -190,13 +193,21 @@ def _lookup_rows(silver: Silver, case: Case) -> tuple[Any, ...]:
     return tuple((name, table and (table.columns, table.rows)) for name, table in given)
 
 
-def _places(batches: Sequence[Sequence[BronzeBatch]], table: str) -> Iterator[tuple[range, ...]]:
-    """Per case the places of its rows among those of all cases, a range per micro-batch of the case."""
+def _places(
+    batches: Sequence[Sequence[BronzeBatch]], table: str, starts: Sequence[int]
+) -> Iterator[tuple[range, ...]]:
+    """Per case the places of its rows among those of all cases, a range per micro-batch of the case.
+
+    Args:
+        batches: The records of the cases.
+        table: The bronze table.
+        starts: Where the rows of each record begin, and the number of all rows.
+    """
     first = 0
     for case in batches:
         ranges = []
         for batch in case:
             count = len(batch.get(table, ()))
-            ranges.append(range(first, first + count))
+            ranges.append(range(starts[first], starts[first + count]))
             first += count
         yield tuple(ranges)

@@ -171,10 +171,14 @@ def _of_quarantine(pipeline: Pipeline, layout: Layout, source: str, where: str |
     kept = "verdict <> 'drop'" + (f" AND ({where})" if where else "")
     for row in quarantined(Database(), layout, silver, where=kept, limit=1):
         place = row.place
+        name = f"{place} is quarantined: {', '.join(row.reasons)}"
+        if silver.each is not None:  # an element's bytes are not a record
+            whole = _of_offsets(pipeline, layout, str(place))
+            return Source(name, () if whole is None else whole.records)
         record = Record(
             row.value, row.key, row.headers, place.topic, place.partition, place.offset, _utc(row.timestamp)
         )
-        return Source(f"{place} is quarantined: {', '.join(row.reasons)}", (record,))
+        return Source(name, (record,))
     raise UsageError(f"--record {source}: {silver.quarantine} has no such row with its payload.")
 
 

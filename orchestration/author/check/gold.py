@@ -28,14 +28,18 @@ _OF_A_HISTORY = ("valid_from", "valid_to", "is_current", "versions", "last_at")
 _COORDINATES = tuple(field for field in METADATA if field.name != _INGESTED)
 
 
-def gold_problems(gold: Gold, silver: Mapping[str, Scope], replaced: Collection[str]) -> Iterator[Problem]:
+def gold_problems(
+    gold: Gold, silver: Mapping[str, Scope], replaced: Collection[str], elements: Collection[str] = ()
+) -> Iterator[Problem]:
     """Problems of one gold table.
 
     Args:
         gold: The table.
         silver: Columns of the silver tables; for a join also of the gold tables declared before it.
         replaced: Silver tables that replace rows by newer ones.
+        elements: Silver tables with a row per element of their records.
     """
+    yield from _reads_elements(gold) if gold.reads in elements else ()
     if gold.reads in replaced and not gold.takes_rows_back:
         text = Fault(
             "MED-1305",
@@ -72,6 +76,18 @@ def gold_problems(gold: Gold, silver: Mapping[str, Scope], replaced: Collection[
             yield from view_problems(gold, silver)
         case Custom():
             yield from custom_problems(gold)
+
+
+def _reads_elements(gold: Gold) -> Iterator[Problem]:
+    """Problems of a table whose source has several rows of one record."""
+    if isinstance(gold, Upsert | ChangeFeed | History | Join):
+        text = Fault(
+            "MED-1305",
+            f"reads {gold.reads}, which has a row per element (each): a {type(gold).__name__} orders rows "
+            "by their records, of which such rows have the same; read it with a View, an Aggregate or a "
+            "Custom, as in max_by(price, struct(at, _kafka_offset, _element)) of a View with group by",
+        )
+        yield Problem(gold.table, text, source_of(gold))
 
 
 def _replaces_rows(table: str, replaced: Collection[str]) -> bool:

@@ -31,6 +31,8 @@ from common.declare import (
 from common.declare.declared import FAULTY, UNFIT, Faulty, faulty_attributes, folder_of, source_of
 from common.errors import UNNAMED, Fault, PipelineError, Problem, as_fault, closest, nearest
 from common.schema import avro as avro_schema
+from common.schema.ddl import Field
+from common.schema.elements import each_fault, with_element
 from common.schema.value_fields import examine
 from common.sql.expression import has_sliding_window, makes_windows
 from orchestration.access.declaration.lineage import in_data_order, lineage_problems
@@ -45,11 +47,14 @@ from orchestration.author.check.throwing_sql import throwing_faults
 from orchestration.author.check.visible_columns import (
     BRONZE,
     KAFKA,
+    KAFKA_OF_ELEMENT,
     KAFKA_OF_RECORD,
     LATE,
     METADATA,
+    OF_ELEMENT,
     QUARANTINE,
     Scope,
+    before_reading,
     unknown,
 )
 
@@ -119,10 +124,11 @@ def _pipeline_problems(pipeline: Pipeline) -> Iterator[Problem]:
         yield from _silver(silver, value)
         yield from storage_problems(silver, scopes)
     replaced = {silver.table for silver in pipeline.silver if silver.keep == "newest"}
+    elements = {silver.table for silver in pipeline.silver if silver.each is not None}
     of_silver = dict(scopes)
     for gold in in_data_order(pipeline.gold):
         seen = scopes if isinstance(gold, Join | Aggregate | View) else of_silver
-        yield from gold_problems(gold, seen, replaced)
+        yield from gold_problems(gold, seen, replaced, elements)
         for table, scope in gold_scopes(gold, seen).items():
             scopes.setdefault(table, scope)
         yield from storage_problems(gold, scopes)
@@ -148,7 +154,8 @@ def table_scopes(pipeline: Pipeline) -> Mapping[str, Scope]:
         late = None if fields is None else (*fields, *LATE)
         scopes[silver.table] = Scope(silver.table, fields)
         scopes[silver.late_table] = Scope(silver.late_table, late)
-        scopes[silver.quarantine] = Scope(silver.quarantine, QUARANTINE)
+        place = (Field("element", "bigint"),) if silver.each is not None else ()
+        scopes[silver.quarantine] = Scope(silver.quarantine, (*QUARANTINE, *place))
     return scopes
 
 
@@ -213,7 +220,12 @@ def _value(silver: Silver, problems: list[Problem]) -> Scope:
             f"has a field {taken[0]!r}, a name that is reserved for Kafka's coordinates; rename it",
         )
         problems.append(Problem(f"{silver.table}, value", text, source_of(silver.value)))
-    return Scope("the value", (*found, *KAFKA))
+    if silver.each is None:
+        return Scope("the value", (*found, *KAFKA))
+    if (fault := each_fault(found, silver.each_path)) is not None:
+        problems.append(Problem(f"{silver.table}, each {silver.each!r}", fault, source_of(silver)))
+        return Scope("the value", None)
+    return Scope("the value", (*with_element(found, silver.each_path), *KAFKA_OF_ELEMENT))
 
 
 def _silver_scope(silver: Silver, value: Scope) -> Scope:
@@ -221,7 +233,7 @@ def _silver_scope(silver: Silver, value: Scope) -> Scope:
     if callable(silver.columns):
         return Scope(silver.table, None)
     own = tuple(result(sql, name, value) for name, sql in silver.columns.items())
-    return Scope(silver.table, (*own, *METADATA))
+    return Scope(silver.table, (*own, *METADATA, *(OF_ELEMENT if silver.each is not None else ())))
 
 
 def _silver(silver: Silver, value: Scope) -> Iterator[Problem]:
@@ -252,7 +264,8 @@ def _silver(silver: Silver, value: Scope) -> Iterator[Problem]:
 
 def _where_faults(where: str, silver: Silver, value: Scope) -> Iterator[str]:
     """Faults of the condition that decides which records are the table's own."""
-    fields = None if value.fields is None else (*value.fields[: -len(KAFKA)], *KAFKA_OF_RECORD)
+    of_record = KAFKA_OF_RECORD if silver.each is None else before_reading(KAFKA_OF_ELEMENT)
+    fields = None if value.fields is None else (*value.fields[: -len(KAFKA)], *of_record)
     visible = Scope(value.what, fields)
     faults = tuple(row_faults(where, visible, () if callable(silver.columns) else set(silver.columns)))
     yield from faults
@@ -321,8 +334,10 @@ def _times(silver: Silver) -> Mapping[str, str]:
 
 def _rules(silver: Silver, scope: Scope) -> Iterator[Problem]:
     seen: set[str] = set()
-    own = () if scope.fields is None else tuple(field for field in scope.fields if field not in METADATA)
-    rows = Scope(silver.table, None if scope.fields is None else (*own, *KAFKA))
+    beside = (*METADATA, *OF_ELEMENT)
+    own = () if scope.fields is None else tuple(field for field in scope.fields if field not in beside)
+    kafka = KAFKA if silver.each is None else KAFKA_OF_ELEMENT
+    rows = Scope(silver.table, None if scope.fields is None else (*own, *kafka))
     yield from _lookups(silver, rows)
     looked_up = tuple(unknown(lookup.name) for lookup in silver.lookups)
     visible = Scope(silver.table, None if rows.fields is None else (*rows.fields, *looked_up))

@@ -19,11 +19,17 @@ KAFKA = parse(
 )
 """The column that a silver table's SQL may name besides the fields of the value."""
 
-KAFKA_OF_RECORD = (
-    replace(
-        KAFKA[0], nested=tuple(f for f in KAFKA[0].nested if not f.name.startswith(("fault", "rescued")))
-    ),
-)
+KAFKA_OF_ELEMENT = (replace(KAFKA[0], nested=(*KAFKA[0].nested, *parse("element bigint"))),)
+"""The same of a table with a row per element, which sees the element's position."""
+
+
+def before_reading(kafka: tuple[Field, ...]) -> tuple[Field, ...]:
+    """A column ``_kafka`` without what is known only after the value was read."""
+    known = tuple(field for field in kafka[0].nested if not field.name.startswith(("fault", "rescued")))
+    return (replace(kafka[0], nested=known),)
+
+
+KAFKA_OF_RECORD = before_reading(KAFKA)
 """The same without what is known only after the value was read: the column that ``where`` may name."""
 
 METADATA = parse(
@@ -32,6 +38,8 @@ METADATA = parse(
 )
 """The columns that a silver table has besides the declared ones."""
 
+OF_ELEMENT = parse("_element bigint")
+"""The column that a silver table with a row per element has besides."""
 
 BRONZE = parse(
     "topic string, partition int, offset bigint, kafka_timestamp timestamp, kafka_timestamp_type int,"

@@ -19,6 +19,7 @@ from orchestration.author.propose import (
     message_types,
     value_shapes,
 )
+from orchestration.author.propose.elements import tables_of_elements
 from orchestration.author.propose.keys import value_at
 from orchestration.author.propose.pipeline_source import Proposal, ddl, required
 from orchestration.author.propose.value_shapes import Leaf, Shape
@@ -92,6 +93,10 @@ class DocumentTables:
         if name:
             self._split(name, shape)
         self._gold(thing)
+        if not self.proposal.parts:
+            self.proposal.elements = list(
+                tables_of_elements(self.proposal, shape, column=column, moment=moment)
+            )
 
     def _value(self, shape: Shape) -> str:
         """The declaration of a value with the fields of a shape."""

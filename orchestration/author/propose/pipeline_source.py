@@ -36,6 +36,8 @@ class Proposal:
         where: The condition that makes a message the table's own; empty if every message is.
         bronze: The bronze table; empty if it has the silver table's name.
         parts: One table per type of message, instead of one table of all types.
+        each: The array whose elements are the rows; empty: a message is a row.
+        elements: Tables with a row per element, beside the table of the messages.
     """
 
     topic: str
@@ -55,11 +57,13 @@ class Proposal:
     where: str = ""
     bronze: str = ""
     parts: list[Proposal] = field(default_factory=list)
+    each: str = ""
+    elements: list[Proposal] = field(default_factory=list)
 
     @property
     def tables(self) -> list[Proposal]:
-        """The silver tables: one, or one per type of message."""
-        return self.parts or [self]
+        """The silver tables: one, or one per type of message, and those of elements."""
+        return [*(self.parts or [self]), *self.elements]
 
 
 def render(name: str, proposals: Sequence[Proposal]) -> str:
@@ -103,6 +107,8 @@ def _silver(proposal: Proposal) -> Iterator[str]:
     yield f"    {literal(proposal.table)},"
     yield f'    reads="bronze.{proposal.bronze or proposal.table}",'
     yield from (f"    # {remark}" for remark in proposal.remarks)
+    if proposal.each:
+        yield f"    each={literal(proposal.each)},"
     if proposal.where:
         yield f"    where={literal(proposal.where)},"
     first, *rest = f"value={proposal.value},".split("\n")
@@ -119,7 +125,7 @@ def _silver(proposal: Proposal) -> Iterator[str]:
         yield "    rules=["
         yield from (f"        {rule}," for rule in proposal.rules)
         yield "    ],"
-    if _format(proposal) in ("Json", "Debezium"):
+    if _format(proposal) in ("Json", "Debezium") and not proposal.each:
         yield from (f"    # {line}" for line in _UNKNOWN_FIELDS)
         yield '    unknown_fields="ignore",'
     yield "),"

@@ -44,6 +44,7 @@ _STORAGE: tuple[Effect, str] = ("no effect", "the layout of a table is fixed whe
 _SILVER: Mapping[str, tuple[Effect, str]] = {
     "storage": _STORAGE,
     "reads": ("refused", _OTHER_TABLE),
+    "each": ("refused", "the table has rows of another unit. Declare the table under a new name"),
     "key": ("next start", f"{_JUDGED}; a new key does not recognise rows of the former one as duplicates"),
     "watermark": ("next start", "the watermark never goes back, so a longer one counts for later rows only"),
     "keep": ("next start", "rows that were replaced by then are not in the table"),

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from common.declare import Silver
-from silver.read.column_names import ARRIVAL, COORDINATES, KAFKA_TIMESTAMP
+from silver.read.column_names import KAFKA_TIMESTAMP, arrival, row_coordinates
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,7 +80,8 @@ def compare(
         pairs = sides.withColumn("pairs", F.least("added", "removed")).where("pairs > 0")
         copies = pairs.agg(F.sum("pairs").alias("sum")).collect()[0]["sum"] or 0
         differ = found.where("kind <> 'same'").join(pairs.select("values"), "values", "left_anti")
-        sample = [row.asDict() for row in differ.select(*COORDINATES, *_SHOWN).limit(SHOWN).collect()]
+        place = row_coordinates(differ.columns)
+        sample = [row.asDict() for row in differ.select(*place, *_SHOWN).limit(SHOWN).collect()]
     finally:
         found.unpersist()
     return Comparison(
@@ -100,13 +101,14 @@ def _side_by_side(mine: DataFrame, other: DataFrame) -> DataFrame:
 
     ``values`` is the row without its arrival if only one of the tables has the coordinate, else null.
     """
-    own = [name for name in mine.columns if name not in {*ARRIVAL, KAFKA_TIMESTAMP}]
+    place = row_coordinates({*mine.columns} & {*other.columns})
+    own = [name for name in mine.columns if name not in {*arrival(mine.columns), KAFKA_TIMESTAMP}]
 
     def packed(frame: DataFrame, name: str) -> DataFrame:
         row, values = (_text(names) for names in (frame.columns, own))
-        return frame.select(*COORDINATES, row.alias(name), values.alias(f"{name}_values"))
+        return frame.select(*place, row.alias(name), values.alias(f"{name}_values"))
 
-    found = packed(mine, "live").join(packed(other, "shadow"), list(COORDINATES), "full_outer")
+    found = packed(mine, "live").join(packed(other, "shadow"), list(place), "full_outer")
     kind = (
         F.when(F.col("live").isNull(), "added")
         .when(F.col("shadow").isNull(), "removed")
@@ -114,7 +116,7 @@ def _side_by_side(mine: DataFrame, other: DataFrame) -> DataFrame:
         .otherwise("same")
     )
     values = F.when(kind.isin("added", "removed"), F.coalesce("live_values", "shadow_values"))
-    return found.select(*COORDINATES, "live", "shadow", kind.alias("kind"), values.alias("values"))
+    return found.select(*place, "live", "shadow", kind.alias("kind"), values.alias("values"))
 
 
 def _checksum(frame: DataFrame) -> str:

@@ -19,7 +19,7 @@ from common.errors import UsageError
 from orchestration.records.rejudge.select import coordinates_of, renamed
 from orchestration.records.rejudge.stage import newest
 from silver.judge.dedupe import event_key, key_text
-from silver.read.column_names import COORDINATES, KAFKA_TIMESTAMP, KEY, PLACE
+from silver.read.column_names import KAFKA_TIMESTAMP, KEY, PLACE, row_coordinates
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -91,17 +91,18 @@ def with_expired(
     if silver.table not in expired:
         return both
     key, mine, others = event_key(silver), rows[silver.table], expired[silver.table]
+    place = row_coordinates(mine.columns)
     if silver.keep == "newest":
         every = both[silver.table]
-        order = [F.col(name).desc() for name in (silver.event_time, KAFKA_TIMESTAMP, *COORDINATES)]
-        place = F.row_number().over(Window.partitionBy(key_text(every, key)).orderBy(*order))
-        both[silver.table] = every.withColumn("__place", place).where("__place = 1").drop("__place")
+        order = [F.col(name).desc() for name in (silver.event_time, KAFKA_TIMESTAMP, *place)]
+        turn = F.row_number().over(Window.partitionBy(key_text(every, key)).orderBy(*order))
+        both[silver.table] = every.withColumn("__place", turn).where("__place = 1").drop("__place")
         return both
-    new = mine.join(live.select(*COORDINATES), list(COORDINATES), "left_anti")
+    new = mine.join(live.select(*place), list(place), "left_anti")
     known = others.select(key_text(others, key).alias(KEY)).distinct()
-    copies = new.withColumn(KEY, key_text(new, key)).join(known, KEY, "left_semi").select(*COORDINATES)
+    copies = new.withColumn(KEY, key_text(new, key)).join(known, KEY, "left_semi").select(*place)
     first = both[silver.table]
-    both[silver.table] = first.join(copies, list(COORDINATES), "left_anti").select(*first.columns)
+    both[silver.table] = first.join(copies, list(place), "left_anti").select(*first.columns)
     return both
 
 

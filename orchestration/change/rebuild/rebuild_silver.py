@@ -53,6 +53,7 @@ from orchestration.records.rejudge.stage import (
 from orchestration.run.supervisor import StopSignal, Supervisor
 from orchestration.run.wiring import Wiring
 from silver.write import first_load
+from silver.write.table_columns import check_each
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -89,6 +90,7 @@ class _Rebuild(ReplacedTable):
 
     def fill(self) -> int:
         """Read all that bronze has now into the shadow; a version of bronze from before."""
+        check_each(self.silver, self.path)
         version = LogReader(self.layout.table_path(self.silver.reads)).latest_version() or 0
         before = recorded(self.coming)
         now = described(self.silver, self.settings)
@@ -219,6 +221,7 @@ def rebuild_silver(  # noqa: PLR0913, PLR0917  # the options of the command
         drops_expired: Leave rows out whose records have expired in bronze; else they are carried over.
 
     Raises:
+        TableShapeError: The table has rows of other elements than the declaration says.
         LeaseHeldError: Another rebuild fills the shadow, or a job writes the table or a gold table of it when
             the shadow is complete. The shadow stays; the same command goes on.
         UsageError: There is nothing to rebuild; the checkpoints are in an object store; or rows of expired

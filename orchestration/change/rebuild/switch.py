@@ -31,7 +31,7 @@ from common.delta.match.checkpoint_match import last_commit_metadata
 from orchestration.records.audit.table_log import REBUILT
 from orchestration.records.rejudge.apply import make_equal
 from orchestration.records.rejudge.stage import Switch, keep_record
-from silver.read.column_names import COORDINATES
+from silver.read.column_names import row_coordinates
 from silver.write.late_rows import STEP as LATE_STEP
 from silver.write.writer import ACCEPTED, QUARANTINED
 
@@ -71,7 +71,7 @@ def write_rows(layout: Layout, silver: Silver, incoming: Incoming) -> None:
             continue
         text = json.dumps(metadata)
         if table == silver.table:
-            make_equal(path, rows, text, key=COORDINATES)
+            make_equal(path, rows, text, key=row_coordinates(rows.columns))
         else:
             delta_table.replace_all(rows, path, text)
 

@@ -48,12 +48,15 @@ def table(account: Account) -> Grid:
     if len(account.partitions) > 1:
         totals = ["all", f"{account.offsets:,}", *(f"{account.totals[name]:,}" for name in shown)]
         rows.append([Text(total, style="bold") for total in totals])
-    return Grid(columns, rows, title=f"{account.table}, of {account.reads}{since}", is_packed=True)
+    reads = f"{account.each} in {account.reads}" if account.each else account.reads
+    return Grid(columns, rows, title=f"{account.table}, of {reads}{since}", is_packed=True)
 
 
 def verdict(accounts: Sequence[Account]) -> str:
     """The last line of an audit without a fault; it says so if the topics were not compared."""
-    offsets = f"{sum(one.offsets for one in accounts):,} offsets, each in exactly one place{_gold(accounts)}"
+    elements = " and each of their elements" if any(one.each for one in accounts) else ""
+    offsets = f"{sum(one.offsets for one in accounts):,} offsets, each{elements} in exactly one place"
+    offsets += _gold(accounts)
     if reasons := dict.fromkeys(one.not_compared for one in accounts if one.not_compared):
         return f"the tables balance: {offsets}; not compared with Kafka: {'; '.join(reasons)}"
     return f"balanced: {offsets}"

@@ -71,7 +71,7 @@ def row_lines(row: Row, *, is_full: bool) -> list[str]:
     version = row.rule_version or "not known"
     judged = "today's rules" if row.is_current else "older rules; to judge it again: --with-rules new"
     lines = [
-        f"{row.table}  {row.place}  {row.verdict}: {', '.join(row.reasons)}",
+        f"{row.table}  {row.place}{_element(row)}  {row.verdict}: {', '.join(row.reasons)}",
         f"  read from Kafka  {shown_time(row.ingested_at)}",
         f"  Kafka's time     {shown_time(row.timestamp)} ({_clock(row.timestamp_type)})",
         f"  rule version     {version} ({judged})",
@@ -99,6 +99,7 @@ def row_document(row: Row, *, is_full: bool) -> dict[str, Any]:
         "topic": row.place.topic,
         "partition": row.place.partition,
         "offset": row.place.offset,
+        **({} if row.element is None else {"element": row.element}),
         "verdict": row.verdict,
         "reasons": list(row.reasons),
         "field": row.field,
@@ -144,6 +145,10 @@ def replay_lines(done: Replay) -> list[str]:
     if done.is_dry_run:
         lines.append("  nothing was written")
     return lines
+
+
+def _element(row: Row) -> str:
+    return "" if row.element is None else f", element {row.element}"
 
 
 def _payload(data: bytes | None, *, is_full: bool) -> str:

@@ -31,7 +31,7 @@ KAFKA = (
 """The columns of Spark's Kafka source that bronze keeps."""
 
 _BRONZE = {"kafka_timestamp": "timestamp", "kafka_timestamp_type": "timestampType", "ingested_at": None}
-_OF_VALUE = ("fault", "fault_field", "rescued")
+_OF_VALUE = ("fault", "fault_field", "rescued", "element")
 _OF_RECORD = {
     "timestamp": "kafka_timestamp",
     "timestamp_type": "kafka_timestamp_type",

@@ -22,7 +22,7 @@ COMMITS = 2_000
 MANY = 0.01
 """Share of late rows from which on a table is marked."""
 
-_READ = ("accepted", "quarantined", "dropped", "tombstones", "duplicates", "late")
+_READ = ("accepted", "quarantined", "dropped", "tombstones", "duplicates", "late", "empty")
 """Counts of a silver commit whose sum is the number of the table's own records that its micro-batch read."""
 
 

@@ -5,6 +5,7 @@ The broker is asked only whether the topics are those that bronze has read
 
 Each offset must be in exactly one place: offsets read = silver + duplicates + late + quarantine + dropped
 + tombstones + other + erased + expired + waiting. The counts in the micro-batches' commits must say the same.
+Of a table with a row per element (``Silver.each``) each element must be, and each record without one.
 
 An audit may run beside the jobs: it checks the newest micro-batch that is complete in every table. A later
 audit need not repeat what a balanced audit has covered.
@@ -232,7 +233,8 @@ def _decision(pipeline: Pipeline, silver: Silver, layout: Layout) -> Decision:
     past = past_conditions(layout.table_path(silver.table))
     declared = () if silver.where is None else (silver.where,)
     readers = sum(each.reads == silver.reads for each in pipeline.silver)
-    return Decision(tuple(dict.fromkeys((*declared, *past))), keeps_undecided=readers == 1)
+    keeps_undecided = readers == 1 or silver.each is not None
+    return Decision(tuple(dict.fromkeys((*declared, *past))), keeps_undecided=keeps_undecided)
 
 
 def _has_moved(found: Account, layout: Layout) -> bool:
@@ -298,6 +300,7 @@ def _audit_once(  # noqa: PLR0913, PLR0917  # see above
         faults=faults,
         notes=(*notes, *table_audit.notes, *skipped_files(pipeline, layout, topic.table)),
         undigested=undigested(pins.bronze),
+        each=silver.each or "",
         seconds=time.monotonic() - began,
     )
 

@@ -45,7 +45,11 @@ def batch_faults(pins: Pins, silver: Silver, after: int, start: DeltaPosition | 
         if before is not None and before.version < first:
             is_known = False
         counted = sum(int(one.counts.get(name, 0)) for name in BATCH_COUNTS)
-        if is_known and read is not None and skipped is not None and counted != read - skipped:
+        if not is_known or read is None or skipped is None:
+            before = position
+            continue
+        # A record has one element or more, or is counted as empty.
+        if counted < read - skipped or (counted > read - skipped and silver.each is None):
             yield (
                 f"micro-batch {one.batch_id} of {silver.table} (version {one.version}) read "
                 f"{read - skipped:,} rows of {silver.reads}, but its counts add up to {counted:,}"
@@ -164,6 +168,26 @@ def other_faults(pins: Pins, silver: Silver, totals: Mapping[str, int], after: i
         yield (
             f"{silver.reads} holds {found:,} processed records of other tables than {silver.table}, by its "
             f"condition where, but its micro-batches counted {counted:,}"
+        )
+
+
+def element_faults(pins: Pins, silver: Silver, totals: Mapping[str, int], after: int) -> Iterator[str]:
+    """Elements whose number in the commits differs from the number in bronze.
+
+    Checked only if no other operation has moved rows since.
+    """
+    log = pins.silver
+    if silver.each is None or has_moved_rows(log, after, totals) or totals.get("gaps"):
+        return
+    batches = since_rebuild([one for one in log.steps("accepted") if one.version > after])
+    if any(one.is_rebuilt for one in batches):
+        return
+    counted = sum(int(one.counts.get(name, 0)) for one in batches for name in BATCH_COUNTS)
+    found = sum(count for name, count in totals.items() if name != "waiting")
+    if found != counted:
+        yield (
+            f"{silver.reads} holds {found:,} processed elements of {silver.each}, and records without one, "
+            f"but the micro-batches of {silver.table} counted {counted:,}"
         )
 
 

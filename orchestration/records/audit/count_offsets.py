@@ -41,6 +41,8 @@ from orchestration.records.audit.table_log import (
     missing_batches,
 )
 from silver.judge.reasons_and_verdict import NULL_EVENT_TIME, NULL_KEY
+from silver.read.column_names import ELEMENT, META
+from silver.read.declared_columns import parse_values
 from silver.read.poison import POISON
 
 if TYPE_CHECKING:
@@ -84,14 +86,19 @@ class _Tally:
 
 def _tally(found: DataFrame, ranges: Mapping[Partition, Range]) -> _Tally:
     tally = _Tally({place: {} for place in ranges})
+    has_elements = ELEMENT in found.columns
+    for row in rows.count_records(found) if has_elements else ():
+        place = str(row["topic"]), int(row["partition"])
+        tally.present[place], tally.held[place] = row["records"], row["expirable"]
     for row in rows.count_places(found):
         place, fate, offsets = (str(row["topic"]), int(row["partition"])), row[rows.FATE], row["offsets"]
         tally.rows["silver"] += row["in_silver"]
         tally.rows["late"] += row["in_late"]
         tally.rows["quarantine"] += row["in_quarantine"] + row["in_dropped"]
         tally.fates[fate] = tally.fates.get(fate, 0) + offsets
-        tally.present[place] = tally.present.get(place, 0) + offsets
-        if row[rows.IS_EXPIRED]:
+        if not has_elements:
+            tally.present[place] = tally.present.get(place, 0) + offsets
+        if row[rows.IS_EXPIRED] and not has_elements:
             tally.held[place] = tally.held.get(place, 0) + offsets
         of_partition = tally.counts.setdefault(place, {})
         if row[rows.IS_ABSENT]:
@@ -143,9 +150,17 @@ class TableAudit:
             ranges,
             merges_late=self._has_merged_late,
             is_loading=pins.is_loading,
+            split=self._units if silver.each is not None else None,
         )
         with SparkRows(placed, None, _FEW).kept(whole=True) as found:
             return self._account(found.frame, sources, ranges)
+
+    def _units(self, bronze: DataFrame) -> DataFrame:
+        """The elements of bronze rows, and records without one; see ``offset_places.Split``."""
+        parsed = parse_values(bronze, self.silver.value, each=self.silver.each_path)
+        place = (*rows.PLACE, ELEMENT)
+        fault = F.col(f"{META}.fault").isNotNull().alias("unreadable")
+        return parsed.select(*(F.col(f"{META}.{name}").alias(name) for name in place), fault)
 
     @property
     def _has_merged_late(self) -> bool:
@@ -185,6 +200,9 @@ class TableAudit:
         totals = {name: sum(one.counts.get(name, 0) for one in partitions) for name in FATES}
         self._add_texts(
             "counts", batch_counts.tombstone_faults(self.pins, self.silver, totals, after["silver"])
+        )
+        self._add_texts(
+            "counts", batch_counts.element_faults(self.pins, self.silver, totals, after["silver"])
         )
         if len(self.decision.conditions) == 1:
             self._add_texts(
@@ -355,6 +373,9 @@ class TableAudit:
                 if self.decision.conditions:
                     _add(counts, "other", typed.where(IS_OTHER))
                     typed = typed.where(f"not {IS_OTHER}")
+                if silver.each is not None:
+                    _add(counts, "empty", typed.where(witness.IS_EMPTY))
+                    typed = typed.where(f"not {witness.IS_EMPTY}")
                 alone = witness.without_witness(typed.where(f"not {witness.IS_TOMBSTONE}"), accepted, silver)
                 valueless = typed.where(witness.IS_TOMBSTONE)
                 if silver.tombstones == "keep":
@@ -412,7 +433,7 @@ class TableAudit:
         if gone and all_exist(bronze, files_of(gone)):
             erased = rows.net_changes(spark, bronze, gone).where("net > 0")
             ours = lacking.select(*rows.PLACE).join(erased, list(rows.PLACE), "left_semi")
-        elif gone and self._explains(gone, lacking.count()):
+        elif gone and self._explains(gone, lacking.select(*rows.PLACE).distinct().count()):
             ours = lacking.select(*rows.PLACE)
         ours = ours.persist()
         explained = lacking.join(ours, list(rows.PLACE), "left_semi")

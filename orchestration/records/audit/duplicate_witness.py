@@ -16,45 +16,55 @@ from pyspark.sql import functions as F
 
 from common.declare import Silver
 from common.rows.spark_rows import SparkRows
-from orchestration.records.audit.offset_places import KAFKA, PLACE
+from orchestration.records.audit.offset_places import PLACE, WHOLE, place_of
 from orchestration.records.audit.other_records import IS_OTHER, Decision, read_marked
 from silver.judge.dedupe import event_key, key_text
-from silver.read.column_names import META
+from silver.read.column_names import ELEMENT, META, row_coordinates
 
 KEY = "key_text"
 IS_TOMBSTONE = "is_tombstone"
 HAS_KEY = "has_key"
+IS_EMPTY = "is_empty"
 
 
 def bronze_keys(bronze: DataFrame, rest: DataFrame, silver: Silver, decision: Decision) -> DataFrame:
-    """The keys of the bronze rows at the coordinates of ``rest``.
+    """The keys of the bronze rows at the coordinates of ``rest``; with elements, of the elements there.
 
-    Columns: coordinates, key columns, key text, whether the row is a tombstone, and whether it is another
-    table's record. Keys come from today's column declarations; the rules are not applied.
+    Columns: coordinates, key columns, key text, whether the row is a tombstone, whether it is a record
+    without an element, and whether it is another table's record. Keys come from today's column declarations;
+    the rules are not applied.
     """
     names = event_key(silver)
     typed = read_marked(bronze.join(rest.select(*PLACE), list(PLACE), "left_semi"), silver, decision)
-    return typed.select(
-        *(F.col(f"{META}.{name}").alias(name) for name in PLACE),
+    place, is_empty = place_of(rest), F.lit(False)
+    units = [F.col(f"{META}.{name}").alias(name) for name in PLACE]
+    if ELEMENT in place:
+        element, fault = F.col(f"{META}.{ELEMENT}"), F.col(f"{META}.fault")
+        is_empty = element.isNull() & fault.isNull() & F.col(f"{META}.value").isNotNull()
+        units.append(F.coalesce(element, F.lit(WHOLE).cast("bigint")).alias(ELEMENT))
+    found = typed.select(
+        *units,
         F.col(f"{META}.value").isNull().alias(IS_TOMBSTONE),
+        is_empty.alias(IS_EMPTY),
         IS_OTHER,
         reduce(and_, (F.col(name).isNotNull() for name in names)).alias(HAS_KEY),
         key_text(typed, names).alias(KEY),
         F.struct(*names).alias("columns"),
     )
+    return found.join(rest.select(*place), list(place), "left_semi") if ELEMENT in place else found
 
 
 def late_keys(late: DataFrame, only: DataFrame, silver: Silver) -> DataFrame:
     """The keys of the late rows at the coordinates of ``only``, in the columns of ``bronze_keys``."""
-    names = event_key(silver)
+    names, place = event_key(silver), place_of(only)
     named = late.select(
-        *(F.col(name).alias(alias) for name, alias in zip(KAFKA, PLACE, strict=True)),
+        *(F.col(name).alias(alias) for name, alias in zip(row_coordinates(late.columns), place, strict=True)),
         F.lit(False).alias(IS_TOMBSTONE),
         F.lit(True).alias(HAS_KEY),
         key_text(late, names).alias(KEY),
         F.struct(*names).alias("columns"),
     )
-    return named.join(only.select(*PLACE), list(PLACE), "left_semi")
+    return named.join(only.select(*place), list(place), "left_semi")
 
 
 def without_witness(found: DataFrame, accepted: Sequence[DataFrame | None], silver: Silver) -> DataFrame:
@@ -83,5 +93,5 @@ def mark_first_of_key(frame: DataFrame) -> DataFrame:
 
     Of several missing rows of one key, the first should have been in silver; the others lack their witness.
     """
-    first = F.row_number().over(Window.partitionBy(KEY).orderBy(*PLACE)) == 1
+    first = F.row_number().over(Window.partitionBy(KEY).orderBy(*place_of(frame))) == 1
     return frame.withColumn("is_first", first | ~F.col(HAS_KEY))

@@ -3,25 +3,37 @@
 One shuffle groups the coordinates of bronze, silver, late rows and quarantine; a mark says which table each
 coordinate is from. Only rows that are in no other table (duplicates and tombstones, if all is well) are then
 read from bronze and parsed.
+
+Of a table with a row per element (``Silver.each``) the unit is record and position: bronze is parsed whole,
+because only a record says how many elements it has. A record that was set aside as a whole is one unit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from common.delta.commit import DataFile
 from common.rows.collect import frame_of
 from orchestration.records.audit.table_log import Partition, TableCommit, TableLog
+from silver.read.column_names import ELEMENT, ELEMENT_COLUMN
 
 PLACE = ("topic", "partition", "offset")
 KAFKA = ("_kafka_topic", "_kafka_partition", "_kafka_offset")
+
+WHOLE = -1
+"""The position of a record that is one unit: it has no element, or was set aside as a whole."""
+
+_UNREADABLE = "unreadable"
+
+Split = Callable[[DataFrame], DataFrame]
+"""Gives the units of bronze rows: topic, partition, offset, element, and whether the record is unreadable."""
 
 FATE = "fate"
 IS_ABSENT = "is_absent"
@@ -103,50 +115,117 @@ class Range:
         return max(0, min(self.expired_end, self.end) - self.first)
 
 
-def locate_rows(
+def locate_rows(  # noqa: PLR0913  # what is covered, and how it is counted
     spark: SparkSession,
     sources: Sources,
     ranges: Mapping[Partition, Range],
     *,
     merges_late: bool,
     is_loading: bool,
+    split: Split | None = None,
 ) -> DataFrame:
     """One row per coordinate: topic, partition, offset, ``fate``, ``is_absent``, and its rows per table.
 
     ``fate`` is the coordinate's one place: ``silver``, ``late``, ``quarantine``, ``dropped``, ``waiting``, or
     ``rest`` (processed, but only in bronze). It is ``twice`` for a coordinate with two places. ``is_absent``
     is true for a coordinate that bronze does not hold, unless it may have expired. ``is_expired`` is true
-    for a coordinate of the account that may have expired.
+    for a coordinate of the account that may have expired. With ``split`` there is one row per unit, with its
+    ``element``.
     """
-    frames = []
-    bronze = sources.bronze.rows(spark)
-    if bronze is not None:
-        frames.append(_marked(bronze, PLACE, _mark("bronze")))
-        if sources.waiting:
-            unread = read_files(spark, sources.bronze.log.path, sources.waiting, bronze)
-            frames.append(_marked(unread, PLACE, _mark("waiting")))
-    for name, source in (("silver", sources.silver), ("late", sources.late)):
-        rows = source.rows(spark)
-        if rows is not None:
-            frames.append(_marked(rows, KAFKA, _mark(name)))
-    aside = sources.quarantine.rows(spark)
-    if aside is not None:
-        is_dropped = F.col("verdict") == "drop" if "verdict" in aside.columns else F.lit(False)
-        frames.append(
-            _marked(aside, PLACE, F.when(is_dropped, _mark("dropped")).otherwise(_mark("quarantine")))
-        )
+    place = PLACE if split is None else (*PLACE, ELEMENT)
+    frames = list(_frames(spark, sources, split))
     if not frames:
-        frames.append(spark.createDataFrame([], "topic string, partition int, offset bigint, mark bigint"))
-    found = reduce(DataFrame.unionAll, frames).groupBy(*PLACE).agg(F.sum("mark").alias("marks"))
+        frames.append(_no_units(spark))
+    marked, total = reduce(DataFrame.unionAll, frames), F.sum("mark").alias("marks")
+    if split is None:
+        found = marked.groupBy(*place).agg(total).withColumn("held", _count("bronze") > 0)
+    else:
+        unreadable = F.max(_UNREADABLE).alias(_UNREADABLE)
+        found = _by_record(marked.groupBy(*place).agg(total, unreadable))
     known = ranges_frame(spark, ranges).select("topic", "partition", "start", "processed_end", "expired_end")
     found = found.join(F.broadcast(known), ["topic", "partition"], "left")
     fate = _fate(merges_late=merges_late, is_loading=is_loading)
     expired = F.coalesce(F.expr("offset >= start and offset < expired_end"), F.lit(False))
-    absent = (_count("bronze") == 0) & ~expired
+    absent = ~F.col("held") & ~expired
     marked = found.select(
-        *PLACE, "marks", fate.alias(FATE), absent.alias(IS_ABSENT), expired.alias(IS_EXPIRED)
+        *place, "marks", fate.alias(FATE), absent.alias(IS_ABSENT), expired.alias(IS_EXPIRED)
     )
     return marked.where(F.col(FATE).isNotNull())
+
+
+def _frames(spark: SparkSession, sources: Sources, split: Split | None) -> Iterator[DataFrame]:
+    """The coordinates of each table, with its mark."""
+
+    def of_bronze(rows: DataFrame, name: str) -> DataFrame:
+        return _marked(rows if split is None else split(rows), PLACE, _mark(name), split, ELEMENT)
+
+    bronze = sources.bronze.rows(spark)
+    if bronze is not None:
+        yield of_bronze(bronze, "bronze")
+        if sources.waiting:
+            unread = read_files(spark, sources.bronze.log.path, sources.waiting, bronze)
+            yield of_bronze(unread, "waiting")
+    for name, source in (("silver", sources.silver), ("late", sources.late)):
+        rows = source.rows(spark)
+        if rows is not None:
+            yield _marked(rows, KAFKA, _mark(name), split, ELEMENT_COLUMN)
+    aside = sources.quarantine.rows(spark)
+    if aside is not None:
+        is_dropped = F.col("verdict") == "drop" if "verdict" in aside.columns else F.lit(False)
+        mark = F.when(is_dropped, _mark("dropped")).otherwise(_mark("quarantine"))
+        yield _marked(aside, PLACE, mark, split, ELEMENT)
+
+
+def _no_units(spark: SparkSession) -> DataFrame:
+    names = (
+        f"topic string, partition int, offset bigint, mark bigint, {ELEMENT} bigint, {_UNREADABLE} boolean"
+    )
+    return spark.createDataFrame([], names)
+
+
+def _by_record(found: DataFrame) -> DataFrame:
+    """The units of records, each with its marks and whether bronze has it (``held``).
+
+    A declaration that was changed reads a record otherwise than the one that judged it. The elements of a
+    record that was set aside as a whole are no units, unless a table has one: that record is in two places.
+    Elements that tables have of a record that cannot be read today are held by it.
+    """
+    record = Window.partitionBy(*PLACE)
+    is_whole, in_bronze = F.col(ELEMENT) == WHOLE, _count("bronze") > 0
+    aside = _count("quarantine") + _count("dropped")
+    in_tables = _count("silver") + _count("late") + aside > 0
+
+    def any_of_record(condition: Column) -> Column:
+        return F.max(F.coalesce(condition, F.lit(False))).over(record)
+
+    facts = found.select(
+        "*",
+        any_of_record(in_bronze).alias("has_record"),
+        any_of_record(is_whole & (aside > 0)).alias("is_aside"),
+        any_of_record(is_whole & in_bronze & F.col(_UNREADABLE)).alias("is_unread"),
+        any_of_record(~is_whole & in_tables).alias("has_rows"),
+    )
+    left = facts.where(
+        in_tables | ~F.when(is_whole, F.col("is_unread") & F.col("has_rows")).otherwise(F.col("is_aside"))
+    )
+    twice = is_whole & (aside > 0) & F.col("has_rows")
+    held = in_bronze | (
+        F.col("has_record") & F.when(is_whole, F.col("is_aside")).otherwise(F.col("is_unread"))
+    )
+    marks = F.when(twice, F.col("marks") + _mark("quarantine")).otherwise(F.col("marks"))
+    return left.select(*PLACE, ELEMENT, marks.alias("marks"), held.alias("held"))
+
+
+def count_records(found: DataFrame) -> list[Any]:
+    """Per topic and partition: ``records`` of the units, and ``expirable`` of them that may have expired."""
+    records = found.groupBy(*PLACE).agg(F.max(IS_EXPIRED).alias(IS_EXPIRED))
+    counts = (F.count("*").alias("records"), F.count_if(IS_EXPIRED).alias("expirable"))
+    return records.groupBy("topic", "partition").agg(*counts).collect()
+
+
+def place_of(found: DataFrame) -> tuple[str, ...]:
+    """The columns that identify a coordinate, or a unit of a table with a row per element."""
+    return (*PLACE, ELEMENT) if ELEMENT in found.columns else PLACE
 
 
 def count_places(found: DataFrame) -> list[Any]:
@@ -193,6 +272,7 @@ def gaps(spark: SparkSession, found: DataFrame, ranges: Mapping[Partition, Range
         "stop",
         F.explode(F.expr(f"sequence(start div {_BUCKET}, (stop - 1) div {_BUCKET})")).alias("bucket"),
     ).select("topic", "partition", "bucket", low, high)
+    found = found.select(*PLACE).distinct() if ELEMENT in found.columns else found
     held = (
         found.join(F.broadcast(spans.select("topic", "partition", "start", "stop")), ["topic", "partition"])
         .where("offset >= start and offset < stop")
@@ -256,9 +336,17 @@ def examples(frame: DataFrame, limit: int) -> tuple[tuple[str, int, int], ...]:
     return tuple((str(row[0]), int(row[1]), int(row[2])) for row in rows)
 
 
-def _marked(frame: DataFrame, names: Sequence[str], mark: Column) -> DataFrame:
+def _marked(
+    frame: DataFrame, names: Sequence[str], mark: Column, split: Split | None = None, element: str = ""
+) -> DataFrame:
+    """Coordinates with a mark; with ``split`` those of units, whose position has the given name."""
     columns = [F.col(name).alias(alias) for name, alias in zip(names, PLACE, strict=True)]
-    return frame.select(*columns, mark.alias("mark"))
+    if split is not None:
+        columns.append(F.coalesce(element, F.lit(WHOLE).cast("bigint")).alias(ELEMENT))
+        columns.append(
+            (F.col(_UNREADABLE) if _UNREADABLE in frame.columns else F.lit(False)).alias(_UNREADABLE)
+        )
+    return frame.select(*columns[:3], mark.alias("mark"), *columns[3:])
 
 
 def _mark(name: str) -> Column:

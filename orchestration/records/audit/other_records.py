@@ -8,18 +8,16 @@ micro-batches show a record that is lost, also where a former condition would ex
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from common.declare import Silver
 from common.errors import PipelineError
-from orchestration.records.audit.offset_places import PLACE
 from silver.judge.read_and_judge import read_rows
-from silver.read.column_names import META
+from silver.read.column_names import META, row_place
 from silver.read.where import is_other_record
 
 IS_OTHER = "is_other"
@@ -44,15 +42,17 @@ def read_marked(bronze: DataFrame, silver: Silver, decision: Decision) -> DataFr
     former = [condition for condition in decision.conditions if condition != silver.where]
     typed = read_rows(bronze, silver, keeps_undecided=decision.keeps_undecided)
     marked = typed.withColumn(IS_OTHER, is_other_record())
+    place = row_place(marked.schema[META].dataType.names)  # type: ignore[attr-defined]
     if not former:
         return marked
     left_out = [_left_out(bronze, replace(silver, where=each), decision) for each in former]
     mark = F.lit(True).alias("__left_out")
-    known = reduce(DataFrame.unionAll, left_out).distinct().select(*_named(), mark)
-    same = [F.col(f"{META}.{name}") == F.col(f"__{name}") for name in PLACE]
+    named = [F.col(name).alias(f"__{name}") for name in place]
+    known = reduce(DataFrame.unionAll, left_out).distinct().select(*named, mark)
+    same = [F.col(f"{META}.{name}").eqNullSafe(F.col(f"__{name}")) for name in place]
     both = marked.join(known, same, "left")
     is_other = F.col(IS_OTHER) | F.coalesce(F.col("__left_out"), F.lit(False))
-    return both.withColumn(IS_OTHER, is_other).drop("__left_out", *(f"__{name}" for name in PLACE))
+    return both.withColumn(IS_OTHER, is_other).drop("__left_out", *(f"__{name}" for name in place))
 
 
 def _left_out(bronze: DataFrame, silver: Silver, decision: Decision) -> DataFrame:
@@ -60,9 +60,6 @@ def _left_out(bronze: DataFrame, silver: Silver, decision: Decision) -> DataFram
     try:
         rows = read_rows(bronze, silver, keeps_undecided=decision.keeps_undecided).where(is_other_record())
     except PipelineError:  # it names fields that the schema no longer has
-        return bronze.select(*PLACE)
-    return rows.select(*(F.col(f"{META}.{name}").alias(name) for name in PLACE))
-
-
-def _named() -> Sequence[Column]:
-    return [F.col(name).alias(f"__{name}") for name in PLACE]
+        rows = read_rows(bronze, replace(silver, where=None))
+    place = row_place(rows.schema[META].dataType.names)  # type: ignore[attr-defined]
+    return rows.select(*(F.col(f"{META}.{name}").alias(name) for name in place))

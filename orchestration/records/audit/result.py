@@ -16,6 +16,7 @@ FATES = (
     "dropped",
     "tombstones",
     "other",
+    "empty",
     "erased",
     "expired",
     "gaps",
@@ -23,7 +24,8 @@ FATES = (
 )
 """The places where an offset may be; ``expired``: retention (``Topic.keep``) has deleted the record from
 bronze, and no other table has it; ``gaps`` only for a topic that is declared with gaps, ``other`` only for
-a table with a condition ``where``."""
+a table with a condition ``where``, ``empty`` (a record without an element) only for one with a row per
+element (``Silver.each``), of which all places up to ``empty`` count elements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,7 @@ class Account:
         not_compared: Why the topics were not compared with the broker; empty if they were.
         seconds: Duration of the audit.
         gold: How the gold tables that are made of it were compared; empty if they were not.
+        each: The array whose elements are the table's rows; empty: its rows are whole records.
         undigested: Micro-batches of bronze without a digest, so that their bytes were not compared.
     """
 
@@ -117,6 +120,7 @@ class Account:
     not_compared: str = ""
     gold: tuple[GoldTable, ...] = ()
     undigested: int = 0
+    each: str = ""
 
     @property
     def offsets(self) -> int:

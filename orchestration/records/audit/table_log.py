@@ -28,8 +28,9 @@ Partition = tuple[str, int]
 Positions = Mapping[Partition, int]
 """The next offset to read, per topic and partition."""
 
-BATCH_COUNTS = ("accepted", "quarantined", "dropped", "tombstones", "duplicates", "late", "other")
-"""The counts of a silver micro-batch whose sum is the number of rows that the micro-batch read."""
+BATCH_COUNTS = ("accepted", "quarantined", "dropped", "tombstones", "duplicates", "late", "other", "empty")
+"""The counts of a silver micro-batch whose sum is the number of rows that the micro-batch read; of a table
+with a row per element, the number of elements and of records without one."""
 
 
 REBUILT = "rebuilt"

@@ -34,9 +34,9 @@ from orchestration.records.rejudge.select import (
 )
 from silver.judge.dedupe import event_key, key_text
 from silver.judge.read_and_judge import read_rows
-from silver.read.column_names import COORDINATES, META, PLACE
+from silver.read.column_names import COORDINATES, ELEMENT, META, PLACE
 from silver.read.where import is_other_record
-from silver.write.table_columns import PLACED
+from silver.write.table_columns import placed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -126,6 +126,8 @@ class _Finder:
         # Bronze last: by its name the step is reported, and it takes the longest.
         for name in (silver.quarantine, silver.reads):
             if (raw := self.table(name)) is not None:
+                if ELEMENT in raw.columns:
+                    raw = raw.where(F.col(ELEMENT).isNull())  # an element is found in its record's bytes
                 self.say(f"reading the records of {name}")
                 found.append(_typed(raw, silver, rows).where(matches).select(*_placed()))
         return reduce(DataFrame.unionAll, found).distinct()
@@ -166,7 +168,10 @@ class _Finder:
 def _typed(raw: DataFrame, silver: Silver, like: DataFrame) -> DataFrame:
     """Raw records with silver's columns; a column that today's declaration does not give is null."""
     rows = _own_records(raw, silver)
-    return _like(rows.withColumns({name: F.col(f"{META}.{field}") for name, field in PLACED.items()}), like)
+    return _like(
+        rows.withColumns({name: F.col(f"{META}.{field}") for name, field in placed(SparkRows(rows)).items()}),
+        like,
+    )
 
 
 def _own_records(raw: DataFrame, silver: Silver) -> DataFrame:

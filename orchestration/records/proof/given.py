@@ -78,6 +78,11 @@ class Given:
     @property
     def why_no_balance(self) -> str:
         """Why the tables of this state do not balance by themselves; empty if they must."""
+        if self.silver.each is not None:
+            return (
+                f"its rows are elements of {self.silver.each}, which medallion audit counts and this script "
+                "does not"
+            )
         return "a first load is unfinished" if self.pins.is_loading else ""
 
 

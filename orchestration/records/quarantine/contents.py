@@ -18,8 +18,9 @@ from common.errors import TableMissingError, UsageError, first_line, nearest
 from orchestration.access.query.duckdb_views import Database
 
 _COORDINATES = ("topic", "partition", "offset")
-_OF_LATER_TABLES = ("field", "rule_version")
-"""Columns that quarantine tables of earlier releases lack; they are shown as null."""
+_OF_SOME_TABLES = {"field": "VARCHAR", "rule_version": "VARCHAR", "element": "BIGINT"}
+"""Columns, with their types, that quarantine tables of earlier releases lack, or of records without elements;
+they are shown as null."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,7 @@ class Row:
         is_current: Whether the current declaration judged the record.
         timestamp: Kafka's timestamp.
         timestamp_type: Origin of the timestamp: 0 the producer's clock, 1 the broker's clock.
+        element: The position of an element in its record; None for a whole record.
         field: The field at which reading the value failed, if known.
     """
 
@@ -81,6 +83,7 @@ class Row:
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
+    element: int | None = None
 
 
 def select_silver_tables(pipeline: Pipeline, table: str | None) -> tuple[Silver, ...]:
@@ -155,12 +158,12 @@ def rows(  # noqa: PLR0913  # one per option
         raise missing(layout, silver)
     conditions = [f"({where})"] if where else []
     conditions += ["list_contains(reasons, ?)"] if reason is not None else []
-    order = ", ".join(f'"{name}" DESC' for name in ("ingested_at", *_COORDINATES))
+    order = ", ".join(f'"{name}" DESC' for name in ("ingested_at", *_COORDINATES, "element"))
     current = _rule_version(silver)
     try:
         found = database.connection.execute(
             'SELECT topic, "partition", "offset", reasons, verdict, field, rule_version, '  # noqa: S608  # the user's own condition, over what the user may read
-            "kafka_timestamp, kafka_timestamp_type, ingested_at, key, value, headers "
+            "kafka_timestamp, kafka_timestamp_type, ingested_at, key, value, headers, element "
             f"FROM {source} WHERE {' AND '.join(conditions) or 'true'} ORDER BY {order} LIMIT {limit}",
             [] if reason is None else [reason],
         )
@@ -194,7 +197,7 @@ def _source(database: Database, layout: Layout, silver: Silver) -> str | None:
     if now is None:
         return None
     source = database.source(layout.table_path(silver.quarantine), now.version)
-    more = [f"NULL::VARCHAR AS {name}" for name in _OF_LATER_TABLES if name not in now.columns]
+    more = [f"NULL::{kind} AS {name}" for name, kind in _OF_SOME_TABLES.items() if name not in now.columns]
     return f"(SELECT {', '.join(['*', *more])} FROM {source})"  # noqa: S608  # our own path, quoted
 
 
@@ -221,4 +224,5 @@ def _row(table: str, row: Sequence[Any], current: str) -> Row:
         key=row[10],
         value=_bytes_of(row[11]),
         headers=headers,
+        element=row[13],
     )

@@ -20,12 +20,14 @@ from common.config.paths import Layout
 from common.declare import Silver
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
+from common.delta.changes import same
 from common.delta.log import LogReader
 from common.errors import TableMissingError, UsageError
 from common.rows.spark_rows import SparkRows
+from orchestration.records.quarantine import elements
 from orchestration.records.quarantine.contents import missing
 from orchestration.records.rejudge.judge_again import kept, rows_of_events
-from orchestration.records.rejudge.select import Say, condition, renamed
+from orchestration.records.rejudge.select import Say, condition
 from orchestration.records.rejudge.stage import newest, refuse_unfinished
 from silver.judge import lookups
 from silver.judge.dedupe import event_key
@@ -33,7 +35,8 @@ from silver.judge.read_and_judge import judge, read_rows
 from silver.judge.reasons_and_verdict import rules_version
 from silver.read.column_names import (
     ACCEPT,
-    COORDINATES,
+    ELEMENT,
+    EMPTY,
     EVENT_TIME,
     KEY,
     META,
@@ -42,6 +45,8 @@ from silver.read.column_names import (
     QUARANTINE,
     REASONS,
     VERDICT,
+    row_coordinates,
+    row_place,
 )
 from silver.read.poison import POISON
 from silver.read.unknown_fields import refuse_unknown_fields
@@ -70,7 +75,8 @@ class Replay:
         duplicates: Rows that passed, but whose event is in silver from another record.
         passed_by_reason: Rows that passed, by their former reasons.
         failed_by_reason: Rows that still fail, by their new reasons. A row counts for each of its reasons.
-        other: Rows that the table's condition ``where`` leaves to other tables; they leave quarantine.
+        other: Rows that the table's condition ``where`` leaves to other tables, and records without an
+            element; they leave quarantine.
     """
 
     table: str
@@ -140,8 +146,7 @@ def replay(  # noqa: PLR0913  # one per option
         return result
     say(f"judging {to_judge:,} rows of {silver.quarantine} at version {pinned}")
     with ExitStack() as stack:
-        others = lookups.lookup_frames(spark, silver, layout)
-        judged = kept(stack, _judge_again(rows.where(has_payload & ~is_skipped), silver, others))
+        judged = kept(stack, _judge_again(spark, rows.where(has_payload & ~is_skipped), silver, layout))
         decided = kept(stack, _with_outcome(judged, silver, newest(spark, path)))
         result = _counted(result, decided, rows)
         if not is_dry_run and result.passed + result.other:
@@ -179,9 +184,18 @@ def _is_older(silver: Silver) -> Column:
     return ~F.col("rule_version").eqNullSafe(rules_version(silver))
 
 
-def _judge_again(rows: DataFrame, silver: Silver, lookup_frames: Mapping[str, DataFrame]) -> DataFrame:
-    """The rows judged by the current rules, without their payloads."""
-    judged = judge(read_rows(rows.select(*SCHEMA.names), silver), silver, lookup_frames)
+def _judge_again(spark: SparkSession, rows: DataFrame, silver: Silver, layout: Layout) -> DataFrame:
+    """Quarantined rows judged by the current rules, without their payloads; elements with their records."""
+    lookup_frames = lookups.lookup_frames(spark, silver, layout)
+
+    def judged_by_rules(records: DataFrame) -> DataFrame:
+        return judge(read_rows(records.select(*SCHEMA.names), silver), silver, lookup_frames)
+
+    if silver.each is None:
+        judged = judged_by_rules(rows)
+    else:
+        records = elements.records_of(spark, silver, layout, rows)
+        judged = elements.judged_of(rows, records, judged_by_rules)
     return judged.withColumn(META, F.col(META).dropFields("key", "value", "headers"))
 
 
@@ -192,12 +206,14 @@ def _with_outcome(judged: DataFrame, silver: Silver, table: DataFrame) -> DataFr
     earlier quarantined row has its key from another record; otherwise ``insert``.
     """
     passed = judged.where(F.col(VERDICT) == ACCEPT)
-    places = F.collect_set(F.struct(*renamed(COORDINATES, PLACE)))
+    place = row_place(judged.schema[META].dataType.names)  # type: ignore[attr-defined]
+    named = (F.col(own).alias(name) for own, name in zip(row_coordinates(table.columns), place, strict=True))
+    places = F.collect_set(F.struct(*named))
     in_silver = rows_of_events(table, passed, silver).groupBy(KEY).agg(places.alias(_IN_SILVER))
-    own = F.struct(*(F.col(f"{META}.{name}") for name in PLACE))
+    own = F.struct(*(F.col(f"{META}.{name}") for name in place))
     order = Window.partitionBy(VERDICT, KEY).orderBy(F.col(f"{META}.ingested_at"), own)
     outcome = (
-        F.when(F.col(VERDICT) == OTHER, _OTHER)
+        F.when(F.col(VERDICT).isin(OTHER, EMPTY), _OTHER)
         .when(F.col(VERDICT) != ACCEPT, _FAIL)
         .when(F.array_contains(_IN_SILVER, own), _PRESENT)
         .when(F.col(_IN_SILVER).isNotNull() | (F.col(_TURN) > 1), _DUPLICATE)
@@ -212,8 +228,9 @@ def _counted(result: Replay, decided: DataFrame, rows: DataFrame) -> Replay:
     outcomes = {row[0]: int(row[1]) for row in decided.groupBy(_OUTCOME).count().collect()}
     failed, other = outcomes.get(_FAIL, 0), outcomes.get(_OTHER, 0)
     judged = sum(outcomes.values())
-    former = rows.select(*PLACE, F.col("reasons").alias("__former"))
-    former = former.join(_places_that_leave(decided.where(F.col(_OUTCOME) != _OTHER)), list(PLACE))
+    leaving = _places_that_leave(decided.where(F.col(_OUTCOME) != _OTHER)).distinct()
+    former = rows.select(*leaving.columns, F.col("reasons").alias("__former")).alias("t")
+    former = former.join(leaving.alias("s"), same(leaving.columns), "left_semi")
     return replace(
         result,
         judged=judged,
@@ -228,7 +245,11 @@ def _counted(result: Replay, decided: DataFrame, rows: DataFrame) -> Replay:
 
 
 def _places_that_leave(decided: DataFrame) -> DataFrame:
-    return decided.where(F.col(_OUTCOME) != _FAIL).select(*(f"{META}.{name}" for name in PLACE))
+    """What identifies the rows of quarantine that leave it."""
+    leaving, place = decided.where(F.col(_OUTCOME) != _FAIL), [F.col(f"{META}.{name}") for name in PLACE]
+    if elements.AS_QUARANTINED in decided.columns:
+        place.append(F.col(elements.AS_QUARANTINED).alias(ELEMENT))
+    return leaving.select(*place)
 
 
 def _by_reason(frame: DataFrame, reasons: str) -> dict[str, int]:
@@ -259,7 +280,7 @@ class _Move:
         metadata = self._metadata(silver.table, counts=counts, newest_event_ms=int(newest_ms))
         path = self.layout.table_path(silver.table)
         known_keys.remember(fresh.sparkSession, path, self._metadata(silver.table), int(newest_ms))
-        rows = accepted(SparkRows(fresh.drop(_OUTCOME)), count=int(count))
+        rows = accepted(SparkRows(fresh.drop(_OUTCOME, elements.AS_QUARANTINED)), count=int(count))
         rows = evolved(rows, silver, self.pipeline, path)
         delta_merge.insert_new(rows.frame, path, metadata, key=event_key(silver))
 
@@ -272,7 +293,10 @@ class _Move:
             counts["other"] = result.other
         metadata = self._metadata(quarantine, counts=counts)
         path = self.layout.table_path(quarantine)
-        delta_merge.delete_matching(_places_that_leave(decided), path, metadata, key=PLACE)
+        leaving = _places_that_leave(decided)
+        delta_merge.delete_matching(
+            leaving, path, metadata, key=PLACE, nullable=leaving.columns[len(PLACE) :]
+        )
 
     def _metadata(self, table: str, **facts: Any) -> str:
         return delta_table.maintenance_metadata(self.pipeline, table, "replay", **self.run, **facts)

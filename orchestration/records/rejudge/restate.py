@@ -43,7 +43,13 @@ from orchestration.records.rejudge.followers import (
     filled_again,
 )
 from orchestration.records.rejudge.judge_again import RestatedRows
-from orchestration.records.rejudge.select import ReadUntil, Say, coordinates_of, read_until
+from orchestration.records.rejudge.select import (
+    ReadUntil,
+    Say,
+    coordinates_of,
+    read_until,
+    refuse_elements,
+)
 from orchestration.records.rejudge.stage import (
     Restatement,
     StagedRows,
@@ -110,6 +116,7 @@ def restate(  # noqa: PLR0913, PLR0917  # the options of the command
         UsageError: The query has yet to read records of the range; or whether a record is a duplicate
             cannot be known any more.
     """
+    _refuse_elements(silver)
     refuse_unfinished_switch(layout, silver.table)
     work = _Restatement(spark, pipeline, settings, layout, silver, say)
     unfinished = last_record(layout, silver.table, Restatement)
@@ -130,12 +137,17 @@ def require_restatable(layout: Layout, silver: Silver) -> None:
 
     Raises:
         CheckpointMismatchError: A rebuild of the table was cut off.
-        UsageError: The query has work to finish, or has not begun.
+        UsageError: The query has work to finish, or has not begun; or a record has several rows.
     """
+    _refuse_elements(silver)
     refuse_unfinished_switch(layout, silver.table)
     unfinished = last_record(layout, silver.table, Restatement)
     if unfinished is None or unfinished.is_done:
         _refuse_unread(silver, read_until(layout, silver))
+
+
+def _refuse_elements(silver: Silver) -> None:
+    refuse_elements(silver, "a restatement", f"To judge all records again: medallion rebuild {silver.table}")
 
 
 def _refuse_unread(silver: Silver, now: ReadUntil) -> DeltaPosition:

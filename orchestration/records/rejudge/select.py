@@ -63,6 +63,24 @@ def require_condition(where: str, table: str, path: str) -> None:
         raise UsageError(f"--where: {table} has no column {name}; {nearest(name, have)} {columns}")
 
 
+def refuse_elements(silver: Silver, what: str, instead: str) -> None:
+    """Refuse what works by record only, for a table with a row per element.
+
+    Args:
+        silver: The table.
+        what: The operation, in words.
+        instead: What to type or do.
+
+    Raises:
+        UsageError: The table is declared with ``each``.
+    """
+    if silver.each is not None:
+        raise UsageError(
+            f"{silver.table} has a row per element of {silver.each}, and {what} works by whole records. "
+            f"Nothing was written. {instead}"
+        )
+
+
 def coordinates_of(table: str) -> tuple[str, ...]:
     """The columns of a table with the coordinates of its records: they are raw, or of silver's shape."""
     return PLACE if table.startswith("bronze.") or table.endswith("__quarantine") else COORDINATES

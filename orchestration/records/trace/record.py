@@ -192,7 +192,22 @@ class Record:
             or self._rest(silver, batch)
         )
         told = commit_document(found.pop("commit", None) or batch)
+        if silver.each is not None:
+            found["elements"] = self._elements(silver)
         return {"table": silver.table, **found, **told}
+
+    def _elements(self, silver: Silver) -> list[dict[str, Any]]:
+        """The rows of the record's elements, by position; a record that was set aside whole has none."""
+        found = []
+        for table, place in ((silver.table, "silver"), (silver.late_table, "late")):
+            source, condition = self.tables.source(table), self.place.condition("_kafka_")
+            sql = f"SELECT _element AS element, '{place}' AS place FROM {source} WHERE {condition}"
+            found += self.tables.rows(sql) if source is not None else []
+        if (source := self.tables.source(silver.quarantine)) is not None:
+            place = "CASE verdict WHEN 'drop' THEN 'dropped' ELSE 'quarantine' END AS place"
+            condition = self.place.condition()
+            found += self.tables.rows(f"SELECT element, {place}, reasons FROM {source} WHERE {condition}")
+        return sorted(found, key=lambda row: -1 if row["element"] is None else row["element"])
 
     def _judged_by(self, silver: Silver) -> TableCommit | None:
         """The micro-batch of silver that has read the record."""
@@ -259,6 +274,12 @@ class Record:
             return {"place": "not processed yet"}
         if self.row["is_tombstone"] and silver.tombstones == "count":
             return {"place": "tombstone"}
+        if silver.each is not None:
+            return {
+                "place": "no row",
+                "why": f"its elements of {silver.each} are duplicates or other tables', or it has none: "
+                "medallion audit counts them",
+            }
         key = silver.key
         values = ValueColumns(silver)
         for name in key:

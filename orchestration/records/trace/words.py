@@ -34,9 +34,7 @@ def in_words(record: Mapping[str, Any]) -> Line:
     bronze = record["bronze"]
     place = "" if bronze["place"] == "held" else bronze["place"]
     of_bronze = _line(bronze["table"], place, bronze, tuple(_bronze(bronze)))
-    silver = (
-        _line(one["table"], _verdict(one), one, tuple(map(_gold, one["gold"]))) for one in record["silver"]
-    )
+    silver = (_line(one["table"], _verdict(one), one, tuple(_silver(one))) for one in record["silver"])
     name = f"{record['topic']}/{record['partition']}/{record['offset']}"
     return Line(escaped(name.encode("utf-8", "surrogatepass")), "", below=(of_bronze, *silver))
 
@@ -46,6 +44,15 @@ def _bronze(bronze: Mapping[str, Any]) -> Iterator[Line]:
         yield Line("", f"Kafka's time {bronze['kafka_timestamp']}, read {bronze['ingested_at']}")
     if bronze["file"]:
         yield Line("", f"file {bronze['file']}")
+
+
+def _silver(silver: Mapping[str, Any]) -> Iterator[Line]:
+    """The elements of the record, where elements are rows, and the gold tables that it reached."""
+    for one in silver.get("elements", ()):
+        name = "the whole record" if one["element"] is None else f"element {one['element']}"
+        reasons = f": {', '.join(one['reasons'])}" if one.get("reasons") else ""
+        yield Line("", f"{name}: {one['place']}{reasons}")
+    yield from map(_gold, silver["gold"])
 
 
 def _verdict(silver: Mapping[str, Any]) -> str:

@@ -51,6 +51,25 @@ final class Reading {
         return row.isNullAt(2) ? null : row.getUTF8String(2).toString();
     }
 
+    /**
+     * Per element {@code fault at field}, or the value of the path's first field; its bytes after
+     * an arrow.
+     */
+    static String elements(String spec, String value) {
+        InternalRow row = row(spec, value.getBytes(StandardCharsets.UTF_8));
+        if (!row.isNullAt(0)) {
+            return row.getUTF8String(0) + (row.isNullAt(1) ? "" : " at " + row.getUTF8String(1));
+        }
+        StringJoiner joiner = new StringJoiner("; ");
+        for (Object each : ((ArrayData) ((GenericInternalRow) row).values()[4]).array()) {
+            Object[] element = ((GenericInternalRow) each).values();
+            String shown =
+                    element[1] == null ? shown(element[3]) : element[1] + " at " + element[2];
+            joiner.add(shown + " <- " + new String((byte[]) element[0], StandardCharsets.UTF_8));
+        }
+        return joiner.toString();
+    }
+
     private static InternalRow row(String spec, byte[] value) {
         return ValueReader.read(value, SPECS.computeIfAbsent(spec, UTF8String::fromString));
     }

@@ -90,6 +90,9 @@ public class JsonReader extends Scanner implements Reader {
         if (absent != null) {
             return Rows.fault(Reasons.MISSING_REQUIRED, absent);
         }
+        if (spec.each.length > 0) {
+            return Elements.spread(row, spec.each);
+        }
         return Rows.value(row, rescued == null ? null : rescued.text());
     }
 
@@ -113,6 +116,8 @@ public class JsonReader extends Scanner implements Reader {
                 return next == '[' ? array(type) : skipMismatch();
             case Type.MAP:
                 return next == '{' ? map(type) : skipMismatch();
+            case Type.EACH:
+                return next == '[' ? elements(type) : skipMismatch();
             case Type.BOOLEAN:
                 return next == 't' && readWord("true")
                         ? (Object) Boolean.TRUE
@@ -302,6 +307,42 @@ public class JsonReader extends Scanner implements Reader {
             rescued.end(before, hasUnknown);
         }
         return new GenericArrayData(elements.toArray());
+    }
+
+    /** Reads an array each of whose elements becomes a row. */
+    private Elements elements(Type type) {
+        enter();
+        Elements found = new Elements();
+        if (peek() != ']') {
+            do {
+                if (type.isInnermost) {
+                    rowOfElement(type.element, found);
+                } else {
+                    found.add(value(type.element));
+                }
+            } while (isMore(']'));
+        }
+        leave();
+        return found;
+    }
+
+    /** Reads an element that becomes a row: its faults are its own, not those of the record. */
+    private void rowOfElement(Type type, Elements found) {
+        String faultBefore = fault;
+        String fieldBefore = faultField;
+        String missingBefore = missing;
+        fault = null;
+        faultField = null;
+        missing = null;
+        peek();
+        int from = at;
+        Object value = value(type);
+        String reason = fault == null && missing != null ? Reasons.MISSING_REQUIRED : fault;
+        String field = fault == null ? missing : faultField;
+        found.add(value, Arrays.copyOfRange(source, from, at), reason, field);
+        fault = faultBefore;
+        faultField = fieldBefore;
+        missing = missingBefore;
     }
 
     /** Reads an array's element; returns whether the element holds an unknown field. */

@@ -20,6 +20,12 @@ public final class Spec {
     public final int maxBytes;
     public final byte[] separator;
     public final byte[][] nullTexts;
+
+    /**
+     * The places of the fields on the way to an array whose elements are rows; empty without one.
+     */
+    public final int[] each;
+
     private final String[] required;
     private final int[][] requiredPlaces;
 
@@ -39,6 +45,7 @@ public final class Spec {
         maxBytes = Member.of(node, "max_bytes").asInt(Integer.MAX_VALUE);
         separator = Member.of(node, "separator").asText(",").getBytes(StandardCharsets.UTF_8);
         nullTexts = texts(Member.of(node, "null_text"));
+        each = each(Member.of(node, "each"));
         JsonNode paths = Member.of(node, "required");
         required = new String[paths.size()];
         requiredPlaces = new int[paths.size()][];
@@ -48,6 +55,29 @@ public final class Spec {
             requiredPlaces[i] = places(required[i]);
             i++;
         }
+    }
+
+    /** Has the elements of the array that a path leads to become rows; the places of its fields. */
+    private int[] each(JsonNode path) {
+        int[] found = new int[path.size()];
+        Type type = root;
+        int i = 0;
+        for (JsonNode part : path) {
+            byte[] name = part.asText().getBytes(StandardCharsets.UTF_8);
+            int place = type.kind == Type.STRUCT ? type.find(name, 0, name.length) : -1;
+            if (place < 0) {
+                throw new IllegalArgumentException("each names a field that is not in the schema");
+            }
+            found[i++] = place;
+            Type inner = type.fields[place];
+            boolean isLast = i == found.length;
+            if (isLast || inner.kind == Type.ARRAY) {
+                type.fields[place] = inner.each(isLast);
+                inner = inner.element;
+            }
+            type = inner;
+        }
+        return found;
     }
 
     /** One text, or an array of them; the empty text where there is none. */

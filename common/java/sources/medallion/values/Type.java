@@ -24,6 +24,9 @@ public final class Type {
     public static final int TIMESTAMP_NTZ = 14;
     public static final int BINARY = 15;
 
+    /** An array each of whose elements becomes a row of its own. */
+    public static final int EACH = 16;
+
     /** Bytes that valid UTF-8 never contains. */
     private static final byte[] NEVER = new byte[] {(byte) 0xFF};
 
@@ -45,6 +48,10 @@ public final class Type {
 
     public Type[] fields;
     public boolean[] notNull;
+
+    /** Of {@code EACH}: whether its elements are the rows, not arrays of them further down. */
+    public boolean isInnermost;
+
     private int[] slots;
     private int mask;
 
@@ -72,6 +79,17 @@ public final class Type {
             return map;
         }
         throw new IllegalArgumentException("type " + name + " is not supported");
+    }
+
+    /** This array as one each of whose elements becomes a row. */
+    public Type each(boolean innermost) {
+        if (kind != ARRAY) {
+            throw new IllegalArgumentException("only the elements of an array can be rows");
+        }
+        Type each = new Type(EACH);
+        each.element = element;
+        each.isInnermost = innermost;
+        return each;
     }
 
     private static Type struct(JsonNode members) {

@@ -750,3 +750,34 @@ def test_init_on_change_events_gives_pipelines_without_a_problem(tmp_path: Path)
         formats[made.format] += 1
     assert formats["debezium"] >= 20
     assert formats["text"] <= 6
+
+
+def test_an_array_of_objects_gets_a_table_with_a_row_per_element(tmp_path: Path) -> None:
+    orders = [
+        {
+            "id": f"o{n}",
+            "at": f"2023-11-01T12:{n % 60:02d}:00Z",
+            "cart": {"lines": [{"sku": "pen", "id": m, "at": NOW + m} for m in range(n % 3)]},
+            "tags": ["a"],
+        }
+        for n in range(60)
+    ]
+    pipeline = loaded(propose("orders", sampled(*orders)), tmp_path)
+    whole, lines = pipeline.silver
+    assert (whole.table, whole.each, lines.table, lines.each) == (
+        *("silver.orders", None),
+        *("silver.orders_cart_lines", "cart.lines"),
+    )
+    assert dict(lines.columns) == {
+        "id": "id",
+        "at": "at",
+        "position": "_kafka.element",
+        "sku": "cart.lines.sku",
+        "lines_id": "cart.lines.id",
+        "lines_at": "timestamp_millis(case when cart.lines.at between 0 and 1e14 then cart.lines.at end)",
+    }
+    assert (list(lines.key), lines.event_time) == (["id", "position"], "at")
+    # Of messages that are told apart by their digest: the digest of an element does not tell its message.
+    equal = propose("orders", sampled(*({"lines": [{"sku": "pen"}]} for _ in range(60))))
+    lines = loaded(equal, tmp_path).silver[1]
+    assert list(lines.key) == ["message_partition", "message_offset", "position"]
