@@ -60,6 +60,9 @@ class Faulty(str):
 SHARED = "shared"
 """Marks fields that several kinds of table have from a class that they share."""
 
+ADDED_LATER = "added later"
+"""Marks fields that are newer than the hashes in existing commits: they count only where they are given."""
+
 FAULTY = Faulty("__faulty__")
 """Stands for a wrong value. A problem that contains its text follows from a problem reported already."""
 

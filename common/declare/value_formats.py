@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, PlainValidator
 
-from common.declare.declared import declared
+from common.declare.declared import ADDED_LATER, declared
 from common.errors import Fault
 
 
@@ -55,7 +56,7 @@ class Json:
     """Most levels of nesting; a deeper value is rejected."""
     max_bytes: int = 16_777_216
     """Most bytes of a value; a longer value is rejected."""
-    framing: Framing = "none"
+    framing: Framing = field(default="none", metadata={ADDED_LATER: True})
     """``registry``: a zero byte and the schema's id in a registry (four bytes) precede the document, as
     serializers of JSON Schema write it. The id is not looked up: ``schema`` decides.
     """
@@ -91,7 +92,7 @@ class Debezium:
     """Most levels of nesting; a deeper value is rejected."""
     max_bytes: int = 16_777_216
     """Most bytes of a value; a longer value is rejected."""
-    framing: Framing = "none"
+    framing: Framing = field(default="none", metadata={ADDED_LATER: True})
     """As with ``Json``."""
 
     def mistakes(self) -> Iterator[str]:

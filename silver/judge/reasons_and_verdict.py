@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from common.declare import Rule, Silver
-from common.declare.declared import folder_of, source_of
+from common.declare.declared import ADDED_LATER, folder_of, source_of
 from common.errors import PipelineError, Problem, first_line
 from common.sql.expression import null_for_null_times
 from silver.read.column_names import (
@@ -191,7 +191,11 @@ def changed_rules(before: Mapping[str, str], now: Mapping[str, str]) -> Sequence
 def _plain(given: object) -> object:
     """A declaration's value as JSON can hold it; equal declarations give equal values in any process."""
     if dataclasses.is_dataclass(given) and not isinstance(given, type):
-        named = {each.name: getattr(given, each.name) for each in dataclasses.fields(given)}
+        named = {
+            each.name: getattr(given, each.name)
+            for each in dataclasses.fields(given)
+            if not each.metadata.get(ADDED_LATER) or getattr(given, each.name) != each.default
+        }
         files = (folder_of(given) / text for text in named.values() if _is_file(text))
         return [type(given).__name__, _plain(named), [file.read_text("utf-8") for file in files]]
     if hasattr(given, "jsonValue"):

@@ -215,6 +215,7 @@ def test_a_rule_version_names_what_decides_a_rows_fate_and_nothing_else(tmp_path
     assert rules_version(same) == first
     changed = [
         replace(silver, value=Json("id string, at timestamp", strict=False)),
+        replace(silver, value=Json("id string, at timestamp", framing="registry")),
         replace(silver, columns={"order_id": "upper(id)", "at": "at"}),
         replace(silver, columns={"at": "at", "order_id": "id"}, key=["order_id", "at"]),
         replace(silver, max_future="2 hours"),

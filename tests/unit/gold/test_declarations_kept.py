@@ -69,12 +69,12 @@ POSITIONS = {
     "ConsoleSink": "rows",
     "Csv": "schema separator null_text required timestamps max_bytes",
     "Custom": "name reads write tables reading storage also_reads",
-    "Debezium": "row required timestamps max_depth max_bytes",
+    "Debezium": "row required timestamps max_depth max_bytes framing",
     "Expect": "name arguments severity",
     "ForeachSink": "writer",
     "History": "name reads key valid_by columns delete_when reading storage unchanged",
     "Join": "name reads joins on columns how mode within reading storage",
-    "Json": "schema strict required timestamps max_depth max_bytes",
+    "Json": "schema strict required timestamps max_depth max_bytes framing",
     "KafkaSink": "topic key value kafka headers partition",
     "Lookup": "name table on",
     "Pipeline": "name bronze silver gold quality kafka publish on_batch on_failure listeners",
@@ -83,10 +83,10 @@ POSITIONS = {
     "Reading": "changes starting_version starting_timestamp",
     "Rule": "name condition on_fail",
     "Session": "on gap",
-    "Silver": "name reads value columns key event_time watermark rules lookups max_future dedupe keep late unknown_fields tombstones max_future_after where storage",  # noqa: E501  # one line, one declaration
+    "Silver": "name reads value columns key event_time watermark rules lookups max_future dedupe keep late unknown_fields tombstones max_future_after where storage each",  # noqa: E501  # one line, one declaration
     "Storage": "cluster_by partition_by change_feed deletion_vectors newer_types",
     "Text": "max_bytes",
-    "Topic": "name topics pattern assign starting_offsets starting_timestamp max_offsets_per_trigger min_partitions fail_on_data_loss may_have_gaps kafka sample keep trigger storage",  # noqa: E501  # one line, one declaration
+    "Topic": "name topics pattern assign starting_offsets starting_timestamp max_offsets_per_trigger min_partitions fail_on_data_loss may_have_gaps kafka sample keep trigger storage receipts",  # noqa: E501  # one line, one declaration
     "Upsert": "name reads key newest_by columns delete_when reading storage unchanged",
     "Window": "on size slide",
     "Within": "on joins_on after before watermark joins_watermark",
