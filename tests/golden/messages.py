@@ -1,9 +1,9 @@
 """What the golden pipeline's topics hold, in rounds; a run of all queries follows each round.
 
 The rounds of ``BEFORE`` are in an archive's tables; those of ``AFTER`` come to them later. Every round fills
-whole micro-batches (six orders, three payments), so that a fresh pipeline, which reads all rounds in one run,
-has the same micro-batches. Times are those of one day. A late row is hours late: it is late whether or not
-a micro-batch without rows has moved a watermark in between.
+whole micro-batches (six orders, three payments, three baskets), so that a fresh pipeline, which reads all
+rounds in one run, has the same micro-batches. Times are those of one day. A late row is hours late: it is
+late whether or not a micro-batch without rows has moved a watermark in between.
 """
 
 from __future__ import annotations
@@ -13,7 +13,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 DAY = datetime(2026, 1, 5, tzinfo=UTC)
-TOPICS = {"golden_orders": 1, "golden_payments": 1, "golden_customers": 2, "golden_published": 1}
+TOPICS = {
+    "golden_orders": 1,
+    "golden_payments": 1,
+    "golden_customers": 2,
+    "golden_baskets": 1,
+    "golden_published": 1,
+}
 """Partitions by topic."""
 
 
@@ -88,6 +94,19 @@ def _customers(sent: str, *rows: tuple[Any, ...]) -> list[dict[str, Any]]:
     return found
 
 
+def _baskets(sent: str, *rows: tuple[Any, ...]) -> list[dict[str, Any]]:
+    """Messages of one micro-batch: ``(id, at, (sku, number) of each line)``.
+
+    A basket without a time has a text in the place of its lines.
+    """
+    found = []
+    for basket, at, *lines in rows:
+        elements: object = [{"sku": sku, "number": number} for sku, number in lines] if at else "none"
+        value = json.dumps({"basket": basket, "at": _at(at or sent), "lines": elements})
+        found.append(_message("golden_baskets", 0, basket, value, sent))
+    return found
+
+
 BEFORE: list[list[dict[str, Any]]] = [
     [
         *_customers(
@@ -110,6 +129,12 @@ BEFORE: list[list[dict[str, Any]]] = [
             ("o9", "{not JSON"),
         ),
         *_payments("08:50", ("o1", 10, "08:30"), ("o2", 20, "08:35"), ("o1", 10, "08:30")),
+        *_baskets(
+            "08:55",
+            ("b1", "08:00", ("pen", 2), ("ink", 0), ("cup", "many"), ("pen", 9), ("gift", 1)),
+            ("b2", "08:10"),
+            ("b3", None),
+        ),
         *_orders(
             "10:30",
             ("o1", "c1", "DE", 10, "paid", "10:00"),
@@ -120,6 +145,12 @@ BEFORE: list[list[dict[str, Any]]] = [
             ("o8", "c1", "DE", 1, "test", "10:30"),
         ),
         *_payments("10:50", ("o5", 50, "10:30"), ("o3", 30, "10:00"), ("o6", 0, "10:40")),
+        *_baskets(
+            "10:55",
+            ("b4", "10:00", ("pen", 1), ("cup", 4)),
+            ("b1", "08:00", ("pen", 2), ("ink", 5)),
+            ("b5", "10:20", ("ink", 3), (None, 1)),
+        ),
     ],
     [
         *_customers(
@@ -139,6 +170,12 @@ BEFORE: list[list[dict[str, Any]]] = [
         ),
         *_payments(
             "12:50", ("o2", 20, "12:30"), ("o5", 50, "12:35", {"method": "card"}), ("o2", 20, "08:35")
+        ),
+        *_baskets(
+            "12:55",
+            ("b6", "12:00", ("pen", 6), ("pen", 6)),
+            ("b4", "10:00", ("cup", 4), ("ink", 1)),
+            ("b7", "12:30", ("gift", 2)),
         ),
         *_orders(
             "14:30",
@@ -175,6 +212,12 @@ AFTER: list[list[dict[str, Any]]] = [
             ("o14", "c5", "IT", 14, "new", "16:25"),
         ),
         *_payments("16:50", ("o13", 13, "16:30"), ("o14", 14, "16:45", {"tip": 3}), ("o1", 10, "08:30")),
+        *_baskets(
+            "16:55",
+            ("b6", "12:00", ("pen", 7), ("cup", 1)),
+            ("b8", "16:00", ("ink", 8), ("ink", -8), ("pen", 8)),
+            ("b9", "05:00", ("pen", 9)),
+        ),
         *_orders(
             "18:30",
             ("o15", "c3", "DE", 15, "new", "05:45"),
@@ -185,6 +228,12 @@ AFTER: list[list[dict[str, Any]]] = [
             ("o16", "{not JSON either"),
         ),
         *_payments("18:50", ("o9", 9, "05:00"), ("o13", 13, "16:30"), ("o5", 55, "18:30")),
+        *_baskets(
+            "18:55",
+            ("b8", "16:00", ("pen", 8)),
+            ("b10", "18:00", ("cup", 10), ("gift", 1)),
+            ("b11", None),
+        ),
         *_orders(
             "20:30",
             ("o13", "c1", "DE", 13, "paid", "20:00"),

@@ -49,6 +49,7 @@ BRONZE = [
     Topic("orders", topics=["golden_orders"], max_offsets_per_trigger=6),
     Topic("payments", topics=["golden_payments"], max_offsets_per_trigger=3),
     Topic("customers", topics=["golden_customers"]),
+    Topic("baskets", topics=["golden_baskets"], max_offsets_per_trigger=3),
 ]
 
 SILVER = [
@@ -123,6 +124,17 @@ SILVER = [
         event_time="changed_at",
         watermark="1 day",
         dedupe="exact",
+    ),
+    Silver(
+        "lines",
+        reads="bronze.baskets",
+        each="lines",
+        value=Json("basket string, at timestamp, lines array<struct<sku: string, number: int>>"),
+        columns={"basket": "basket", "packed_at": "at", "sku": "lines.sku", "number": "lines.number"},
+        key=["basket", "sku"],
+        event_time="packed_at",
+        watermark="1 hour",
+        rules=[Rule("some", "number > 0"), Rule("no_gift", "sku <> 'gift'", on_fail="drop")],
     ),
 ]
 
@@ -273,6 +285,7 @@ GOLD = [
             joins_watermark="1 hour",
         ),
     ),
+    View("packed", sql="select sku, sum(number) as number from silver.lines group by sku"),
     View(
         "countries",
         sql="""

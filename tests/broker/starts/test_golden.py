@@ -239,6 +239,19 @@ def test_what_came_later_joins_what_was_there(ran: Ran) -> None:
 
 
 @pytest.mark.long
+def test_elements_that_came_later_join_those_that_were_there(ran: Ran) -> None:
+    """Of each basket and sku the first line that no rule refuses; each of the others has its own place."""
+    if "silver.lines" not in ran.last.rows:
+        pytest.skip("the archive has no table with a row per element")
+    assert ran.values("gold.packed", "sku", "number") == Counter([("pen", 17), ("ink", 17), ("cup", 15)])
+    late = ran.values("silver.lines__late", "basket", "sku", "_element")
+    assert late == Counter([("b9", "pen", 0)])
+    assert ran.values("silver.lines__quarantine", "offset", "element") == Counter(
+        [(0, 1), (0, 2), (0, 4), (2, None), (5, 1), (8, 0), (10, 1), (13, 1), (14, None)]
+    )
+
+
+@pytest.mark.long
 def test_each_change_is_published_once(ran: Ran, spark: Any) -> None:
     """What was published later is what has changed since the copy; nothing of before is sent again."""
     feed = spark.read.format("delta").option("readChangeFeed", "true")
