@@ -1,9 +1,9 @@
 """The pages of docs that a bench writes, and what their figures are measured with.
 
-``docs/performance-tables.md`` has the sections of all workloads. A section is found by its title and replaced
-whole; the others stay. ``docs/performance.md`` has the goals, kept row by row: a run puts its own goals in,
-each with its date, and leaves those of workloads that it did not run. The rest of that page is written by
-hand.
+``tests/bench/figures/tables.md`` has the sections of all workloads. A section is found by its title and
+replaced whole; the others stay. ``docs/performance.md`` has the goals, kept row by row: a run puts its own
+goals in, each with its date, and leaves those of workloads that it did not run. The rest of that page is
+written by hand.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-_DOCS = Path(__file__).parents[3] / "docs"
-PAGE = _DOCS / "performance.md"
-TABLES = _DOCS / "performance-tables.md"
+PAGE = Path(__file__).parents[3] / "docs" / "performance.md"
+TABLES = Path(__file__).parents[1] / "figures" / "tables.md"
 
 
 def section(title: str, lines: Sequence[str], machine: str) -> str:

@@ -27,7 +27,7 @@ class Section:
 
     Attributes:
         name: Of the workload, as ``--only`` takes it.
-        title: Of its section in docs/performance-tables.md.
+        title: Of its section in tests/bench/figures/tables.md.
         lines: Markdown: what was run, and a table.
         goals: What should have come out.
         raw: Every figure behind the lines, for the JSON file.

@@ -137,7 +137,7 @@ def test_plots_of_nothing_are_pictures_all_the_same() -> None:
 @pytest.fixture
 def pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
     """The page that people read, and the one of tables; with two sections each."""
-    found = tmp_path / "performance.md", tmp_path / "performance-tables.md"
+    found = tmp_path / "performance.md", tmp_path / "tables.md"
     for name, file in zip(("PAGE", "TABLES"), found, strict=True):
         monkeypatch.setattr(page, name, file)
         file.write_text(PAGE)
