@@ -67,7 +67,7 @@ check: $(VENV)/.installed-dev ## format, lint, types, import law, Java, and the 
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@PYTHONPATH=. $(BIN)/python -m tests.java check
-	@$(SITE) --quiet
+	@$(SITE)
 
 check-java: $(VENV)/.installed-dev ## format, lint and tests of the Java sources, where a JDK is
 	@PYTHONPATH=. $(BIN)/python -m tests.java check

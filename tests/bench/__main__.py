@@ -1,8 +1,8 @@
 """``python -m tests.bench``: the workloads, one after the other, on one broker; see ``--help``.
 
 Progress goes to stderr, the tables to stdout, the files to ``--out``, and the sections, unless ``--no-page``,
-to tests/bench/figures/tables.md and the goals to docs/performance.md. The exit code is 1 where tables were not
-what they should be, or where the check ``--cpu-at-least`` fails; a goal that is missed is told and fails
+to tests/bench/figures/tables.md and the goals to docs/performance.md. The exit code is 1 where tables were
+not what they should be, or where the check ``--cpu-at-least`` fails; a goal that is missed is told and fails
 nothing.
 """
 
