@@ -23,6 +23,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 from pydantic.errors import PydanticUserError
 
+from common.spark_words import attribute_hint, value_hint
 from common.errors import Fault, PipelineError, Problem, closest, nearest
 from common.wrong_values import wrong_value
 
@@ -265,7 +266,8 @@ def _problems(error: ValidationError, cls: type, place: str, source: str) -> Ite
         code = "MED-1103"
         if fault["type"] in {"unexpected_keyword_argument", "extra_forbidden"}:
             code = "MED-1101"
-            text = f"{name!r} is not a field of {cls.__name__}; {nearest(name, fields)}"
+            hint = attribute_hint(cls.__name__, name) or nearest(name, fields)
+            text = f"{name!r} is not a field of {cls.__name__}; {hint}"
         elif fault["type"] in {"missing", "missing_argument"}:
             code = "MED-1102"
             example = getattr(cls, "EXAMPLES", {}).get(name)
@@ -281,9 +283,9 @@ def _problems(error: ValidationError, cls: type, place: str, source: str) -> Ite
             text = f"{name}: must be a list, even of one: [{type(fault['input']).__name__}(…)]"
         else:
             message, given = wrong_value(fault), _brief(fault["input"])
-            text = f"{name}: {message[0].lower()}{message[1:]}" + (
-                "" if given in message else f" (got {given})"
-            )
+            hint = value_hint(cls.__name__, name, fault["input"])
+            text = f"{name}: {message[0].lower()}{message[1:]}"
+            text += ("" if given in message else f" (got {given})") + (hint and f"; {hint}")
         yield Problem(place, Fault(code, text), source)
 
 

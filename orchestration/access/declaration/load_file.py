@@ -15,6 +15,7 @@ from types import ModuleType
 
 from common.declare import Pipeline
 from common.declare.declared import collect_problems
+from common.spark_words import class_hint
 from common.errors import Fault, PipelineError, Problem, UsageError, closest, nearest
 from orchestration.access.declaration.public_names import load_public_names, medallion_names
 
@@ -136,7 +137,7 @@ def _unknown_name(error: BaseException, names: Mapping[str, object]) -> Fault | 
             hint = f"import it: from medallion import {error.name}"
         else:
             hint = nearest(error.name, [*known, *public])
-            hint = hint if hint.startswith("did") else "define it, or import it"
+            hint = class_hint(error.name) or (hint if hint.startswith("did") else "define it, or import it")
         return Fault("MED-1004", f"{error.name!r} is not defined; {hint}")
     if isinstance(error, ModuleNotFoundError) and error.name:
         near = closest(error.name, ["medallion"], cutoff=0.75)
@@ -145,5 +146,5 @@ def _unknown_name(error: BaseException, names: Mapping[str, object]) -> Fault | 
     missing = _NOT_PUBLIC.search(str(error))
     if missing is not None:
         name = missing[1] or missing[2]
-        return Fault("MED-1004", f"medallion has no {name!r}; {nearest(name, public)}")
+        return Fault("MED-1004", f"medallion has no {name!r}; {class_hint(name) or nearest(name, public)}")
     return None

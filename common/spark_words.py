@@ -1,0 +1,127 @@
+"""Words of Spark and Delta that a declaration does not take: why, or under which name.
+
+Who knows Spark's guide writes its words first. Each that a pipeline cannot say is a mistake with the reason
+and the way out; each that has another name here is a mistake with that name. All of them are in
+``docs/author/streaming-guide.md``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+_ORDER = "records are counted in the order in which files were found, so a start has no say in it"
+_CHANGES = 'it is changes="{}" here'
+_OWN_PLACE = (
+    "tables and checkpoints are below warehouse and checkpoints, where every command finds both: set those "
+    "two, or read the table by its path from elsewhere"
+)
+_OUTPUT_MODE = "the kind of a gold table says it: Aggregate(mode=…), Upsert, Join, View"
+_WATERMARKS = (
+    "each query has one watermark per source and the lowest counts; max would drop rows of the slower one "
+    "without a word"
+)
+_PLACES = dict.fromkeys(("path", "location", "checkpoint", "checkpoint_location"), _OWN_PLACE)
+_OF_A_TABLE = {
+    "ignore_deletes": 'within a pipeline it would stop at the first update: changes="appends" skips both, '
+    'changes="feed" has each change once',
+    "ignore_changes": 'it sends rows of rewritten files again: changes="feed" has each change once',
+    "skip_change_commits": _CHANGES.format("appends"),
+    "read_change_feed": _CHANGES.format("feed"),
+    "exclude_regex": "rows would be left out without a count: a rule or where in silver counts them",
+    "with_event_time_order": "silver's first load is in the order of arrival, or by event time where old "
+    "commits are gone",
+    "schema_tracking_location": "new columns are read on; medallion plan says what another change needs",
+}
+
+_ATTRIBUTES: Mapping[str, Mapping[str, str]] = {
+    "Topic": {
+        "subscribe": "it is topics=[…] here",
+        "subscribe_pattern": "it is pattern=… here",
+        "max_files_per_trigger": "a topic has offsets: max_offsets_per_trigger",
+    },
+    "Files": {
+        "latest_first": f"{_ORDER}; a gold table that needs the newest event first has newest_by",
+        "max_file_age": f"{_ORDER}, and an old file would be left out without a count: only=… names files",
+        "file_name_only": "a file is known by its whole path: one that moved within the folder is another",
+        "path_glob_filter": "it is only=… here",
+        "recursive_file_lookup": "all folders below path are read; only=… names files",
+        "max_files_per_trigger": "files are read in parts, by their records: max_rows_per_trigger",
+        "schema": "bronze keeps a record as it stands; silver's value says its schema",
+    },
+    "DeltaTable": _OF_A_TABLE
+    | {
+        "ignore_deletes": _CHANGES.format("ignore_deletes"),
+        "ignore_changes": _CHANGES.format("ignore_changes"),
+        "table": "a name belongs to a catalog: give the table's folder as path, as DESCRIBE DETAIL says it",
+    },
+    "Reading": _OF_A_TABLE
+    | {
+        "fail_on_data_loss": "commits that are gone stop the query by name: medallion rebuild or recover "
+        "goes on"
+    },
+    "Storage": _PLACES,
+    "Silver": _PLACES | {"output_mode": "silver appends: each record once"},
+    "KafkaSink": {
+        "exactly_once": "Spark's Kafka sink writes without transactions, so a replayed micro-batch is sent "
+        "again: a BatchSink with a transactional producer keeps the token in the same transaction, or "
+        "consumers drop equal coordinates",
+        "transactional_id": "Spark's Kafka sink writes without transactions: a BatchSink with a producer of "
+        "your own has them",
+    },
+    "Publish": {"output_mode": "changes are sent as they come; with deletes=True also rows that are gone"},
+    "Pipeline": {"multiple_watermark_policy": _WATERMARKS, "output_mode": _OUTPUT_MODE},
+    **dict.fromkeys(
+        ("Aggregate", "Upsert", "Join", "History", "View", "Custom", "ChangeFeed"),
+        _PLACES | {"output_mode": _OUTPUT_MODE, "multiple_watermark_policy": _WATERMARKS},
+    ),
+}
+
+_VALUES: Mapping[tuple[str, str], Mapping[str, str]] = {
+    ("Files", "format"): {
+        "orc": "there is no strict reader of ORC: write the files as Parquet",
+        "text": 'format="jsonl" keeps a line as it stands, for Text in silver',
+        "json": 'format="jsonl" reads a document per line, for Json in silver',
+        "xml": "there is no strict reader of XML: write the documents as JSON lines",
+        "delta": "DeltaTable reads a Delta table",
+    },
+    ("FileSink", "format"): {
+        "json": 'format="jsonl" writes a document per line',
+        "orc": 'format="parquet" has the same types; a BatchSink writes any other format of Spark',
+        "text": 'format="csv" with one column and header=False writes lines',
+        "delta": "a gold table is a Delta table; a BatchSink writes one elsewhere",
+    },
+}
+
+_NAMES: Mapping[str, str] = {
+    "Protobuf": "there is no strict reader of Protobuf: Bytes() keeps the message, and a function for "
+    "columns may call from_protobuf, whose faults are nulls without a reason",
+    "Xml": "there is no strict reader of XML: Text() keeps the document, and xpath_string in columns takes "
+    "values of it",
+    "Orc": _VALUES["Files", "format"]["orc"],
+}
+
+
+def _snake(word: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", word).lower()
+
+
+def attribute_hint(kind: str, name: str) -> str:
+    """What to write for an attribute that a declaration does not have; empty for a word that is not known.
+
+    Args:
+        kind: The name of the declaration's class.
+        name: The attribute as it was given, in Spark's spelling or in Python's.
+    """
+    return _ATTRIBUTES.get(kind, {}).get(_snake(name), "")
+
+
+def value_hint(kind: str, name: str, value: object) -> str:
+    """What to write for a value that an attribute does not take; empty for one that is not known."""
+    known = _VALUES.get((kind, name), {})
+    return known.get(value.strip().lower(), "") if isinstance(value, str) else ""
+
+
+def class_hint(name: str) -> str:
+    """What to write for a class that there is not; empty for one that is not known."""
+    return next((hint for known, hint in _NAMES.items() if known.lower() == name.lower()), "")

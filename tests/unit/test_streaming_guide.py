@@ -1,0 +1,55 @@
+"""The page of Spark's words: eighty capabilities, each with its fate, a page and a test that there is."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from common.declare import Json, Pipeline, Silver, Topic, View
+from orchestration.author.check.pipeline import check
+from tests.unit.test_docs import anchors
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "author" / "streaming-guide.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+ROWS = re.findall(
+    r"^\| (\d+) \| (.+?) \| (\w+) \| (.+) \(\[more\]\((.+?)\)\) \| `(.+?)` \|$", TEXT, re.MULTILINE
+)
+
+LINES = Silver(
+    "lines",
+    reads="bronze.lines",
+    value=Json("id string, at timestamp, text string"),
+    columns=["id", "at", "text"],
+    key=["id"],
+    event_time="at",
+    watermark="1 day",
+)
+
+
+def test_each_of_eighty_capabilities_works_or_is_refused() -> None:
+    """One row each, in order; the row of each is whole, so that none is left out by its form."""
+    table = TEXT.partition("## Eighty capabilities")[2]
+    assert len([line for line in table.splitlines() if re.match(r"\| \d", line)]) == len(ROWS) == 80
+    assert [int(row[0]) for row in ROWS] == list(range(1, 81))
+    assert Counter(row[2] for row in ROWS) == {"works": 71, "refused": 9}
+    assert len({row[1] for row in ROWS}) == 80
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[0]}")
+def test_each_has_a_page_and_a_test(row: tuple[str, ...]) -> None:
+    file, _, anchor = row[4].partition("#")
+    page = (PAGE.parent / file).resolve() if file else PAGE
+    assert page.is_file()
+    assert not anchor or anchor in anchors(page)
+    assert "def test_" in (ROOT / row[5]).read_text(encoding="utf-8")
+
+
+def test_the_statements_of_the_page_are_views_without_a_mistake() -> None:
+    statements = re.findall(r"`(select .+?)`", TEXT)
+    assert len(statements) == 2
+    views = [View(f"v{place}", sql=sql) for place, sql in enumerate(statements)]
+    assert check(Pipeline("shop", bronze=[Topic("lines")], silver=[LINES], gold=views)) == ()
