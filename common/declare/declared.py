@@ -23,8 +23,8 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 from pydantic.errors import PydanticUserError
 
-from common.spark_words import attribute_hint, value_hint
 from common.errors import Fault, PipelineError, Problem, closest, nearest
+from common.spark_words import attribute_hint, value_hint
 from common.wrong_values import wrong_value
 
 T = TypeVar("T")

@@ -15,8 +15,8 @@ from types import ModuleType
 
 from common.declare import Pipeline
 from common.declare.declared import collect_problems
-from common.spark_words import class_hint
 from common.errors import Fault, PipelineError, Problem, UsageError, closest, nearest
+from common.spark_words import class_hint
 from orchestration.access.declaration.public_names import load_public_names, medallion_names
 
 _OWN = r"'(?:medallion|common\.declare)'"

@@ -11,8 +11,8 @@ import pytest
 
 from common import declare
 from common.declare import Aggregate, DeltaTable, Files, FileSink, KafkaSink, Pipeline, Storage
-from common.spark_words import _ATTRIBUTES, _NAMES, _VALUES, attribute_hint
 from common.errors import PipelineError
+from common.spark_words import _ATTRIBUTES, _NAMES, _VALUES, attribute_hint
 from orchestration.access.declaration.load_file import load_draft
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "author" / "streaming-guide.md").read_text(encoding="utf-8")
