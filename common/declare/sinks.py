@@ -143,7 +143,9 @@ class Publish(Paced):
     name: TableName
     """The query and its checkpoint: ``publish.<name>``."""
     reads: str
-    """A silver or gold table; a gold table whose rows change needs ``Storage(change_feed=True)``."""
+    """A table of the pipeline, side tables such as ``silver.x__quarantine`` too; a gold table whose rows
+    change needs ``Storage(change_feed=True)``. Rows of a bronze table are as they came, bytes and all.
+    """
     to: KafkaSink | FileSink | BatchSink | ForeachSink | MemorySink | ConsoleSink
     """A KafkaSink, a FileSink, a BatchSink, a ForeachSink, a MemorySink or a ConsoleSink."""
     columns: Expressions | None = None

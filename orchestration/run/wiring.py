@@ -266,7 +266,9 @@ class Wiring:
         if "gold" in layers and "silver" not in layers:
             own = {name for table in self.pipeline.gold for name in written_by(table)}
             reads += [name for table in self.pipeline.gold for name in sources(table) if name not in own]
-            reads += [one.reads for one in self.pipeline.publish if one.reads.startswith("silver.")]
+        if "gold" in layers:
+            others = {"bronze", "silver"}.difference(layers)
+            reads += [one.reads for one in self.pipeline.publish if one.reads.partition(".")[0] in others]
         return sorted(set(reads))
 
     def _read_by(self, table: str) -> Sequence[str]:

@@ -130,12 +130,12 @@ def _kind(reader: Silver | Gold) -> str:
 
 
 def _publish_fault(publish: Publish, pipeline: Pipeline) -> str | None:
-    right = [table for table in all_tables(pipeline) if not table.startswith("bronze.")]
+    right = all_tables(pipeline)
     if publish.reads in right:
         return None
     return Fault(
         "MED-1301",
-        f"reads {publish.reads!r}, which is no silver or gold table; {nearest(publish.reads, right)}",
+        f"reads {publish.reads!r}, which is no table of the pipeline; {nearest(publish.reads, right)}",
     )
 
 

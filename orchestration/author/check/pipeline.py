@@ -132,7 +132,7 @@ def _pipeline_problems(pipeline: Pipeline) -> Iterator[Problem]:
         for table, scope in gold_scopes(gold, seen).items():
             scopes.setdefault(table, scope)
         yield from storage_problems(gold, scopes)
-    yield from publish_problems(pipeline, scopes)
+    yield from publish_problems(pipeline, {**table_scopes(pipeline), **scopes})
     if is_whole:
         for suite in pipeline.quality:
             yield from _quality(suite, scopes)
@@ -140,7 +140,10 @@ def _pipeline_problems(pipeline: Pipeline) -> Iterator[Problem]:
 
 def table_scopes(pipeline: Pipeline) -> Mapping[str, Scope]:
     """The columns of all tables, side tables included, as far as they are known before a start."""
-    scopes = {topic.table: Scope(topic.table, BRONZE) for topic in pipeline.bronze}
+    typed = {table.table for table in pipeline.bronze if isinstance(table, DeltaTable | Stream)}
+    scopes = {
+        topic.table: Scope(topic.table, None if topic.table in typed else BRONZE) for topic in pipeline.bronze
+    }
     with extra_functions(are_possible=True):
         of_silver = {silver.table: _silver_scope(silver, _value(silver, [])) for silver in pipeline.silver}
         scopes |= of_silver

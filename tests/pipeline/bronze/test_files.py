@@ -119,6 +119,37 @@ def check_gold(engine: Engine, numbers: Sequence[int]) -> None:
     assert engine.faults() == ()
 
 
+def test_folders_that_say_name_and_value_are_columns(spark: Any, tmp_path: Path) -> None:
+    """The rows that Spark wrote into such folders, typed by silver; a null and odd signs too."""
+    folder, odd = tmp_path / "export", "a:b/c=d %41 é"
+    rows = [(f"o{n}", n, ["2026-01-01", None][n % 2], [odd, "x"][n % 3 == 0]) for n in range(8)]
+    frame = spark.createDataFrame(rows, "id string, n int, day string, shop string").coalesce(1)
+    frame.write.partitionBy("day", "shop").json(str(folder))
+    for file in folder.rglob("*"):
+        os.utime(file, (OLD, OLD))
+    write(folder, "plain=1.jsonl", b'{"id": "o8", "n": 8}')
+    said = "map_from_entries(_kafka.headers)"
+    of = silver(
+        value=Json("id string, n int"),
+        columns={
+            "id": "id",
+            "day": f"cast(cast({said}['day'] as string) as date)",
+            "shop": f"cast({said}['shop'] as string)",
+            "at": "_kafka.timestamp",
+        },
+    )
+    pipeline = Pipeline(name="shop", bronze=[Files("history", str(folder), "jsonl")], silver=[of])
+    engine = engine_of(spark, tmp_path, pipeline)
+    engine.run("bronze", "silver")
+    days = {"2026-01-01": date(2026, 1, 1), None: None}
+    expected = {(number, days[day], shop) for number, _, day, shop in rows} | {("o8", None, None)}
+    assert {(row["id"], row["day"], row["shop"]) for row in engine.rows("silver.orders")} == expected
+    headers = {row["value"]: [one["key"] for one in row["headers"]] for row in engine.rows("bronze.history")}
+    assert headers[b'{"id": "o8", "n": 8}'] == ["path", "row"]
+    assert headers[b'{"id":"o0","n":0}'] == ["path", "row", "day", "shop"]
+    assert engine.faults() == ()
+
+
 def test_each_record_is_read_once_over_restarts(spark: Any, tmp_path: Path) -> None:
     """Micro-batches end inside files; new files come later; hidden files and empty lines are no records."""
     folder = tmp_path / "export"

@@ -8,6 +8,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -15,7 +16,7 @@ from unittest import mock
 import pyarrow.parquet as pq
 import pytest
 
-from common.declare import BatchSink, FileSink, MemorySink, Pipeline, Publish, Topic
+from common.declare import BatchSink, FileSink, Json, MemorySink, Pipeline, Publish, Rule, Silver, Topic
 from common.errors import CheckpointMismatchError, PipelineError, QueryFailedError
 from common.machine.storage_folder import StorageFolder
 from tests.conftest import make_settings
@@ -188,3 +189,46 @@ def test_csv_without_a_place_for_a_value_is_refused(spark: Any, sent: Sent) -> N
     pipeline = Pipeline("shop", bronze=[Topic("orders")], publish=[publish])
     with pytest.raises(PipelineError, match=r"a CSV file cannot hold all: write to_json"):
         Engine(spark, pipeline, sent.engine.settings).publish()
+
+
+def came(partition: int, offset: int, value: bytes | None) -> tuple[Any, ...]:
+    """A record in bronze."""
+    at = datetime(2026, 1, 2, tzinfo=UTC)
+    return ("orders", partition, offset, at, 0, at, b"k", value, None)
+
+
+def test_bronze_and_quarantine_are_sent_as_they_came(spark: Any, tmp_path: Path) -> None:
+    """Bytes, coordinates and reasons; a change of the table's files, as retention makes it, sends nothing."""
+    raw, aside = MemorySink(), MemorySink()
+    silver = Silver(
+        "orders",
+        reads="bronze.orders",
+        value=Json("id string, n int, at timestamp"),
+        columns=["id", "n", "at"],
+        key=["id"],
+        event_time="at",
+        watermark="1 day",
+        rules=[Rule("positive", "n > 0")],
+    )
+    publish = [
+        Publish("raw", reads="bronze.orders", to=raw, where="partition = 0"),
+        Publish("aside", reads="silver.orders__quarantine", to=aside, columns=["offset", "reasons", "value"]),
+    ]
+    pipeline = Pipeline("shop", bronze=[Topic("orders")], silver=[silver], publish=publish)
+    engine = Engine(spark, pipeline, make_settings(tmp_path, "none:1"))
+    good = b'{"id": "a", "n": 1, "at": "2026-01-01T00:00:00Z"}'
+    bad = b'{"id": "b", "n": 0, "at": "2026-01-01T00:00:00Z"}'
+    values = [good, bad, b"\xff\x00", None]
+    engine.append_bronze("bronze.orders", [came(0, n, each) for n, each in enumerate(values)])
+    engine.append_bronze("bronze.orders", [came(1, 0, good)])
+    engine.run("silver")
+    engine.publish()
+    assert sorted((row["offset"], row["value"]) for row in raw.rows) == list(enumerate(values))
+    found = {row["offset"]: (row["reasons"], bytes(row["value"])) for row in aside.rows}
+    assert found == {1: (["positive"], bad), 2: (["not_utf8"], values[2])}
+    spark.sql(f"OPTIMIZE delta.`{engine.path('bronze.orders')}`")
+    engine.append_bronze("bronze.orders", [came(0, 4, bad)])
+    engine.run("silver")
+    engine.publish()
+    assert Counter(row["offset"] for row in raw.rows) == Counter(range(5))
+    assert Counter(row["offset"] for row in aside.rows) == Counter([1, 2, 4])

@@ -60,7 +60,7 @@ def cells(text: str) -> list[list[str]]:
 
 def test_each_micro_batch_is_upserted_once_by_its_token(spark: Any, tmp_path: Path) -> None:
     """Sums would count a row twice that came twice; what dies before, inside of and after a transaction."""
-    with postgres(tmp_path) as database:
+    with postgres() as database:
         database.run(TABLES)
         write = Upsert(database)
         publish = Publish("store", reads="silver.orders", to=BatchSink(write), columns=["k", "n"])

@@ -7,6 +7,7 @@ import pwd
 import shutil
 import socket
 import subprocess
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -44,20 +45,34 @@ class Postgres:
         """A table as ``medallion reconcile --against`` takes it, without the password."""
         return f"postgresql://shop@127.0.0.1:{self.port}/shop?table={table}"
 
+    @property
+    def command(self) -> list[str]:
+        """The command that runs SQL, up to its text; the variable ``PGPASSWORD`` has the password."""
+        words = [self.home / "psql", "-h", "127.0.0.1", "-p", str(self.port), "-U", "shop", "-d", "shop"]
+        return [*map(str, words), "-qAt", "-v", "ON_ERROR_STOP=1", "-c"]
+
     def run(self, sql: str) -> str:
         """What SQL prints, unaligned."""
-        words = [self.home / "psql", "-h", "127.0.0.1", "-p", str(self.port), "-U", "shop", "-d", "shop"]
-        given = [*map(str, words), "-qAt", "-v", "ON_ERROR_STOP=1", "-c", sql]
         environment = {**os.environ, "PGPASSWORD": PASSWORD}
+        given = [*self.command, sql]
         done = subprocess.run(given, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
 
 @contextmanager
-def postgres(folder: Path) -> Iterator[Postgres]:
-    """A server with the empty database ``shop``, whose owner is the user ``shop``."""
-    home, data, port = programs(), folder / "postgres", _free_port()
+def postgres() -> Iterator[Postgres]:
+    """A server with the empty database ``shop``, whose owner is the user ``shop``.
+
+    Its folder is none of pytest's, which each run that starts closes to other users.
+    """
+    with tempfile.TemporaryDirectory(prefix="postgres-") as folder, _server(Path(folder)) as server:
+        yield server
+
+
+@contextmanager
+def _server(folder: Path) -> Iterator[Postgres]:
+    home, data, port = programs(), folder / "data", _free_port()
     data.mkdir()
     password = folder / "password"
     password.write_text(PASSWORD)

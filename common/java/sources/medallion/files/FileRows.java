@@ -35,6 +35,9 @@ final class FileRows implements PartitionReader<InternalRow> {
     private long done;
     private Records records;
 
+    /** Names and values that the folders of the slice's file say; null before they are known. */
+    private String[] folders;
+
     FileRows(FilePart part, FileOptions options, Configuration conf) {
         this.part = part;
         this.options = options;
@@ -55,6 +58,7 @@ final class FileRows implements PartitionReader<InternalRow> {
             }
             at++;
             done = 0L;
+            folders = null;
         }
         if (slice().fault.isEmpty()) {
             boolean isThere = go();
@@ -149,9 +153,15 @@ final class FileRows implements PartitionReader<InternalRow> {
         FilePart.Slice slice = slice();
         long row = slice.row + done - 1L;
         byte[] value = value(slice, row);
-        Object[] headers = {
-            header(PATH, FileLook.shown(slice.path)), header(ROW, Long.toString(row))
-        };
+        if (folders == null) {
+            folders = FolderColumns.of(FileLook.shown(slice.path));
+        }
+        Object[] headers = new Object[folders.length / 2 + 2];
+        headers[0] = header(PATH, FileLook.shown(slice.path));
+        headers[1] = header(ROW, Long.toString(row));
+        for (int each = 0; each < folders.length; each += 2) {
+            headers[each / 2 + 2] = header(UTF8String.fromString(folders[each]), folders[each + 1]);
+        }
         return new GenericInternalRow(
                 new Object[] {
                     null,
@@ -180,7 +190,8 @@ final class FileRows implements PartitionReader<InternalRow> {
     }
 
     private static InternalRow header(UTF8String name, String text) {
-        return new GenericInternalRow(new Object[] {name, text.getBytes(StandardCharsets.UTF_8)});
+        byte[] value = text == null ? null : text.getBytes(StandardCharsets.UTF_8);
+        return new GenericInternalRow(new Object[] {name, value});
     }
 
     @Override

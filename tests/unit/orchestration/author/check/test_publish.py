@@ -63,6 +63,11 @@ def shaped(**changed: Any) -> Pipeline:
 
 FINE: dict[str, Callable[[], Pipeline]] = {
     "silver": shaped,
+    "bronze": lambda: shaped(reads="bronze.orders", columns=["key", "value"], where="partition = 0"),
+    "quarantine": lambda: shaped(
+        reads="silver.orders__quarantine", columns={"why": "concat_ws(',', reasons)", "value": "value"}
+    ),
+    "late rows": lambda: shaped(reads="silver.orders__late", columns=["id", "_watermark"]),
     "a gold table with a feed": lambda: pipeline(
         replace(LATEST, storage=FEED), publish=(Publish("x", reads="gold.latest", to=CONSOLE),)
     ),
@@ -93,7 +98,18 @@ WRONG: dict[str, tuple[Callable[[], Pipeline], str]] = {
         ),
         "publish.x: reads appends of gold.latest, whose rows are replaced",
     ),
-    "bronze": (lambda: shaped(reads="bronze.orders"), "publish.x: reads 'bronze.orders', which is no silver"),
+    "no table": (
+        lambda: shaped(reads="bronze.order"),
+        "publish.x: reads 'bronze.order', which is no table of the pipeline; did you mean 'bronze.orders'?",
+    ),
+    "where of bronze": (
+        lambda: shaped(reads="bronze.orders", where="amount > 1"),
+        "publish.x, where: bronze.orders has no 'amount'",
+    ),
+    "column of quarantine": (
+        lambda: shaped(reads="silver.orders__quarantine", columns=["reason"]),
+        "publish.x, column 'reason': silver.orders__quarantine has no 'reason'; did you mean 'reasons'?",
+    ),
     "a name twice": (
         lambda: pipeline(publish=(Publish("x", reads="silver.orders", to=CONSOLE),) * 2),
         "publish.x: is declared twice",

@@ -39,8 +39,8 @@ NOON = datetime(2026, 3, 29, 12, 0, 0, 250_000, UTC)
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
-    with postgres(tmp_path_factory.mktemp("postgres")) as started:
+def server() -> Iterator[Postgres]:
+    with postgres() as started:
         yield started
 
 
