@@ -19,6 +19,9 @@ from common.streaming.query import Stream
 _KNOWN = ("rate", "rate-micro-batch")
 """Sources that Spark has itself and that no other declaration is for."""
 
+_JARS = {"mongodb": "org.mongodb.spark:mongo-spark-connector_2.13"}
+"""Coordinates of jars that a connector needs at least, by the connector's name."""
+
 _NO_SOURCE = re.compile(r"DATA_SOURCE_NOT_FOUND|ClassNotFoundException|NoClassDefFoundError")
 
 
@@ -48,9 +51,11 @@ def _source(spark: SparkSession, declared: Declared) -> DataFrame:
         return spark.readStream.format(declared.format).options(**options).load()
     except (PySparkException, Py4JJavaError) as error:
         if _NO_SOURCE.search(str(error)):
+            coordinate = _JARS.get(declared.format.lower())
+            why = f"{nearest(declared.format, _KNOWN)}. If it is a connector's, its jar is not loaded"
             raise UsageError(
                 f"{declared.table}: Spark has no source {declared.format!r}; "
-                f"{nearest(declared.format, _KNOWN)}. If it is a connector's, its jar is not loaded: name it "
+                f"{f'its jar {coordinate} is not loaded' if coordinate else why}: name it "
                 "in spark.conf.spark.driver.extraClassPath (on a cluster: spark.conf.spark.jars)."
             ) from error
         raise UsageError(

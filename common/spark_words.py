@@ -64,8 +64,7 @@ _ATTRIBUTES: Mapping[str, Mapping[str, str]] = {
     "Silver": _PLACES | {"output_mode": "silver appends: each record once"},
     "KafkaSink": {
         "exactly_once": "Spark's Kafka sink writes without transactions, so a replayed micro-batch is sent "
-        "again: a BatchSink with a transactional producer keeps the token in the same transaction, or "
-        "consumers drop equal coordinates",
+        "again: a BatchSink with a transactional producer sends each message once",
         "transactional_id": "Spark's Kafka sink writes without transactions: a BatchSink with a producer of "
         "your own has them",
     },

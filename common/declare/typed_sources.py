@@ -11,7 +11,7 @@ from common.declare.declared import absolute, declared
 from common.declare.field_types import ByteSize, Count, Interval, Options, TableName, Trigger
 from common.declare.intervals import length_of
 from common.declare.table_options import Storage, start_faults
-from common.errors import Fault
+from common.errors import Fault, nearest
 
 FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 """The columns that a change data feed has besides the table's."""
@@ -128,6 +128,12 @@ OWN_KINDS: Mapping[str, str] = {
 }
 """Sources of Spark that have a declaration of their own, which reads more strictly or counts more exactly."""
 
+_OPTIONS: Mapping[str, tuple[str, ...]] = {
+    "rate": ("rowsPerSecond", "rampUpTime", "numPartitions"),
+    "rate-micro-batch": ("rowsPerBatch", "numPartitions", "startTimestamp", "advanceMillisPerBatch"),
+}
+"""The options of Spark's own sources, which pass over one that they do not know; in any case of letters."""
+
 _FILES: Mapping[str, str] = {
     "text": 'format="jsonl" keeps a line as it stands, for Text in silver',
     "orc": "write them as Parquet",
@@ -183,6 +189,13 @@ class Stream:
                 "format 'socket' is refused: it sends no row again, so what a job has read and not written "
                 "is lost with it. Send its lines to a topic, or have them written to files that Files reads",
             )
+        if (known := _OPTIONS.get(kind)) is not None:
+            small = {name.lower() for name in known}
+            for name in self.options:
+                if name.lower() not in small:
+                    yield Fault("MED-1103", f"option {name!r} is none of {kind}; {nearest(name, known)}")
+        if kind == "rate-micro-batch" and "rowsperbatch" not in map(str.lower, self.options):
+            yield Fault("MED-1102", 'rate-micro-batch needs the option rowsPerBatch, such as "100"')
         if self.keep is not None and not length_of(self.keep).milliseconds:
             yield Fault("MED-1104", f"keep={self.keep!r} keeps nothing; leave keep out to keep every row")
         yield from self.storage.unfit_for_bronze()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,6 +22,7 @@ from orchestration.author.cases.record import write_case
 from orchestration.author.cases.session import CaseSession
 from orchestration.author.cases.suite import load_suite
 from tests.conftest import make_settings
+from tests.support.avro import encode, framed, record
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -182,6 +184,15 @@ def test_typed_columns_are_given_as_json(case_session: CaseSession, tmp_path: Pa
         load_suite([], settings)
 
 
+AT = {"type": "long", "logicalType": "timestamp-micros"}
+AVRO_ORDERS = """
+from medallion import *
+pipeline = Pipeline("shop", bronze=[Topic("orders")], silver=[
+    Silver("orders", reads="bronze.orders", value=Avro("order.avsc", framing="registry"),
+           columns=["id", "amount", "at"], key=["id"], event_time="at", watermark="1 day")])
+"""
+
+
 def test_records_that_no_table_has_read_are_judged(case_session: CaseSession, shop: Path) -> None:
     """What ``medallion topic tail --judged`` says of each: its row, reasons against it, or a duplicate."""
     settings = make_settings(shop.parent, "none:1", f"pipeline={shop}")
@@ -202,6 +213,29 @@ def test_records_that_no_table_has_read_are_judged(case_session: CaseSession, sh
     assert found[1]["reasons"] == ["malformed_json"]
     with pytest.raises(UsageError, match="no silver table reads topic paid"):
         fates(case_session, load_pipeline(shop), settings, [Record(b"", topic="paid", offset=0)])
+
+
+def test_avro_records_are_judged_by_the_schemas_that_wrote_them(
+    case_session: CaseSession, tmp_path: Path
+) -> None:
+    """Of a topic whose producers use a registry: the row, an id that is not known, and bytes without one."""
+    (tmp_path / "registry").mkdir()
+    writer = record(id="string", amount="int", at=AT)
+    (tmp_path / "registry" / "7.avsc").write_text(json.dumps(writer))
+    (tmp_path / "order.avsc").write_text(json.dumps(record(id="string", amount="long", at=AT)))
+    file = tmp_path / "orders.py"
+    file.write_text(AVRO_ORDERS)
+    settings = make_settings(
+        tmp_path, "none:1", f"pipeline={file}", f"silver.schema_registry={tmp_path / 'registry'}"
+    )
+    datum = encode(writer, {"id": "a", "amount": 5, "at": 1_772_366_400_000_000})
+    values = [framed(7, datum), framed(8, datum), b"\1plain"]
+    records = [Record(value, topic="orders", offset=at) for at, value in enumerate(values)]
+    told = fates(case_session, load_pipeline(file), settings, records)
+    found = [told["orders", 0, at][0] for at in range(len(values))]
+    assert found[0]["verdict"] == "accepted"
+    assert (found[0]["row"]["id"], found[0]["row"]["amount"]) == ("a", 5)
+    assert [one.get("reasons") for one in found[1:]] == [["unknown_schema_id"], ["unknown_framing"]]
 
 
 @pytest.mark.long

@@ -112,6 +112,7 @@ def test_a_source_without_its_jar_is_one_line(spark: Any, tmp_path: Path) -> Non
     """The nearest name, and the setting that loads a jar; nothing is written."""
     for name, text in (
         ("rate-microbatch", "did you mean 'rate-micro-batch'"),
+        ("mongodb", r"its jar org\.mongodb\.spark:mongo-spark-connector_2\.13 is not loaded: name it in"),
         ("aws-kinesis", "its jar is not loaded: name it in spark.conf.spark.driver.extraClassPath"),
     ):
         engine = engine_of(spark, tmp_path, format=name, options={})
@@ -119,7 +120,7 @@ def test_a_source_without_its_jar_is_one_line(spark: Any, tmp_path: Path) -> Non
             engine.run("bronze")
         assert "\n" not in str(raised.value)
     with pytest.raises(UsageError, match="the source rate-micro-batch refuses its options"):
-        engine_of(spark, tmp_path, options={}).run("bronze")
+        engine_of(spark, tmp_path, options={"rowsPerBatch": "many"}).run("bronze")
     assert not Path(engine.path(NAME)).exists()
 
 

@@ -93,6 +93,30 @@ def test_a_format_with_a_better_declaration_is_refused(kind: str, text: str) -> 
     assert text in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("kind", "options", "text"),
+    [
+        (
+            "rate",
+            {"rowPerSecond": "5"},
+            "option 'rowPerSecond' is none of rate; did you mean 'rowsPerSecond'?",
+        ),
+        ("rate", {"rowsPerBatch": "5"}, "option 'rowsPerBatch' is none of rate"),
+        ("rate-micro-batch", {"rowsPerBatch": "5", "startTime": "0"}, "did you mean 'startTimestamp'?"),
+        ("rate-micro-batch", {}, "needs the option rowsPerBatch"),
+    ],
+)
+def test_a_wrong_option_of_sparks_own_sources_is_a_mistake(
+    kind: str, options: dict[str, str], text: str
+) -> None:
+    """Spark passes over an option that it does not know; a connector's are its own."""
+    with pytest.raises(PipelineError) as raised:
+        Stream("history", format=kind, options=options)
+    assert text in str(raised.value)
+    Stream("history", format="rate", options={"ROWSPERSECOND": "5", "rampUpTime": "1s"})
+    Stream("history", format="mqtt", options={"rowPerSecond": "5"})
+
+
 def test_a_source_that_does_not_replay_is_noted() -> None:
     for replayable, count in ((True, 0), (False, 1)):
         stream = Stream("history", format="mqtt", replayable=replayable)
