@@ -305,6 +305,15 @@ DOCUMENTS: Mapping[str, Any] = {
                         ],
                         **COMMIT,
                         "gold": [Again("traced_gold_table")],
+                        "changes": [
+                            {
+                                "change": "text  inserted, changed or deleted",
+                                "how": "text  by a replay, a restatement …; empty: its micro-batch",
+                                "columns": ["text  that changed"],
+                                **COMMIT,
+                                "gold": [Again("traced_gold_table")],
+                            }
+                        ],
                     }
                 ],
             }

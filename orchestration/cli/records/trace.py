@@ -13,7 +13,7 @@ from orchestration.cli.json_output import print_document
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 
 if TYPE_CHECKING:
-    from orchestration.records.trace.record import Place
+    from orchestration.records.trace.tables import Place
     from orchestration.records.trace.trace import Trace
 
 
@@ -95,7 +95,7 @@ def _only_place(offset: str, *, is_alone: bool) -> Place:
     Raises:
         UsageError: It names none, or is not the only thing that is asked for.
     """
-    from orchestration.records.trace.record import Place
+    from orchestration.records.trace.tables import Place
 
     if not is_alone:
         raise UsageError("--offset names the record; leave out the table and everything else.")

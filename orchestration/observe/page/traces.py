@@ -11,7 +11,7 @@ from common.declare import Pipeline
 from common.errors import TableError, UsageError
 from orchestration.access.query.shown_values import plain
 from orchestration.observe.page.live import Live
-from orchestration.records.trace.record import Place
+from orchestration.records.trace.tables import Place
 from orchestration.records.trace.trace import Trace
 from orchestration.records.trace.words import in_words
 

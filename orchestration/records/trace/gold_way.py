@@ -18,9 +18,10 @@ from common.sql.quoting import double_quoted
 from orchestration.access.declaration.lineage import sources
 from orchestration.records.audit.table_log import TableCommit
 from orchestration.records.proof.definitions import START, windows_of
-from orchestration.records.trace.record import Tables, commit_document
+from orchestration.records.trace.tables import Tables, commit_document
 
 _MOST_ROWS = 5
+_MOST_BATCHES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,35 +53,66 @@ def _in_gold(
     tables: Tables, gold: Gold, names: Sequence[str], rows: Rows, *, has_values: bool
 ) -> dict[str, Any]:
     told: dict[str, Any] = {"table": gold.table, "kind": type(gold).__name__, "rows": [], "why": ""}
-    commit = _read_by(tables, gold.table, names.index(rows.table), rows.version)
-    told |= commit_document(commit)
-    if commit is None:
-        return {**told, "why": "not read yet, or its commit is gone from the log", "gold": []}
-    following = None
+    batches = _read_by(tables, gold.table, names.index(rows.table), rows.version)
+    if not batches:
+        return {
+            **told,
+            **commit_document(None),
+            "why": "not read yet, or its commit is gone from the log",
+            "gold": [],
+        }
+    batch, following = batches[-1], None
     try:
         keys = key_rows(gold, rows.sql)
         if keys is None:
             told["why"] = "its rows are not looked up: they have no key that follows from one record"
         else:
-            told["rows"] = _changes(tables, gold, commit, keys, has_values=has_values)
-            following = _rows_of(tables, gold, commit.version, keys)
+            for batch in batches:
+                told["rows"] = _changes(tables, gold, batch, keys, has_values=has_values)
+                if any(row["change"] != "unchanged" for row in told["rows"]):
+                    break
+            following = _rows_of(tables, gold, batch.last.version, keys)
+            if any(row["change"] == "deleted" for row in told["rows"]):
+                following += f" UNION ALL BY NAME {_rows_of(tables, gold, batch.before, keys)}"
     except (SqlError, TableError) as error:
         told["why"] = str(error).splitlines()[0]
-    after = Rows(gold.table, commit.version, following)
+    told |= commit_document(batch.last)
+    after = Rows(gold.table, batch.last.version, following)
     return {**told, "gold": reached(tables, after, has_values=has_values)}
 
 
-def _read_by(tables: Tables, table: str, source: int, version: int) -> TableCommit | None:
-    """The first micro-batch of a table that has read a version of one of its sources."""
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """A micro-batch of a gold table: its first and its last commit, of which most have one."""
+
+    first: TableCommit
+    last: TableCommit
+
+    @property
+    def before(self) -> int:
+        """The version before it; -1 if it has created the table."""
+        return self.first.version - 1
+
+
+def _read_by(tables: Tables, table: str, source: int, version: int) -> list[_Batch]:
+    """The micro-batches of a table that have read a version of one of its sources, in part or to its end."""
+    found: list[_Batch] = []
+    is_done = False
     for one in tables.log(table).commits:
         if one.batch_id is None:
             continue
-        end = delta_position_of(one.metadata.get("positions") or (), source)
-        if end is None:
+        if found and (one.query_id, one.batch_id) == (found[-1].last.query_id, found[-1].last.batch_id):
+            found[-1] = _Batch(found[-1].first, one)
             continue
-        if (end.version if end.in_snapshot or end.index >= 0 else end.version - 1) >= version:
-            return one
-    return None
+        end = None if is_done else delta_position_of(one.metadata.get("positions") or (), source)
+        if is_done or len(found) == _MOST_BATCHES:
+            break
+        if end is None or end.version < version:
+            continue
+        if end.version > version or end.in_snapshot or end.index >= 0:
+            found.append(_Batch(one, one))
+        is_done = end.version > version and not end.in_snapshot
+    return found
 
 
 def key_rows(gold: Gold, sql: str | None, more: Sequence[str] = ()) -> tuple[str, tuple[str, ...]] | None:
@@ -127,10 +159,10 @@ def _rows_of(tables: Tables, gold: Gold, version: int, keys: tuple[str, tuple[st
 
 
 def _changes(
-    tables: Tables, gold: Gold, commit: TableCommit, keys: tuple[str, tuple[str, ...]], *, has_values: bool
+    tables: Tables, gold: Gold, batch: _Batch, keys: tuple[str, tuple[str, ...]], *, has_values: bool
 ) -> list[dict[str, Any]]:
-    """The gold rows of some keys before and after a commit."""
-    versions = [version for version in (commit.version - 1, commit.version) if version >= 0]
+    """The gold rows of some keys before and after a micro-batch."""
+    versions = [version for version in (batch.before, batch.last.version) if version >= 0]
     states = []
     for version in versions:
         rows = tables.rows(f"{_rows_of(tables, gold, version, keys)} LIMIT {_MOST_ROWS}")

@@ -3,113 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from common.config.paths import ERASED, Layout
-from common.declare import Pipeline, Silver
+from common.config.paths import ERASED
+from common.declare import Silver
 from common.delta.log import LogReader
 from common.delta.maintenance.retention import expired_topics
-from common.errors import TableError, UsageError, first_line
+from common.errors import UsageError
 from common.sql.quoting import double_quoted, standard_text
-from orchestration.access.query.duckdb_views import Database
 from orchestration.records.audit.accepted_gaps import read_gaps
-from orchestration.records.audit.table_log import (
-    TableCommit,
-    TableLog,
-    delta_position,
-    kafka_positions,
-    read_log,
-)
+from orchestration.records.audit.table_log import TableCommit, delta_position, kafka_positions
 from orchestration.records.proof.value_columns import ValueColumns
-
-_MOVED_BY = {"replay": "put into silver by a replay", "restatement": "in a file that a restatement wrote"}
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """One record of Kafka; the topic is named as bronze's rows name it."""
-
-    topic: str
-    partition: int
-    offset: int
-
-    @classmethod
-    def parse(cls, text: str) -> Place:
-        """A place from ``topic/partition/offset``.
-
-        Raises:
-            UsageError: The text is none.
-        """
-        topic, _, rest = text.partition("/")
-        partition, _, offset = rest.partition("/")
-        if not (topic and partition.isdigit() and offset.isdigit()):
-            raise UsageError(f"--offset {text!r} is not topic/partition/offset, such as orders/3/1842")
-        return cls(topic, int(partition), int(offset))
-
-    def condition(self, prefix: str = "") -> str:
-        """The SQL condition by which the record's rows are found; ``_kafka_`` before silver's columns."""
-        names = (double_quoted(f"{prefix}{name}") for name in ("topic", "partition", "offset"))
-        topic, partition, offset = names
-        named = f"{topic} = {standard_text(self.topic)} AND {partition} = {self.partition}"
-        return f"{named} AND {offset} = {self.offset}"
-
-    def document(self) -> dict[str, Any]:
-        """The place in a JSON document."""
-        return {"topic": self.topic, "partition": self.partition, "offset": self.offset}
-
-
-@dataclass
-class Tables:
-    """The tables of a pipeline, read by DuckDB; logs are read once."""
-
-    database: Database
-    pipeline: Pipeline
-    layout: Layout
-    _logs: dict[str, TableLog] = field(default_factory=dict)
-
-    def log(self, table: str, query: str = "") -> TableLog:
-        """The commits that a table's log still has."""
-        if table not in self._logs:
-            self._logs[table] = read_log(table, self.layout.table_path(table), query or table)
-        return self._logs[table]
-
-    def source(self, table: str, version: int | None = None) -> str | None:
-        """The table in a FROM clause; None if it does not exist."""
-        if LogReader(self.layout.table_path(table)).latest_version() is None:
-            return None
-        return self.database.source(self.layout.table_path(table), version)
-
-    def rows(self, sql: str) -> list[dict[str, Any]]:
-        """The rows of a query.
-
-        Raises:
-            TableError: A table cannot be read, for example a version whose files are gone.
-        """
-        import duckdb  # imported here, because the import takes a third of a second
-
-        try:
-            found = self.database.connection.execute(sql)
-            names = [each[0] for each in found.description or ()]
-            return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
-        except duckdb.Error as error:
-            raise TableError(first_line(error)) from error
-
-    def files(self) -> str:
-        """SQL of the column with the data file of a row; null where delta-rs reads the table."""
-        return "NULL" if self.database.note else "filename"
-
-
-def commit_document(one: TableCommit | None) -> dict[str, Any]:
-    """Version, micro-batch and time of a commit; nulls where the log does not have it, or no longer."""
-    if one is None:
-        return {"version": None, "batch_id": None, "committed_at": None}
-    return {"version": one.version, "batch_id": one.batch_id, "committed_at": _iso(one.commit.timestamp)}
-
-
-def _iso(moment: Any) -> str | None:
-    return None if moment is None else moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+from orchestration.records.trace.row_history import RowChange, row_changes
+from orchestration.records.trace.tables import Place, Tables, commit_document, iso
 
 
 @dataclass
@@ -154,8 +62,8 @@ class Record:
         return {
             "table": self.bronze,
             "place": where,
-            "kafka_timestamp": _iso(row["kafka_timestamp"]) if row else None,
-            "ingested_at": _iso(row["ingested_at"]) if row else None,
+            "kafka_timestamp": iso(row["kafka_timestamp"]) if row else None,
+            "ingested_at": iso(row["ingested_at"]) if row else None,
             "file": _file_name(row["file"]) if row else None,
             **commit_document(self.read_by),
         }
@@ -182,19 +90,28 @@ class Record:
         """The silver tables that read the record's bronze table."""
         return (one for one in self.tables.pipeline.silver if one.reads == self.bronze)
 
-    def in_silver(self, silver: Silver) -> dict[str, Any]:
-        """What a silver table has made of the record."""
+    def in_silver(self, silver: Silver) -> tuple[dict[str, Any], RowChange | None, list[RowChange]]:
+        """What a silver table has made of the record.
+
+        Returns:
+            The verdict; the commit by which the rows that are there came, None where there are none or the
+            log no longer says; the other commits that changed the record's rows, oldest first.
+        """
         batch = self._judged_by(silver)
-        found = (
-            self._accepted(silver, batch)
-            or self._late(silver)
-            or self._aside(silver)
-            or self._rest(silver, batch)
-        )
-        told = commit_document(found.pop("commit", None) or batch)
+        file, rows = self._held(silver)
+        changes, came = self._changes(silver, is_there=rows > 0), None
+        if rows:
+            came = next((one for one in reversed(changes) if one.change == "inserted"), None)
+            how = "" if came is None else came.how
+            how = f"put into silver {how}" if how.startswith("by ") else how
+            found: dict[str, Any] = {"place": "silver", "rows": rows, "how": how, "file": file}
+        else:
+            found = self._late(silver) or self._aside(silver) or self._rest(silver, batch)
         if silver.each is not None:
             found["elements"] = self._elements(silver)
-        return {"table": silver.table, **found, **told}
+        told = commit_document(batch if came is None else came.commit)
+        others = [one for one in changes if one is not came]
+        return {"table": silver.table, **found, **told}, came, others
 
     def _elements(self, silver: Silver) -> list[dict[str, Any]]:
         """The rows of the record's elements, by position; a record that was set aside whole has none."""
@@ -223,38 +140,26 @@ class Record:
                 return one
         return None
 
-    def _accepted(self, silver: Silver, batch: TableCommit | None) -> dict[str, Any] | None:
+    def _held(self, silver: Silver) -> tuple[str | None, int]:
+        """The data file of the record's rows in silver, and their number."""
         source = self.tables.source(silver.table)
         if source is None:
-            return None
+            return None, 0
         condition = self.place.condition("_kafka_")
         rows = self.tables.rows(f"SELECT {self.tables.files()} AS file FROM {source} WHERE {condition}")
-        if not rows:
-            return None
-        writer = self._writer(silver.table, rows[0]["file"])
-        if writer is None or (writer.commit.is_change and writer.by not in _MOVED_BY):
-            writer = batch  # the file was rewritten for the sake of other rows
-        how = ""
-        if writer is not None:
-            how = _MOVED_BY.get(writer.by, "late, and merged" if writer.step == "late" else "")
-        file = _file_name(rows[0]["file"])
-        return {"place": "silver", "rows": len(rows), "how": how, "file": file, "commit": writer}
+        return (_file_name(rows[0]["file"]) if rows else None), len(rows)
 
-    def _writer(self, table: str, file: str | None) -> TableCommit | None:
-        """The commit that has added a data file; None for a compaction, which moves rows as they are."""
-        if file is None:
-            return None
-        name = _file_name(file)
-        for one in self.tables.log(table).commits:
-            if any(_file_name(each.path) == name for each in one.commit.added):
-                return one
-        return None
+    def _changes(self, silver: Silver, *, is_there: bool) -> list[RowChange]:
+        if self.tables.source(silver.table) is None:
+            return []
+        version = None if self.read_by is None else self.read_by.version
+        return row_changes(self.tables, silver.table, self.place, version, is_there=is_there)
 
     def _late(self, silver: Silver) -> dict[str, Any] | None:
         source = self.tables.source(silver.late_table)
         condition = self.place.condition("_kafka_")
         rows = self.tables.rows(f"SELECT _watermark FROM {source} WHERE {condition}") if source else []
-        return {"place": "late", "watermark": _iso(rows[0]["_watermark"])} if rows else None
+        return {"place": "late", "watermark": iso(rows[0]["_watermark"])} if rows else None
 
     def _aside(self, silver: Silver) -> dict[str, Any] | None:
         source = self.tables.source(silver.quarantine)

@@ -16,7 +16,9 @@ from common.sql.quoting import double_quoted
 from orchestration.access.query.allowed_sql import refuse_unsafe
 from orchestration.access.query.duckdb_views import Database
 from orchestration.records.trace.gold_way import Rows, key_rows, reached
-from orchestration.records.trace.record import Place, Record, Tables, bronze_of
+from orchestration.records.trace.record import Record, bronze_of
+from orchestration.records.trace.row_history import RowChange
+from orchestration.records.trace.tables import Place, Tables, commit_document
 
 _IN_SILVER = ("_kafka_topic", "_kafka_partition", "_kafka_offset")
 _IN_QUARANTINE = ("topic", "partition", "offset")
@@ -44,17 +46,35 @@ class Trace:
             TableError: A table cannot be read.
         """
         record = Record(self._tables, place, bronze_of(self._tables, place))
-        silvers = []
-        for silver in record.silvers():
-            told = record.in_silver(silver)
-            told["gold"] = []
-            if told["place"] == "silver" and told["version"] is not None:
-                source = self._tables.source(silver.table)
-                rows = f"SELECT * FROM {source} WHERE {place.condition('_kafka_')}"
-                at = Rows(silver.table, told["version"], rows)
-                told["gold"] = reached(self._tables, at, has_values=self._has_values)
-            silvers.append(told)
-        return {**place.document(), "bronze": record.document(), "silver": silvers}
+        return {
+            **place.document(),
+            "bronze": record.document(),
+            "silver": [self._in_silver(record, silver) for silver in record.silvers()],
+        }
+
+    def _in_silver(self, record: Record, silver: Silver) -> dict[str, Any]:
+        told, came, others = record.in_silver(silver)
+        told["gold"] = [] if came is None else self._reached(silver, came)
+        if came is None and told["place"] == "silver" and told["version"] is not None:
+            source = self._tables.source(silver.table)
+            rows = f"SELECT * FROM {source} WHERE {record.place.condition('_kafka_')}"
+            at = Rows(silver.table, told["version"], rows)
+            told["gold"] = reached(self._tables, at, has_values=self._has_values)
+        told["changes"] = [
+            {
+                "change": one.change,
+                "how": one.how,
+                "columns": list(one.columns),
+                **commit_document(one.commit),
+                "gold": self._reached(silver, one),
+            }
+            for one in others
+        ]
+        return told
+
+    def _reached(self, silver: Silver, change: RowChange) -> list[dict[str, Any]]:
+        rows = Rows(silver.table, change.commit.version, change.sql)
+        return reached(self._tables, rows, has_values=self._has_values)
 
     def by_key(self, table: str, key: Sequence[str], limit: int) -> list[Place]:
         """The records of the rows with a key.

@@ -47,12 +47,17 @@ def _bronze(bronze: Mapping[str, Any]) -> Iterator[Line]:
 
 
 def _silver(silver: Mapping[str, Any]) -> Iterator[Line]:
-    """The elements of the record, where elements are rows, and the gold tables that it reached."""
+    """The record's elements, the gold tables that it reached, and what changed its rows besides."""
     for one in silver.get("elements", ()):
         name = "the whole record" if one["element"] is None else f"element {one['element']}"
         reasons = f": {', '.join(one['reasons'])}" if one.get("reasons") else ""
         yield Line("", f"{name}: {one['place']}{reasons}")
     yield from map(_gold, silver["gold"])
+    for one in silver.get("changes", ()):
+        how = one["how"] if one["how"].startswith("by ") else one["how"] and f"({one['how']})"
+        columns = f": {', '.join(one['columns'])}" if one["columns"] else ""
+        text = " ".join(filter(None, (one["change"], how))) + columns
+        yield _line("", text, one, tuple(map(_gold, one["gold"])))
 
 
 def _verdict(silver: Mapping[str, Any]) -> str:

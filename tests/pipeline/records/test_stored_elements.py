@@ -19,7 +19,7 @@ from orchestration.records.audit.audit import audit
 from orchestration.records.erasure.erase import planned
 from orchestration.records.quarantine.replay import replay
 from orchestration.records.rejudge.restate import require_restatable
-from orchestration.records.trace.record import Place
+from orchestration.records.trace.tables import Place
 from orchestration.records.trace.trace import Trace
 from tests.conftest import make_settings
 from tests.pipeline.silver.test_accounts import KAFKA_TIME, bring

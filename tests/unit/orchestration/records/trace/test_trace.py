@@ -20,7 +20,7 @@ from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.access.query.shown_values import plain
 from orchestration.cli.main import app
 from orchestration.cli.records.trace_output import tree
-from orchestration.records.trace.record import Place
+from orchestration.records.trace.tables import Place
 from orchestration.records.trace.trace import Trace
 from orchestration.records.trace.words import in_words
 from tests.conftest import make_settings

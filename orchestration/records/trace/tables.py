@@ -1,0 +1,99 @@
+"""The tables of a pipeline as DuckDB reads them, and the records of Kafka whose rows are looked up there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from common.config.paths import Layout
+from common.declare import Pipeline
+from common.delta.log import LogReader
+from common.errors import TableError, UsageError, first_line
+from common.sql.quoting import double_quoted, standard_text
+from orchestration.access.query.duckdb_views import Database
+from orchestration.records.audit.table_log import TableCommit, TableLog, read_log
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One record of Kafka; the topic is named as bronze's rows name it."""
+
+    topic: str
+    partition: int
+    offset: int
+
+    @classmethod
+    def parse(cls, text: str) -> Place:
+        """A place from ``topic/partition/offset``.
+
+        Raises:
+            UsageError: The text is none.
+        """
+        topic, _, rest = text.partition("/")
+        partition, _, offset = rest.partition("/")
+        if not (topic and partition.isdigit() and offset.isdigit()):
+            raise UsageError(f"--offset {text!r} is not topic/partition/offset, such as orders/3/1842")
+        return cls(topic, int(partition), int(offset))
+
+    def condition(self, prefix: str = "") -> str:
+        """The SQL condition by which the record's rows are found; ``_kafka_`` before silver's columns."""
+        names = (double_quoted(f"{prefix}{name}") for name in ("topic", "partition", "offset"))
+        topic, partition, offset = names
+        named = f"{topic} = {standard_text(self.topic)} AND {partition} = {self.partition}"
+        return f"{named} AND {offset} = {self.offset}"
+
+    def document(self) -> dict[str, Any]:
+        """The place in a JSON document."""
+        return {"topic": self.topic, "partition": self.partition, "offset": self.offset}
+
+
+@dataclass
+class Tables:
+    """The tables of a pipeline, read by DuckDB; logs are read once."""
+
+    database: Database
+    pipeline: Pipeline
+    layout: Layout
+    _logs: dict[str, TableLog] = field(default_factory=dict)
+
+    def log(self, table: str, query: str = "") -> TableLog:
+        """The commits that a table's log still has."""
+        if table not in self._logs:
+            self._logs[table] = read_log(table, self.layout.table_path(table), query or table)
+        return self._logs[table]
+
+    def source(self, table: str, version: int | None = None) -> str | None:
+        """The table in a FROM clause; None if it does not exist."""
+        if LogReader(self.layout.table_path(table)).latest_version() is None:
+            return None
+        return self.database.source(self.layout.table_path(table), version)
+
+    def rows(self, sql: str) -> list[dict[str, Any]]:
+        """The rows of a query.
+
+        Raises:
+            TableError: A table cannot be read, for example a version whose files are gone.
+        """
+        import duckdb  # imported here, because the import takes a third of a second
+
+        try:
+            found = self.database.connection.execute(sql)
+            names = [each[0] for each in found.description or ()]
+            return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+        except duckdb.Error as error:
+            raise TableError(first_line(error)) from error
+
+    def files(self) -> str:
+        """SQL of the column with the data file of a row; null where delta-rs reads the table."""
+        return "NULL" if self.database.note else "filename"
+
+
+def commit_document(one: TableCommit | None) -> dict[str, Any]:
+    """Version, micro-batch and time of a commit; nulls where the log does not have it, or no longer."""
+    if one is None:
+        return {"version": None, "batch_id": None, "committed_at": None}
+    return {"version": one.version, "batch_id": one.batch_id, "committed_at": iso(one.commit.timestamp)}
+
+
+def iso(moment: Any) -> str | None:
+    return None if moment is None else moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
