@@ -62,11 +62,12 @@ def trace(
 
     Per record: topic, partition, offset and Kafka's time; bronze's version and file; in each silver table its
     verdict, reasons, the row that it is a duplicate of, late, replayed, restated, erased, expired; each gold
-    table that it reached, the version that has read it, and how the row of its key changed there. Keys of
-    gold rows are printed, other values only with --values.
+    table that it reached, the version that has read it, and how the row of its key changed there. Of rows of
+    gold, the records that they are made of are traced. Keys of gold rows are printed, other values only with
+    --values.
 
     --json: {"records": [{"topic", "partition", "offset", "bronze", "silver": [{…, "gold": [{"table",
-    "version", "rows": [{"key", "change", "columns", "before", "after"}], "gold": […]}]}]}]}.
+    "version", "rows": [{"key", "change", "columns", "before", "after"}], "gold": […]}], "changes": […]}]}]}.
     """
     from orchestration.access.query.shown_values import plain
     from orchestration.cli.records.trace_output import tree

@@ -6,22 +6,25 @@ version before the micro-batch that has read the row; other rows may have change
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
-from common.declare import Aggregate, Gold, Upsert, View, Window
+from common.declare import Aggregate, ChangeFeed, Gold, History, Join, Upsert, View, Window
 from common.delta.checkpoint import delta_position_of
-from common.errors import SqlError, TableError
+from common.errors import SqlError, TableError, first_line
 from common.sql.duckdb_text import expression
 from common.sql.quoting import double_quoted
 from orchestration.access.declaration.lineage import sources
 from orchestration.records.audit.table_log import TableCommit
 from orchestration.records.proof.definitions import START, windows_of
+from orchestration.records.trace.behind import RECORD, group_keys, on_columns, source_of, view_rows
 from orchestration.records.trace.tables import Tables, commit_document
 
 _MOST_ROWS = 5
 _MOST_BATCHES = 20
+_MOST_READ = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +66,9 @@ def _in_gold(
         }
     batch, following = batches[-1], None
     try:
-        keys = key_rows(gold, rows.sql)
+        keys = None if rows.sql is None else gold_keys(tables, gold, rows.table, rows.sql)
         if keys is None:
-            told["why"] = "its rows are not looked up: they have no key that follows from one record"
+            told["why"] = "its rows are not looked up: a function of your own makes them"
         else:
             for batch in batches:
                 told["rows"] = _changes(tables, gold, batch, keys, has_values=has_values)
@@ -75,7 +78,7 @@ def _in_gold(
             if any(row["change"] == "deleted" for row in told["rows"]):
                 following += f" UNION ALL BY NAME {_rows_of(tables, gold, batch.before, keys)}"
     except (SqlError, TableError) as error:
-        told["why"] = str(error).splitlines()[0]
+        told["why"] = f"its rows are not looked up: {first_line(error)}"
     told |= commit_document(batch.last)
     after = Rows(gold.table, batch.last.version, following)
     return {**told, "gold": reached(tables, after, has_values=has_values)}
@@ -115,73 +118,125 @@ def _read_by(tables: Tables, table: str, source: int, version: int) -> list[_Bat
     return found
 
 
-def key_rows(gold: Gold, sql: str | None, more: Sequence[str] = ()) -> tuple[str, tuple[str, ...]] | None:
-    """A query for the keys of the gold table's rows that rows of its source belong to, and the key's columns.
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """Rows of a gold table, by some of its columns.
+
+    Attributes:
+        sql: A query for the values of the columns.
+        columns: The columns; without any, all rows of the table.
+        row: Columns that identify one of these rows, where they are known.
+    """
+
+    sql: str
+    columns: tuple[str, ...]
+    row: tuple[str, ...]
+
+
+def gold_keys(tables: Tables, gold: Gold, table: str, sql: str) -> _Keys | None:
+    """The gold table's rows that rows of one of its sources belong to; None for a function's table.
 
     Args:
+        tables: The tables.
         gold: The declaration.
-        sql: A query that gives the source's rows; None where they are not known.
-        more: Columns of the source that the query gives besides.
+        table: The source.
+        sql: A query that gives the source's rows.
 
     Raises:
-        SqlError: The key's SQL is not known to mean the same in DuckDB.
+        SqlError: The key's SQL is not known to mean the same in DuckDB, or a view's row has no key.
     """
-    if sql is None:
-        return None
     rows, window = f"({sql})", ""
-    if isinstance(gold, Upsert):
-        columns = gold.columns if isinstance(gold.columns, Mapping) else {}
-        named = {name: columns.get(name, f"`{name}`") for name in gold.key}
-    elif isinstance(gold, Aggregate) and (gold.window is None or isinstance(gold.window, Window)):
-        by = gold.by or {}
-        named = dict(by) if isinstance(by, Mapping) else {name: f"`{name}`" for name in by}
-        if gold.where is not None:
-            rows = f"(SELECT * FROM {rows} WHERE {expression(gold.where)})"
-        if gold.window is not None:
-            rows, window = windows_of(rows, gold.window), START
-    else:
-        return None
-    listed = [f"{expression(text)} AS {double_quoted(name)}" for name, text in named.items()]
+    match gold:
+        case Upsert() | ChangeFeed() | History():
+            columns = gold.columns if isinstance(gold.columns, Mapping) else {}
+            named = {name: columns.get(name, f"`{name}`") for name in gold.key}
+            more = ("valid_from",) if isinstance(gold, History) else ()
+        case Aggregate():
+            named, more = group_keys(gold), ()
+            if gold.where is not None:
+                rows = f"(SELECT * FROM {rows} WHERE {expression(gold.where)})"
+            if isinstance(gold.window, Window):
+                rows, window = windows_of(rows, gold.window), START
+            elif gold.window is not None:
+                more = (START,)
+        case View():
+            return _keys_of_view(tables, gold, table, sql)
+        case Join():
+            return _keys_of_join(tables, gold, table, rows)
+        case _:
+            return None
     keys = (*named, *([window] if window else []))
-    columns_of = [*listed, *([window] if window else []), *map(double_quoted, more)]
-    return f"SELECT DISTINCT {', '.join(columns_of)} FROM {rows}", keys
+    listed = [f"{expression(text)} AS {double_quoted(name)}" for name, text in named.items()]
+    listed += [window] if window else []
+    return _Keys(f"SELECT DISTINCT {', '.join(listed) or '1'} FROM {rows}", keys, (*keys, *more))
 
 
-def _same(keys: Sequence[str]) -> str:
-    return " AND ".join(
-        f"g.{double_quoted(name)} IS NOT DISTINCT FROM k.{double_quoted(name)}" for name in keys
-    )
+def _keys_of_view(tables: Tables, view: View, table: str, sql: str) -> _Keys:
+    import duckdb
+
+    try:
+        found = view_rows(tables, view).following(table, sql)
+    except duckdb.Error as error:
+        raise TableError(first_line(error)) from error
+    listed = ", ".join(map(double_quoted, found.columns)) or "1"
+    return _Keys(f"SELECT DISTINCT {listed} FROM {found.name}", found.columns, found.columns)
 
 
-def _rows_of(tables: Tables, gold: Gold, version: int, keys: tuple[str, tuple[str, ...]]) -> str:
+def _keys_of_join(tables: Tables, gold: Join, table: str, rows: str) -> _Keys:
+    """The rows of a join with rows of the one table, or with rows of the other one that match them."""
+    number = ("_match",) if gold.mode == "recompute" and gold.how != "semi" else ()
+    listed = ", ".join(map(double_quoted, RECORD))
+    if table != gold.reads:
+        on = on_columns(gold)
+        other = f"(SELECT {', '.join(f'{double_quoted(n)} AS __o{p}' for p, n in enumerate(on))} FROM {rows})"
+        same = " AND ".join(f"{expression(sql)} = __o{place}" for place, sql in enumerate(on.values()))
+        rows = f"{source_of(tables, gold.reads)} SEMI JOIN {other} ON {same}"
+    return _Keys(f"SELECT DISTINCT {listed} FROM {rows}", RECORD, (*RECORD, *number))
+
+
+def _rows_of(tables: Tables, gold: Gold, version: int, keys: _Keys) -> str:
+    same = (f"g.{name} IS NOT DISTINCT FROM k.{name}" for name in map(double_quoted, keys.columns))
     source = tables.source(gold.table, version)
-    return f"SELECT g.* FROM {source} AS g JOIN ({keys[0]}) AS k ON {_same(keys[1])}"
+    return f"SELECT g.* FROM {source} AS g SEMI JOIN ({keys.sql}) AS k ON {' AND '.join(same) or 'true'}"
 
 
 def _changes(
-    tables: Tables, gold: Gold, batch: _Batch, keys: tuple[str, tuple[str, ...]], *, has_values: bool
+    tables: Tables, gold: Gold, batch: _Batch, keys: _Keys, *, has_values: bool
 ) -> list[dict[str, Any]]:
-    """The gold rows of some keys before and after a micro-batch."""
-    versions = [version for version in (batch.before, batch.last.version) if version >= 0]
-    states = []
-    for version in versions:
-        rows = tables.rows(f"{_rows_of(tables, gold, version, keys)} LIMIT {_MOST_ROWS}")
-        states.append({tuple(row[name] for name in keys[1]): row for row in rows})
-    before, after = states if len(states) > 1 else [{}, *states]
+    """The gold rows of some keys before and after a micro-batch; those that it changed come first."""
+    before, after = (
+        _by_row(tables.rows(f"{_rows_of(tables, gold, version, keys)} ORDER BY ALL LIMIT {_MOST_READ}"), keys)
+        if version >= 0
+        else {}
+        for version in (batch.before, batch.last.version)
+    )
     found = []
     for key in dict.fromkeys((*before, *after)):
-        old, new = before.get(key), after.get(key)
-        found.append(
-            {
-                "key": dict(zip(keys[1], key, strict=True)),
-                "change": _change(old, new),
-                "columns": [
-                    name for name in new or {} if old is not None and old.get(name) != (new or {})[name]
-                ],
-                **({"before": old, "after": new} if has_values else {}),
-            }
-        )
+        for old, new in _pairs(before.get(key, []), after.get(key, [])):
+            row: dict[str, Any] = {"key": dict(zip(keys.row, key, strict=True)), "change": _change(old, new)}
+            row["columns"] = [n for n in new or {} if old is not None and old.get(n) != (new or {})[n]]
+            found.append({**row, **({"before": old, "after": new} if has_values else {})})
+    return sorted(found, key=lambda row: row["change"] == "unchanged")[:_MOST_ROWS]
+
+
+def _by_row(rows: Sequence[dict[str, Any]], keys: _Keys) -> dict[tuple[Any, ...], list[dict[str, Any]]]:
+    found: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(tuple(row[name] for name in keys.row), []).append(row)
     return found
+
+
+def _pairs(
+    before: list[dict[str, Any]], after: list[dict[str, Any]]
+) -> Iterator[tuple[dict[str, Any] | None, dict[str, Any] | None]]:
+    """The rows of one key before and after: equal ones first, the others in their order."""
+    others = list(before)
+    for row in list(after):
+        if row in others:
+            others.remove(row)
+            after = [each for each in after if each is not row]
+            yield row, row
+    yield from zip_longest(others, after)
 
 
 def _change(old: object, new: object) -> str:

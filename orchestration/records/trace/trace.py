@@ -10,18 +10,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from common.config.paths import Layout, queryable_tables
-from common.declare import Aggregate, Gold, Pipeline, Silver, View
-from common.errors import SqlError, TableError, TableMissingError, UsageError, nearest
+from common.declare import Gold, Join, Pipeline, Silver
+from common.errors import TableError, TableMissingError, UsageError, nearest
 from common.sql.quoting import double_quoted
 from orchestration.access.query.allowed_sql import refuse_unsafe
 from orchestration.access.query.duckdb_views import Database
-from orchestration.records.trace.gold_way import Rows, key_rows, reached
+from orchestration.records.trace.behind import RECORD, Behind
+from orchestration.records.trace.gold_way import Rows, reached
 from orchestration.records.trace.record import Record, bronze_of
 from orchestration.records.trace.row_history import RowChange
 from orchestration.records.trace.tables import Place, Tables, commit_document
 
-_IN_SILVER = ("_kafka_topic", "_kafka_partition", "_kafka_offset")
 _IN_QUARANTINE = ("topic", "partition", "offset")
+_MOST_ROWS = 1_000
 
 
 class Trace:
@@ -92,26 +93,20 @@ class Trace:
             )
         source, columns = self._source(table), self._columns(table)
         same = " AND ".join(f"{double_quoted(name)} = CAST(? AS {columns[name]})" for name in names)
-        return self._places(source, same, list(key), limit, _IN_SILVER)
+        return self._places(source, same, list(key), limit, RECORD)
 
     def by_condition(self, table: str, where: str, limit: int) -> list[Place]:
-        """The records of the rows that meet a condition; of groups, the records that they are made of.
+        """The records that the rows which meet a condition are made of.
 
         Raises:
-            UsageError: The condition is none, or the table's rows do not tell of which records they are made.
+            UsageError: The condition is none, or of which records they are made cannot be computed.
         """
         declared, source = self._declared(table), self._source(table)
-        if set(_IN_SILVER) <= self._columns(table).keys():
-            return self._places(source, f"({where})", [], limit, _IN_SILVER)
-        if not isinstance(declared, Aggregate):
-            kind = "view" if isinstance(declared, View) else type(declared).__name__
-            raise UsageError(
-                f"the rows of {table} ({kind}) do not say of which records they are made; "
-                f"find these in a table that it reads, such as {declared.reads}"
-            )
-        rows = f"SELECT * FROM {source} WHERE ({where})"
+        if set(RECORD) <= self._columns(table).keys() and not isinstance(declared, Join):
+            return self._places(source, f"({where})", [], limit, RECORD)
         refuse_unsafe_condition(self._tables.database, f"({where})")
-        return self._members(declared, rows, limit)
+        rows = f"SELECT * FROM {source} WHERE ({where}) LIMIT {_MOST_ROWS}"
+        return Behind(self._tables).places(declared, rows, limit)
 
     def in_quarantine(self, table: str, where: str | None, limit: int) -> list[Place]:
         """The records of quarantined rows of a silver table.
@@ -124,23 +119,6 @@ class Trace:
             raise UsageError(f"{table} has no quarantine; name a silver table")
         source = self._source(declared.quarantine)
         return self._places(source, f"({where})" if where else "true", [], limit, _IN_QUARANTINE)
-
-    def _members(self, gold: Aggregate, rows: str, limit: int) -> list[Place]:
-        """The records of the source's rows that are in some groups."""
-        source = self._source(gold.reads)
-        try:
-            keys = key_rows(gold, f"SELECT * FROM {source}", more=_IN_SILVER)
-        except SqlError as error:
-            raise UsageError(f"the groups of {gold.table} cannot be computed here: {error}") from error
-        if keys is None or not set(_IN_SILVER) <= self._columns(gold.reads).keys():
-            raise UsageError(
-                f"the records of {gold.table} are not looked up: its rows are sessions, or of gold"
-            )
-        same = " AND ".join(
-            f"k.{double_quoted(name)} IS NOT DISTINCT FROM g.{double_quoted(name)}" for name in keys[1]
-        )
-        found = f"(SELECT k.* FROM ({keys[0]}) AS k JOIN ({rows}) AS g ON {same})"
-        return self._places(found, "true", [], limit, _IN_SILVER)
 
     def _places(
         self, source: str, condition: str, values: list[str], limit: int, names: Sequence[str]

@@ -137,6 +137,7 @@ def test_a_replayed_record_is_traced_to_the_replay_also_after_a_compaction(
     assert before | {"file": None} == after | {"file": None}
 
 
+@pytest.mark.long
 def test_what_a_restatement_changed_is_told_beside_how_the_record_came(
     start: Callable[[Pipeline], Engine],
 ) -> None:

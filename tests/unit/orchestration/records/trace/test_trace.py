@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import CommitProperties, DeltaTable, write_deltalake
 from rich.console import Console
 from typer.testing import CliRunner
 
 from common.config.paths import Layout
-from common.declare import Pipeline
+from common.declare import Pipeline, View
 from common.errors import UsageError
 from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.access.query.shown_values import plain
@@ -87,7 +89,7 @@ def test_gold_behind_a_row_says_what_changed(shop: tuple[Pipeline, Layout, Path]
     assert set(rows[0]["columns"]) <= {"versions", "amount"}
     (behind,) = gold["gold.latest"]["gold"]
     assert behind["table"] == "gold.newest_states"
-    assert gold["gold.states"]["why"].startswith("its rows are not looked up")
+    assert gold["gold.tally"]["why"].startswith("its rows are not looked up")
     assert all(
         "before" not in row
         for one in traced(shop).record(place(18))["silver"][0]["gold"]
@@ -114,7 +116,10 @@ def test_records_are_found_by_key_condition_group_and_quarantine(shop: tuple[Pip
         (lambda trace: trace.by_key("silver.orders", ["x"], 5), "order_id, updated_at; give --key 2 times"),
         (lambda trace: trace.by_key("silver.order", ["x"], 5), "did you mean 'silver.orders'"),
         (lambda trace: trace.by_key("gold.totals", ["x"], 5), "declares no key"),
-        (lambda trace: trace.by_condition("gold.tally", "true", 5), "find these in a table that it reads"),
+        (
+            lambda trace: trace.by_condition("gold.tally", "true", 5),
+            "a function of your own makes them. Find them in a table",
+        ),
         (
             lambda trace: trace.by_condition("gold.latest", "exists (from read_csv('/etc/passwd'))", 5),
             "opens no file",
@@ -169,8 +174,6 @@ def test_the_command_prints_a_tree_and_a_document(shop: tuple[Pipeline, Layout, 
 
 
 def test_a_row_that_a_replay_put_into_silver_says_so(shop: tuple[Pipeline, Layout, Path]) -> None:
-    from deltalake import CommitProperties
-
     path = shop[1].table_path("silver.orders")
     rows = DeltaTable(path).to_pyarrow_table()
     copied = pa.Table.from_pylist([rows.to_pylist()[0] | {"_kafka_offset": 5}], rows.schema)
@@ -179,3 +182,95 @@ def test_a_row_that_a_replay_put_into_silver_says_so(shop: tuple[Pipeline, Layou
     write_deltalake(path, copied, mode="append", commit_properties=properties)
     found = traced(shop).record(place(5))["silver"][0]
     assert (found["place"], found["how"]) == ("silver", "put into silver by a replay")
+    told = json.dumps({"pipeline": "golden", "table": "silver.orders", "by": "compaction"})
+    DeltaTable(path).optimize.compact(commit_properties=CommitProperties({"userMetadata": told}))
+    compacted = traced(shop).record(place(5))["silver"][0]
+    assert compacted["file"] != found["file"]
+    assert compacted | {"file": None} == found | {"file": None}
+
+
+def test_the_rows_behind_groups_sessions_and_joins(shop: tuple[Pipeline, Layout, Path]) -> None:
+    trace = traced(shop)
+
+    def behind(table: str, where: str) -> list[tuple[str, int]]:
+        return [(one.topic, one.offset) for one in trace.by_condition(table, where, 50)]
+
+    rows = DeltaTable(shop[1].table_path("silver.orders")).to_pyarrow_table().to_pylist()
+    (session, *_) = DeltaTable(shop[1].table_path("gold.visits")).to_pyarrow_table().to_pylist()
+    visits = behind("gold.visits", f"customer = 'c1' AND window_start = '{session['window_start']}'")
+    of_customer = [row for row in rows if row["customer"] == "c1"]
+    during = [
+        row
+        for row in of_customer
+        if session["customer"] == "c1"
+        and session["window_start"] <= row["updated_at"] <= session["window_end"]
+    ]
+    assert visits == [
+        ("golden_orders", row["_kafka_offset"])
+        for row in sorted(during, key=lambda row: row["_kafka_offset"])
+    ]
+    named = DeltaTable(shop[1].table_path("gold.named")).to_pyarrow_table().to_pylist()
+    joined = next(row for row in named if row["name"] is not None)
+    customers = DeltaTable(shop[1].table_path("gold.customers")).to_pyarrow_table().to_pylist()
+    current = DeltaTable(shop[1].table_path("silver.current")).to_pyarrow_table().to_pylist()
+    (order,) = [row for row in current if row["order_id"] == joined["order_id"]]
+    (customer,) = [row for row in customers if row["customer_id"] == order["customer"]]
+    assert behind("gold.named", f"order_id = '{joined['order_id']}'") == [
+        ("golden_orders", order["_kafka_offset"]),
+        ("golden_customers", customer["_kafka_offset"]),
+    ]
+    states = behind("gold.newest_states", "true")
+    latest = DeltaTable(shop[1].table_path("gold.latest")).to_pyarrow_table().to_pylist()
+    assert sorted(states) == sorted(("golden_orders", row["_kafka_offset"]) for row in latest)
+
+
+def test_gold_rows_of_joins_and_histories_are_followed(shop: tuple[Pipeline, Layout, Path]) -> None:
+    trace = traced(shop)
+    (customer,) = trace.by_key("gold.customers", ["c1"], 1)[:1]
+    (changes,) = trace.record(customer)["silver"]
+    gold = {one["table"]: one for one in changes["gold"]}
+    assert gold["gold.customers"]["rows"][0]["key"] == {"customer_id": "c1"}
+    joins = {one["table"]: one for one in gold["gold.customers"]["gold"]}
+    assert joins.keys() == {"gold.named", "gold.placed"}
+    assert all(row["key"]["_kafka_topic"] == "golden_orders" for row in joins["gold.named"]["rows"])
+    assert joins["gold.named"]["rows"]
+    history = {one["table"]: one for one in trace.record(place(18))["silver"][0]["gold"]}["gold.states"]
+    assert history["rows"][0]["change"] in {"inserted", "changed"}
+    assert history["rows"][0]["key"].keys() == {"order_id", "valid_from"}
+
+
+@pytest.fixture
+def with_view(shop: tuple[Pipeline, Layout, Path]) -> tuple[Pipeline, Layout, Path]:
+    """The shop with two views; the table of the first one is written."""
+    pipeline, layout, folder = shop
+    sql = "select country, count(*) as n from silver.orders group by country"
+    views = [View("by_country", sql=sql), View("newest", sql=f"{sql} order by n limit 1")]
+    more = replace(pipeline, gold=[*pipeline.gold, *views])
+    silver = DeltaTable(layout.table_path("silver.orders"))
+    numbers = Counter(row["country"] for row in silver.to_pyarrow_table().to_pylist())
+    rows = pa.Table.from_pylist([{"country": name, "n": n} for name, n in numbers.items()])
+    position = {"reservoirVersion": silver.version() + 1, "index": -1, "isStartingVersion": False}
+    for view in views:
+        told = {"query": view.table, "query_id": "v", "batch_id": 0, "positions": [position]}
+        write_deltalake(
+            layout.table_path(view.table),
+            rows,
+            mode="overwrite",
+            commit_properties=CommitProperties({"userMetadata": json.dumps(told)}),
+        )
+    return more, layout, folder
+
+
+def test_a_view_is_traced_back_and_followed(with_view: tuple[Pipeline, Layout, Path]) -> None:
+    trace = traced(with_view)
+    silver = DeltaTable(with_view[1].table_path("silver.orders")).to_pyarrow_table().to_pylist()
+    french = sorted(row["_kafka_offset"] for row in silver if row["country"] == "FR")
+    assert trace.by_condition("gold.by_country", "country = 'FR'", 50) == [place(one) for one in french]
+    assert len(trace.by_condition("gold.by_country", "country = 'FR'", 2)) == 3  # there are more
+    gold = {one["table"]: one for one in trace.record(place(french[-1]))["silver"][0]["gold"]}
+    assert [(row["key"], row["change"]) for row in gold["gold.by_country"]["rows"]] == [
+        ({"country": "FR"}, "inserted")
+    ]
+    assert "computed whole (LIMIT chooses among all rows)" in gold["gold.newest"]["why"]
+    with pytest.raises(UsageError, match=r"LIMIT chooses among all rows.*medallion trace silver\.orders"):
+        trace.by_condition("gold.newest", "true", 5)

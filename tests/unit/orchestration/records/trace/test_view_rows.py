@@ -168,8 +168,8 @@ def test_the_rows_behind_a_row(
         ("select count(*) as n from silver.orders", "silver.orders", "order_id = 'o1'", [(1,)]),
         (
             (
-                "select country, n * 2 as twice from (select c.country, count(*) as n from silver.customers c "
-                "group by c.country)"
+                "select country, n * 2 as twice from (select c.country, count(*) as n "
+                "from silver.customers c group by c.country)"
             ),
             "silver.customers",
             "customer = 'bob'",
@@ -211,7 +211,7 @@ def test_what_cannot_be_followed_says_why(shop: duckdb.DuckDBPyConnection) -> No
 def test_the_rows_behind_a_row_are_enough_to_make_it(shop: duckdb.DuckDBPyConnection) -> None:
     """The statement over them alone has the row again, for drawn statements and each of their rows."""
     checked = 0
-    for seed in range(400):
+    for seed in range(120):
         sql = draw(Random(seed)).sql()  # noqa: S311  # a seeded case, no secret
         found = read(sql)
         if found.relation is None or _is_self_joined_by_absence(found.relation):
@@ -233,7 +233,7 @@ def test_the_rows_behind_a_row_are_enough_to_make_it(shop: duckdb.DuckDBPyConnec
             again = statement(sql, {table: f"{TABLES[table]}_part" for table in TABLES})
             assert shop.execute(f"({row}) EXCEPT SELECT * FROM ({again})").fetchall() == [], (sql, parts)
             checked += 1
-    assert checked > 200
+    assert checked > 60
 
 
 def _is_self_joined_by_absence(relation: Relation) -> bool:
