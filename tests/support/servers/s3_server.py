@@ -20,6 +20,18 @@ from tests.support.servers.own_environment import installed
 BUCKET = "lake"
 _KEY, _SECRET, _REGION = "reader", "writer-of-tests", "us-east-1"
 _START_SECONDS = 60
+_SERVER = """
+import sys, threading
+from moto.s3.responses import S3Response
+from moto.server import main
+put, lock = S3Response.put_object, threading.Lock()
+def put_object(self):
+    with lock:
+        return put(self)
+S3Response.put_object = put_object
+main(sys.argv[1:])
+"""
+"""moto looks at a condition and stores the object after it; S3 does both at once, and so does this server."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +74,7 @@ def s3_server(folder: Path) -> Iterator[S3Server]:
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "s3-server.log"
     # The server chooses the port, and prints it.
-    command = [str(environment / "bin" / "moto_server"), "-H", "127.0.0.1", "-p", "0"]
+    command = [str(environment / "bin" / "python"), "-c", _SERVER, "-H", "127.0.0.1", "-p", "0"]
     with log.open("wb") as out:
         process = subprocess.Popen(command, stdout=out, stderr=out)
     try:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -500,7 +501,8 @@ def test_ctrl_c_ends_watching_with_success(
         if len(looks) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(time, "sleep", sleep)
+    # Of this module alone: threads of other tests sleep too.
+    monkeypatch.setattr("orchestration.cli.observe.status.time", SimpleNamespace(sleep=sleep))
     code, printed = command("--watch", "--every", "0.5")
     assert (code, looks) == (0, [0.5, 0.5])
     assert printed.count("BRONZE") == 2

@@ -6,6 +6,7 @@ import random
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -184,8 +185,8 @@ def test_what_settles_is_not_wrong_and_what_stays_is(shop: Shop, monkeypatch: py
     there = [order(1), order(2), order(4), order(5)]
     write_deltalake(str(shop.folder / "delta"), table(there))
     monkeypatch.setattr(
-        "orchestration.records.reconcile.reconcile.time.sleep",
-        lambda _: shop.gold([order(1, "7.00"), order(2, "2.00"), order(4), order(5)]),
+        "orchestration.records.reconcile.reconcile.time",  # of this module alone: other threads sleep too
+        SimpleNamespace(sleep=lambda _: shop.gold([order(1, "7.00"), order(2, "2.00"), order(4), order(5)])),
     )
     found = shop.compare("delta", settle_seconds=1)
     assert told(found) == {("differs", "o2", ("amount",))}  # o1 differs since a moment ago: it is on its way
