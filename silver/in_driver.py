@@ -95,8 +95,9 @@ def micro_batch_writer(builder: Builder, judged: ArrowRows, bronze: StructType) 
         A function that writes the next micro-batch, of at least one row; it raises what the streaming query
         does, such as the error of a rule that stops it.
     """
+    begins = (0,) * len(builder.silver.sources)
     silver, query_id, numbers = builder.silver, str(uuid.uuid4()), itertools.count()
-    writer = builder.writer(bronze, 0, None, builder.watch(0))
+    writer = builder.writer(bronze, begins, None, builder.watches(begins))
     state = DedupeState(length_of(silver.watermark).milliseconds)
 
     def write(rows: range) -> None:

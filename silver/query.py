@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -126,7 +127,7 @@ def build_query(  # noqa: PLR0913  # what it reads, where it writes, and under w
         silver: The declaration.
         settings: The settings in force.
         layout: Where tables and checkpoints are.
-        readers: All silver tables of its bronze table, in the order of their declaration; of those with a
+        readers: All silver tables of its bronze tables, in the order of their declaration; of those with a
             condition, one keeps a record on which none can decide.
 
     Raises:
@@ -138,15 +139,19 @@ def build_query(  # noqa: PLR0913  # what it reads, where it writes, and under w
     """
     builder = builder_of(spark, pipeline, silver, settings=settings, layout=layout, readers=readers)
     loaded = builder.load_first()
-    begins = loaded.begins if loaded else 0
-    watch = builder.watch(begins)
+    begins = _begins(silver, loaded)
+    watches = builder.watches(begins)
     limits = read_limits(silver, settings)
-    bronze = bronze_stream(spark, path=builder.bronze_path, starting_version=begins, limits=limits)
-    builder.find_poison(bronze.schema, begins)
-    bronze = hide(bronze, builder.poison.found)
-    frame = rows(bronze, silver, builder.lookups, keeps_undecided=builder.keeps_undecided)
+    streams = [
+        bronze_stream(spark, path=path, starting_version=begin, limits=limits)
+        for path, begin in zip(builder.bronze_paths, begins, strict=True)
+    ]
+    schema = streams[0].schema
+    builder.find_poison(schema, begins)
+    shown = [hide(bronze, builder.poison.found) for bronze in streams]
+    frame = rows(shown, silver, builder.lookups, keeps_undecided=builder.keeps_undecided)
     builder.ensure_tables(frame)
-    writer = builder.writer(bronze.schema, begins, loaded, watch)
+    writer = builder.writer(schema, begins, loaded, watches)
     past_conditions.remember(spark, pipeline, silver, builder.silver_path)
     return Stream(
         pipeline=pipeline,
@@ -166,25 +171,35 @@ def check_bronze(silver: Silver, settings: Settings, layout: Layout) -> None:
         ForeignChangeError: Another writer changed rows of bronze.
     """
     loaded = first_load.mark(layout.table_path(silver.table))
-    _watch(silver, settings, layout, loaded.begins if loaded else 0)
+    _watches(silver, settings, layout, _begins(silver, loaded))
 
 
-def _watch(
-    silver: Silver, settings: Settings, layout: Layout, begins: int, *, is_snapshot: bool = False
-) -> CommitWatch:
-    watch = CommitWatch(
-        reader=silver.table,
-        table=silver.reads,
-        path=layout.table_path(silver.reads),
-        writer=silver.reads,
-        checkpoint=layout.checkpoint_path(silver.table),
-        setting="silver.accept_changes",
-        accepted=settings.silver.accept_changes,
-        begins=begins,
-        follows_changes=is_snapshot,
+def _begins(silver: Silver, loaded: Mark | None) -> tuple[int, ...]:
+    """The first commit of each bronze table that the query reads."""
+    return loaded.begins if loaded else (0,) * len(silver.sources)
+
+
+def _watches(
+    silver: Silver, settings: Settings, layout: Layout, begins: Sequence[int], *, is_snapshot: bool = False
+) -> tuple[CommitWatch, ...]:
+    watches = tuple(
+        CommitWatch(
+            reader=silver.table,
+            table=source,
+            path=layout.table_path(source),
+            writer=source,
+            checkpoint=layout.checkpoint_path(silver.table),
+            setting="silver.accept_changes",
+            accepted=settings.silver.accept_changes,
+            source=place,
+            begins=begins[place],
+            follows_changes=is_snapshot,
+        )
+        for place, source in enumerate(silver.sources)
     )
-    watch.look()
-    return watch
+    for watch in watches:
+        watch.look()
+    return watches
 
 
 def builder_of(  # noqa: PLR0913  # what it reads, where it writes, and under which settings
@@ -248,8 +263,8 @@ class Builder:
         return self.layout.checkpoint_path(self.silver.table)
 
     @property
-    def bronze_path(self) -> str:
-        return self.layout.table_path(self.silver.reads)
+    def bronze_paths(self) -> tuple[str, ...]:
+        return tuple(self.layout.table_path(source) for source in self.silver.sources)
 
     @property
     def silver_path(self) -> str:
@@ -273,22 +288,24 @@ class Builder:
         has_begun = Checkpoint(self.checkpoint).last_planned() is not None
         is_unfinished = loaded is not None and not loaded.is_done
         how = self.settings.silver.first_load
-        is_due = not (has_begun or loaded) and needs_snapshot(how, self.silver.reads, self.bronze_path)
+        bronze = dict(zip(self.silver.sources, self.bronze_paths, strict=True))
+        is_new = not (has_begun or loaded)
+        is_due = is_new and any(needs_snapshot(how, reads, path) for reads, path in bronze.items())
         if not is_unfinished and not is_due:
             return loaded
-        if is_due and (expired := expired_records(self.bronze_path)):
-            reads = self.silver.reads
-            text = f"{self.silver.table} begins without records that {reads} no longer has: {expired}"
-            say(text)
-            _log.warning(text)
-        self.watch(0, is_snapshot=True)
-        self.ensure_tables(self.judged(self.spark.read.format("delta").load(self.bronze_path)))
+        for reads, path in bronze.items() if is_due else ():
+            if expired := expired_records(path):
+                text = f"{self.silver.table} begins without records that {reads} no longer has: {expired}"
+                say(text)
+                _log.warning(text)
+        self.watches((0,) * len(bronze), is_snapshot=True)
+        self.ensure_tables(self.judged(self.spark.read.format("delta").load(self.bronze_paths[0])))
         FirstLoad(
             pipeline=self.pipeline,
             silver=self.silver,
             silver_path=self.silver_path,
             quarantine_path=self.quarantine_path,
-            bronze_path=self.bronze_path,
+            bronze_paths=self.bronze_paths,
             staging=f"{self.checkpoint}.first_load",
             rows_per_part=self.settings.silver.first_load_rows,
             judged=self.judged,
@@ -296,12 +313,12 @@ class Builder:
         ).run(self.spark)
         return first_load.mark(self.silver_path)
 
-    def find_poison(self, bronze_schema: StructType, begins: int) -> None:
+    def find_poison(self, bronze_schema: StructType, begins: Sequence[int]) -> None:
         """Find the records that end the process, where the planned micro-batch has ended it several times.
 
         Args:
             bronze_schema: The columns of bronze.
-            begins: The first commit that the query reads.
+            begins: The first commit of each bronze table that the query reads.
         """
         checkpoint = Checkpoint(self.checkpoint)
         planned = checkpoint.last_planned()
@@ -315,7 +332,7 @@ class Builder:
             return read_micro_batch(
                 self.spark,
                 planned,
-                bronze_path=self.bronze_path,
+                bronze_paths=self.bronze_paths,
                 checkpoint=self.checkpoint,
                 begins=begins,
                 bronze_schema=bronze_schema,
@@ -333,14 +350,14 @@ class Builder:
 
         self.poison.run(planned, deaths, ranges, read, jvm.answers)
 
-    def watch(self, begins: int, *, is_snapshot: bool = False) -> CommitWatch:
-        """A check of bronze's commits, which has looked at all commits that exist now.
+    def watches(self, begins: Sequence[int], *, is_snapshot: bool = False) -> tuple[CommitWatch, ...]:
+        """A check of each bronze table's commits, which has looked at all commits that exist now.
 
         Args:
-            begins: The first commit that the query reads.
+            begins: The first commit of each bronze table that the query reads.
             is_snapshot: Bronze is read as it is now, so changes of its rows are in what is read.
         """
-        return _watch(self.silver, self.settings, self.layout, begins, is_snapshot=is_snapshot)
+        return _watches(self.silver, self.settings, self.layout, begins, is_snapshot=is_snapshot)
 
     def ensure_tables(self, judged: DataFrame) -> None:
         """Create the table and its side tables where there are none; check the columns of existing ones.
@@ -380,7 +397,11 @@ class Builder:
             delta_table.ensure(spark, table, path, schema, table_columns.PROPERTIES, adds=self.pipeline)
 
     def writer(
-        self, bronze_schema: StructType, begins: int, loaded: Mark | None, watch: CommitWatch
+        self,
+        bronze_schema: StructType,
+        begins: Sequence[int],
+        loaded: Mark | None,
+        watches: Sequence[CommitWatch],
     ) -> Writer:
         """The writer of the query's micro-batches."""
         limits = self.settings.driver_limits
@@ -388,7 +409,7 @@ class Builder:
             silver=self.silver,
             silver_path=self.silver_path,
             late_path=self.late_path,
-            bronze_path=self.bronze_path,
+            bronze_paths=self.bronze_paths,
             bronze_schema=bronze_schema,
             checkpoint=self.checkpoint,
             begins=begins,
@@ -397,12 +418,12 @@ class Builder:
         until_ms = known_until_ms(self.silver, self.silver_path, loaded)
         return Writer(
             silver=self.silver,
-            bronze_path=self.bronze_path,
+            bronze_paths=self.bronze_paths,
             silver_path=self.silver_path,
             quarantine_path=self.quarantine_path,
             late_rows=late_rows,
             known_keys=KeysWrittenOutsideStream(self.silver, self.silver_path, until_ms),
-            watch=watch,
+            watches=watches,
             limits=limits,
             row_size=RowSizeEstimate(limits.batch_bytes),
             rule_version=self.rule_version,
@@ -422,7 +443,7 @@ class Builder:
 
 
 def rows(
-    bronze: DataFrame,
+    bronze: Sequence[DataFrame],
     silver: Silver,
     lookup_frames: Mapping[str, DataFrame] | None = None,
     *,
@@ -432,14 +453,21 @@ def rows(
 
     Under ``dedupe="exact"`` duplicates are still among them: they are found as the table is written. So are
     other tables' records, which a query with state drops before it.
+
+    Args:
+        bronze: The rows of each bronze table that it reads.
+        silver: The declaration.
+        lookup_frames: The tables that the rules look up, by the lookup's name.
+        keeps_undecided: Whether the table keeps a record on which its condition cannot be decided.
     """
-    drop = None if silver.dedupe == "exact" else _count_and_drop_others
-    read = read_rows(bronze, silver, keeps_undecided=keeps_undecided, without_others=drop)
-    judged = judge(read, silver, lookup_frames)
-    if silver.dedupe != "exact":
-        judged = mark_late(judged)
-    judged = with_bytes_of_rejected(judged)
-    return judged if silver.dedupe == "exact" else drop_duplicates(judged, silver.watermark)
+    is_exact = silver.dedupe == "exact"
+    drop = None if is_exact else _count_and_drop_others
+    found = []
+    for one in bronze:
+        read = read_rows(one, silver, keeps_undecided=keeps_undecided, without_others=drop)
+        judged = judge(read, silver, lookup_frames)
+        found.append(with_bytes_of_rejected(judged if is_exact else mark_late(judged)))
+    return reduce(DataFrame.union, found) if is_exact else drop_duplicates(found, silver.watermark)
 
 
 def with_bytes_of_rejected(judged: DataFrame) -> DataFrame:

@@ -83,6 +83,18 @@ def _selves(names: Sequence[object]) -> dict[object, object]:
     return {name: name for name in names}
 
 
+def _reads(value: object) -> str | tuple[str, ...]:
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, Sequence) or not all(isinstance(name, str) for name in value):
+        raise ValueError('must be a table, "bronze.orders", or a list of tables')
+    if not value:
+        raise ValueError("is empty; name at least one")
+    if twice := [name for place, name in enumerate(value) if name in value[:place]]:
+        raise ValueError(f"{twice[0]!r} is there twice; keep one")
+    return value[0] if len(value) == 1 else tuple(value)
+
+
 TableName = Annotated[str, AfterValidator(_table_name)]
 Interval = Annotated[str, AfterValidator(_interval)]
 Trigger = Annotated[str, BeforeValidator(own_trigger)]
@@ -90,6 +102,7 @@ FollowingTrigger = Annotated[str, BeforeValidator(following_trigger)]
 Count = Annotated[int, AfterValidator(_count)]
 ByteSize = Annotated[str, AfterValidator(_bytes)]
 Distance = Annotated[str, AfterValidator(_distance)]
+Reads = Annotated[str | Sequence[str], PlainValidator(_reads)]
 Names = Annotated[Sequence[str], BeforeValidator(refuse_bare_text), AfterValidator(at_least_one)]
 Expressions = Annotated[Mapping[str, str] | Sequence[str], PlainValidator(_expressions)]
 ColumnTexts = Annotated[Mapping[str, str] | Hook, PlainValidator(_columns)]

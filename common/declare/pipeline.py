@@ -32,6 +32,7 @@ from common.declare.field_types import (
     Names,
     Offsets,
     Options,
+    Reads,
     TableName,
     Trigger,
     at_least_one,
@@ -52,7 +53,7 @@ from common.declare.table_options import Paced, Reading, Storage
 from common.declare.typed_sources import DeltaTable, Stream
 from common.declare.value_formats import Avro, Bytes, Columns, Csv, Debezium, Json, Text, Value
 from common.declare.windows import Session, Window, Within
-from common.errors import Fault, PipelineError, Problem, nearest
+from common.errors import Fault, PipelineError, Problem, UsageError, nearest
 
 __all__ = [
     "Aggregate",
@@ -282,8 +283,11 @@ class Silver(Paced):
 
     name: TableName
     """The table: ``silver.<name>``."""
-    reads: str
-    """The bronze table it reads: ``bronze.<name>``."""
+    reads: Reads
+    """The bronze table it reads: ``bronze.<name>``; or a list of bronze tables, whose records are rows of
+    this one table. No topic may be in two of them. The watermark is that of the table that is furthest
+    behind.
+    """
     value: Value
     """How a message's value is read: Json, Debezium, Avro, Csv, Text or Bytes."""
     columns: ColumnTexts
@@ -371,6 +375,7 @@ class Silver(Paced):
                 "MED-1105", 'keep="newest" replaces rows however old they are; it needs dedupe="exact"'
             )
         yield from self._unfit_for_each()
+        yield from self._unfit_for_several()
         strict_json = isinstance(self.value, Debezium) or (isinstance(self.value, Json) and self.value.strict)
         if self.unknown_fields != "ignore" and not strict_json:
             yield Fault(
@@ -402,6 +407,49 @@ class Silver(Paced):
                 f'each={self.each!r}, and a record without a value has no elements; leave tombstones="keep" '
                 "out, or declare a second table of the records without each",
             )
+
+    def _unfit_for_several(self) -> Iterator[str]:
+        """Faults of other arguments beside several bronze tables."""
+        if len(self.sources) == 1:
+            return
+        read = " and ".join(self.sources)
+        for name, instead in (("each", "its elements"), ("where", "its own records")):
+            if (given := getattr(self, name)) is not None:
+                yield Fault(
+                    "MED-1105",
+                    f"reads {read}, and {name}={given!r} needs one bronze table: declare a silver table for "
+                    f"each of them with {instead}, and bring these together in a View",
+                )
+        if isinstance(self.value, Columns):
+            yield Fault(
+                "MED-1105",
+                f"reads {read}, and value=Columns() reads one bronze table: declare a silver table for each "
+                "of them, and bring these together in a View",
+            )
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The bronze tables that it reads, in the order of the declaration."""
+        return (self.reads,) if isinstance(self.reads, str) else tuple(self.reads)
+
+    @property
+    def read_text(self) -> str:
+        """The bronze tables that it reads, in words."""
+        return " and ".join(self.sources)
+
+    @property
+    def source(self) -> str:
+        """The one bronze table that it reads.
+
+        Raises:
+            UsageError: It reads several.
+        """
+        if len(self.sources) > 1:
+            raise UsageError(
+                f"{self.table} reads {self.read_text}: this is possible only for a table that reads one "
+                "bronze table. Nothing was changed."
+            )
+        return self.sources[0]
 
     @property
     def each_path(self) -> tuple[str, ...]:
@@ -488,12 +536,13 @@ class Pipeline:
                 )
         gone = {files.table: files.into for files in self.files if files.into is not None}
         for silver in self.silver:
-            if silver.reads in gone:
-                yield Fault(
-                    "MED-1301",
-                    f"{silver.table} reads {silver.reads}, whose records go into {gone[silver.reads]}: "
-                    "read that table",
-                )
+            for source in silver.sources:
+                if source in gone:
+                    yield Fault(
+                        "MED-1301",
+                        f"{silver.table} reads {source}, whose records go into {gone[source]}: "
+                        "read that table",
+                    )
 
     @property
     def tables(self) -> tuple[Table, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -150,6 +150,11 @@ class MicroBatch:
         declared = {"declared": dict(self.declared)} if self.declared else {}
         read = {SOURCE_COMMITS: list(self.source_commits)} if self.source_commits else {}
         return json.dumps(content | declared | read | fenced() | dict(self.facts))
+
+
+def of_each(told: int | Sequence[int]) -> tuple[int, ...]:
+    """A version of each source in metadata: a number where there is one source, a list of several."""
+    return (told,) if isinstance(told, int) else tuple(told)
 
 
 def fenced() -> dict[str, int]:

@@ -24,6 +24,6 @@ class FieldNotices:
                 continue
             self._said[silver.table] = use.absent
             say(
-                f"{silver.table}: in the newest records of {silver.reads}, {use.text()}. If a field was "
+                f"{silver.table}: in the newest records of {silver.read_text}, {use.text()}. If a field was "
                 "renamed, add its new name to the schema and the columns; until then such columns are null"
             )

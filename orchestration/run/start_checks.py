@@ -166,6 +166,7 @@ def check_declaration(context: Context, declared: Table, last: LastCommit | None
     """
     if isinstance(declared, Silver):
         for refusal in (
+            sources_refusal(context.layout, declared),
             dedupe_refusal(context.layout, declared),
             cut_off_refusal(context.layout, declared, last),
         ):
@@ -211,6 +212,29 @@ def cut_off_refusal(layout: Layout, declared: Silver, last: LastCommit | None) -
     committed = Checkpoint(layout.checkpoint_path(declared.table)).last_committed()
     refusal = unfinished_batch_refusal(declared, last, committed)
     return None if refusal is None else Problem(declared.table, refusal, source_of(declared))
+
+
+def sources_refusal(layout: Layout, declared: Silver) -> Problem | None:
+    """Why a start refuses other bronze tables than those that the table was filled from; None if not.
+
+    A query's checkpoint has a position of each of its sources, in their order. That of one table is judged by
+    the id of the table instead.
+    """
+    checkpoint = layout.checkpoint_path(declared.table)
+    entry = Checkpoint(checkpoint).planned_batch(Checkpoint(checkpoint).last_planned())
+    before = last_declaration.recorded(checkpoint)
+    if entry is None or before is None:
+        return None
+    now = f"[{', '.join(declared.sources)}]" if len(declared.sources) > 1 else declared.source
+    former = before.attributes.get("reads", now)
+    if former == now or "[" not in former + now:
+        return None
+    text = (
+        f"the table was filled from {former} and is declared with {now}. The checkpoint has the positions of "
+        "the former, in their order. Nothing was written. Fill the table again: "
+        f"medallion rebuild {declared.table}; or restore the former declaration"
+    )
+    return Problem(f"{declared.table}, reads", text, source_of(declared))
 
 
 def dedupe_refusal(layout: Layout, declared: Silver) -> Problem | None:

@@ -48,7 +48,7 @@ from common.machine.console import say
 from common.streaming.query import Stream
 from common.streaming.topic_identity import TopicIdentity
 from orchestration.access.declaration import last_declaration
-from orchestration.access.declaration.lineage import in_data_order, sources, written_by
+from orchestration.access.declaration.lineage import in_data_order, readers_of, sources, written_by
 from orchestration.access.history.stopped_queries import stopped_since
 from orchestration.access.kafka.client import client_options, sink_options
 from orchestration.access.progress.rows_read import streamed_tables
@@ -253,7 +253,9 @@ class Wiring:
         if isinstance(declared, Bronze) or Checkpoint(stream.checkpoint).exists():
             return True
         # A view and a function may have rows where one of their tables is empty.
-        reads: Sequence[str] = (declared.reads,)
+        reads: Sequence[str] = () if isinstance(declared, Silver) else (declared.reads,)
+        if isinstance(declared, Silver):
+            reads = declared.sources
         if isinstance(declared, View | Custom):
             reads = declared.tables if isinstance(declared, View) else sources(declared)
         found = (LogReader(self._context.path_of(table)).snapshot() for table in reads)
@@ -262,7 +264,7 @@ class Wiring:
     def _sources(self, layers: Sequence[Layer]) -> list[str]:
         reads: list[str] = []
         if "silver" in layers and "bronze" not in layers:
-            reads += [table.reads for table in self.pipeline.silver]
+            reads += [source for table in self.pipeline.silver for source in table.sources]
         if "gold" in layers and "silver" not in layers:
             own = {name for table in self.pipeline.gold for name in written_by(table)}
             reads += [name for table in self.pipeline.gold for name in sources(table) if name not in own]
@@ -366,7 +368,7 @@ class Wiring:
                 identity=self.topics[declared.table],
             )
         if isinstance(declared, Silver):
-            readers = [each for each in self.pipeline.silver if each.reads == declared.reads]
+            readers = readers_of(self.pipeline, declared)
             return silver.query.build_query(
                 self.spark, name, declared, settings=settings, layout=layout, readers=readers
             )

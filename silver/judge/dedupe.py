@@ -8,6 +8,7 @@ coordinates: they are never a duplicate of another row.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -46,13 +47,15 @@ def coordinates(frame: DataFrame) -> Column:
     return F.concat_ws("/", *(f"{META}.{name}" for name in row_place(fields)))
 
 
-def drop_duplicates(frame: DataFrame, watermark: str) -> DataFrame:
+def drop_duplicates(frames: Sequence[DataFrame], watermark: str) -> DataFrame:
     """All rejected rows, and the first accepted row per ``__key`` within the watermark.
 
     Within a micro-batch the first row read is kept, and Spark reads the largest file first. Spark drops rows
-    later than the watermark.
+    later than the watermark. Each frame has a watermark of its own, and the query that of the frame which is
+    furthest behind, so that no row is late because another source is ahead.
     """
-    return frame.withWatermark(EVENT_TIME, watermark).dropDuplicatesWithinWatermark([KEY])
+    marked = (frame.withWatermark(EVENT_TIME, watermark) for frame in frames)
+    return reduce(DataFrame.union, marked).dropDuplicatesWithinWatermark([KEY])
 
 
 def key_text(frame: DataFrame, key: Sequence[str]) -> Column:

@@ -10,9 +10,10 @@ silver until the watermark has passed the snapshot (``silver.write.known_keys``)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import reduce
+from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
@@ -21,6 +22,7 @@ from rich.console import Console
 from common.declare import Silver
 from common.delta import table as delta_table
 from common.delta.log import LogReader
+from common.delta.micro_batch import of_each
 from common.errors import CheckpointMismatchError
 from common.machine.storage_folder import StorageFolder
 from common.machine.terminal import say
@@ -64,15 +66,15 @@ class Mark:
     Attributes:
         parts: How many parts are written.
         of: How many parts there are.
-        bronze_version: The last commit of bronze whose rows the load has.
-        begins: The first commit that the stream reads; none of its rows are in the load.
+        bronze_versions: Per bronze table, the last commit whose rows the load has.
+        begins: Per bronze table, the first commit that the stream reads; none of its rows are in the load.
         newest_ms: The newest event time in the load, milliseconds since the epoch.
     """
 
     parts: int
     of: int
-    bronze_version: int
-    begins: int
+    bronze_versions: tuple[int, ...]
+    begins: tuple[int, ...]
     newest_ms: int
 
     @property
@@ -89,8 +91,8 @@ def mark(path: str) -> Mark | None:
     return Mark(
         parts=last["bucket"] + 1,
         of=last["of"],
-        bronze_version=last["bronze_version"],
-        begins=last["begins"],
+        bronze_versions=of_each(last["bronze_version"]),
+        begins=of_each(last["begins"]),
         newest_ms=last["newest_ms"],
     )
 
@@ -104,7 +106,7 @@ class FirstLoad:
         silver: The declaration.
         silver_path: The silver table, which exists.
         quarantine_path: Its quarantine table.
-        bronze_path: The table that is read.
+        bronze_paths: The tables that are read.
         staging: The folder of judged rows; deleted at the end.
         rows_per_part: Rows of bronze per commit of silver.
         judged: Judges bronze rows as the query does.
@@ -115,7 +117,7 @@ class FirstLoad:
     silver: Silver
     silver_path: str
     quarantine_path: str
-    bronze_path: str
+    bronze_paths: Sequence[str]
     staging: str
     rows_per_part: int
     judged: Callable[[DataFrame], DataFrame]
@@ -183,18 +185,12 @@ class FirstLoad:
         return found.table_id if found else ""
 
     def _stage(self, spark: SparkSession) -> None:
-        log = LogReader(self.bronze_path)
-        now = log.snapshot()
-        latest = now.version if now else 0
-        # A stream can only begin with a commit that exists. Where the newest one brings rows, they are its.
-        newest = log.commit(latest)
-        left = newest.added if newest and not newest.is_change else ()
-        bronze = spark.read.format("delta").option("versionAsOf", str(latest)).load(self.bronze_path)
-        if left:
-            names = [file.path.rpartition("/")[2] for file in left]
-            bronze = bronze.where(~F.col("_metadata.file_name").isin(names))
+        read = [_snapshot(spark, path) for path in self.bronze_paths]
+        bronze = reduce(DataFrame.unionByName, (one.rows for one in read))
         rows = bronze.count()
-        self._say(f"first load of {rows:,} rows from {self.silver.reads} at version {latest}, by event time")
+        named = zip(self.silver.sources, read, strict=True)
+        versions = " and ".join(f"{source} at version {one.version}" for source, one in named)
+        self._say(f"first load of {rows:,} rows from {versions}, by event time")
         bounds = self._bounds(bronze, rows)
         part = F.size(
             F.filter(F.array(*map(F.lit, bounds)), lambda bound: bound <= F.unix_micros(EVENT_TIME))
@@ -210,10 +206,10 @@ class FirstLoad:
         frame = frame.withColumn(_PART, fate).drop("__place")
         facts = {
             "of": len(bounds) + 1,
-            "bronze_version": latest - 1 if left else latest,
-            "begins": latest,
+            "bronze_version": _told([one.version - one.is_partial for one in read]),
+            "begins": _told([one.version for one in read]),
             "silver_id": self._silver_id(),
-            "positions": [_position(now.table_id if now else "", latest if left else latest + 1)],
+            "positions": [_position(one.table_id, one.version + (not one.is_partial)) for one in read],
         }
         metadata = delta_table.maintenance_metadata(self.pipeline, self.silver.table, BY, **facts)
         slim = frame.withColumn(META, without_message_bytes(F.col(_PART) != _ASIDE))
@@ -253,6 +249,34 @@ class FirstLoad:
 
     def _say(self, text: str) -> None:
         say(Console(stderr=True), f"{self.silver.table}: {text}")
+
+
+class _Snapshot(NamedTuple):
+    """A bronze table as it is now; ``is_partial`` if the stream reads the rows of the newest commit."""
+
+    rows: DataFrame
+    version: int
+    table_id: str
+    is_partial: bool
+
+
+def _snapshot(spark: SparkSession, path: str) -> _Snapshot:
+    log = LogReader(path)
+    now = log.snapshot()
+    latest = now.version if now else 0
+    # A stream can only begin with a commit that exists. Where the newest one brings rows, they are its.
+    newest = log.commit(latest)
+    left = newest.added if newest and not newest.is_change else ()
+    rows = spark.read.format("delta").option("versionAsOf", str(latest)).load(path)
+    if left:
+        names = [file.path.rpartition("/")[2] for file in left]
+        rows = rows.where(~F.col("_metadata.file_name").isin(names))
+    return _Snapshot(rows, latest, now.table_id if now else "", bool(left))
+
+
+def _told(versions: Sequence[int]) -> int | list[int]:
+    """A version of each bronze table, for metadata; see ``of_each``."""
+    return versions[0] if len(versions) == 1 else list(versions)
 
 
 def discard(spark: SparkSession, path: str) -> None:

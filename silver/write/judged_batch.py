@@ -5,7 +5,7 @@ A batch of few rows comes to the driver by one job; more rows are persisted with
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -56,7 +56,7 @@ class JudgedBatch:
 def consume_once(
     frame: DataFrame,
     batch: MicroBatch,
-    bronze_path: str,
+    bronze_paths: Sequence[str],
     limits: DriverLimits,
     row_size: RowSizeEstimate,
 ) -> Iterator[JudgedBatch]:
@@ -65,11 +65,11 @@ def consume_once(
     Args:
         frame: The micro-batch as Spark hands it out.
         batch: Its identity.
-        bronze_path: The table that it is read from.
+        bronze_paths: The tables that it is read from, in the order of the query's sources.
         limits: What may be computed in the driver.
         row_size: Of rows as they come out of the query.
     """
-    read = _few_rows_read(batch, bronze_path, limits, row_size)
+    read = _few_rows_read(batch, bronze_paths, limits, row_size)
     if read is not None and row_size.fits(read):
         if row_size.is_largest(read):
             batch.mark_attempt()
@@ -89,22 +89,29 @@ def consume_once(
 
 
 def _few_rows_read(
-    batch: MicroBatch, path: str, limits: DriverLimits, row_size: RowSizeEstimate
+    batch: MicroBatch, paths: Sequence[str], limits: DriverLimits, row_size: RowSizeEstimate
 ) -> int | None:
-    """How many rows of a table a micro-batch reads, by the table's log; ``None`` where they are too many.
+    """How many rows of tables a micro-batch reads, by their logs; ``None`` where they are too many.
 
     Until a batch was measured, the size of rows is estimated by that of the files.
     """
-    start, end = batch.start(), batch.end()
-    if not limits.rows or end is None or (start is None and batch.batch_id):
-        return None
-    if (start is not None and start.in_snapshot) or end.in_snapshot:
-        return None  # to list the files of a table's first state takes long
-    try:
-        read = LogReader(path).backlog_between(start, end)
-    except MedallionError:
-        return None  # Spark's error says what is wrong with the table
-    is_few = read.rows is not None and read.rows <= limits.rows and read.bytes <= limits.read_bytes
+    rows, size = 0, 0
+    for place, path in enumerate(paths):
+        start, end = batch.start(place), batch.end(place)
+        if end is None and len(paths) > 1:
+            continue  # nothing of this table is read yet
+        if not limits.rows or end is None or (start is None and batch.batch_id):
+            return None
+        if (start is not None and start.in_snapshot) or end.in_snapshot:
+            return None  # to list the files of a table's first state takes long
+        try:
+            read = LogReader(path).backlog_between(start, end)
+        except MedallionError:
+            return None  # Spark's error says what is wrong with the table
+        if read.rows is None:
+            return None
+        rows, size = rows + read.rows, size + read.bytes
+    is_few = rows <= limits.rows and size <= limits.read_bytes
     if is_few:
-        row_size.learn_from_compressed(read.rows or 0, read.bytes)
-    return read.rows if is_few else None
+        row_size.learn_from_compressed(rows, size)
+    return rows if is_few else None

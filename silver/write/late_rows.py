@@ -8,7 +8,7 @@ rows are found again. A micro-batch without late rows costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -69,20 +69,20 @@ class LateRows:
         silver: The declaration.
         silver_path: Its table.
         late_path: The table of late rows.
-        bronze_path: The table it reads.
-        bronze_schema: That table's columns.
+        bronze_paths: The tables it reads, in the order of the query's sources.
+        bronze_schema: Their columns.
         checkpoint: The checkpoint of the query.
-        begins: The commit of bronze that the query's first micro-batch begins with.
+        begins: The commit of each bronze table that the query's first micro-batch begins with.
         judged: Judges bronze rows as the query does.
     """
 
     silver: Silver
     silver_path: str
     late_path: str
-    bronze_path: str
+    bronze_paths: Sequence[str]
     bronze_schema: StructType
     checkpoint: str
-    begins: int
+    begins: Sequence[int]
     judged: Callable[[DataFrame], DataFrame]
 
     @contextmanager
@@ -134,9 +134,10 @@ class LateRows:
             if late.count != marked + dropped:
                 raise AccountError(
                     f"{self.silver.table}, micro-batch {batch.batch_id}: {marked} late rows came and Spark "
-                    f"dropped {dropped}, but {late.count} are found in the files of {self.bronze_path} that "
-                    "it read. Nothing of the micro-batch is written; the next start does it again. Where a "
-                    "lookup's table changed meanwhile, that is all; otherwise report it, with the pipeline."
+                    f"dropped {dropped}, but {late.count} are found in the files that it read of "
+                    f"{' and '.join(self.bronze_paths)}. Nothing of the micro-batch is written; "
+                    "the next start does it again. Where a lookup's table changed meanwhile, that is all; "
+                    "otherwise report it, with the pipeline."
                 )
             yield late
 
@@ -147,7 +148,7 @@ class LateRows:
             read_micro_batch(
                 spark,
                 batch.batch_id,
-                bronze_path=self.bronze_path,
+                bronze_paths=self.bronze_paths,
                 checkpoint=self.checkpoint,
                 begins=self.begins,
                 bronze_schema=self.bronze_schema,
@@ -173,9 +174,9 @@ def read_micro_batch(  # noqa: PLR0913  # where it was read from, and how far
     spark: SparkSession,
     batch_id: int,
     *,
-    bronze_path: str,
+    bronze_paths: Sequence[str],
     checkpoint: str,
-    begins: int,
+    begins: Sequence[int],
     bronze_schema: StructType,
 ) -> DataFrame:
     """The rows of bronze that a planned micro-batch reads, by the positions in its query's checkpoint.
@@ -183,22 +184,26 @@ def read_micro_batch(  # noqa: PLR0913  # where it was read from, and how far
     Args:
         spark: The session.
         batch_id: The micro-batch.
-        bronze_path: The table that it reads.
+        bronze_paths: The tables that it reads, in the order of the query's sources.
         checkpoint: The checkpoint of its query.
-        begins: The commit of bronze that the query's first micro-batch begins with.
+        begins: The commit of each bronze table that the query's first micro-batch begins with.
         bronze_schema: The columns of bronze.
 
     Raises:
         HistoryGoneError: A file that the micro-batch reads is gone.
     """
-    start, end = (_position(checkpoint, each) for each in (batch_id - 1, batch_id))
-    if start is None:
-        start = DeltaPosition(begins, -1, "", in_snapshot=False)
-    paths = [file.path_in(bronze_path) for file in LogReader(bronze_path).files_between(start, end)]
+    paths: list[str] = []
+    for place, bronze_path in enumerate(bronze_paths):
+        start, end = (_position(checkpoint, each, place) for each in (batch_id - 1, batch_id))
+        if end is None and len(bronze_paths) > 1:
+            continue  # nothing of this table is read yet
+        if start is None:
+            start = DeltaPosition(begins[place], -1, "", in_snapshot=False)
+        paths += [file.path_in(bronze_path) for file in LogReader(bronze_path).files_between(start, end)]
     gone = [path for path in paths if not _exists(path)]
     if gone:
         raise HistoryGoneError(
-            f"{bronze_path}, micro-batch {batch_id} of its reader: {gone[0]}, which it reads, is gone, so "
+            f"micro-batch {batch_id} of {checkpoint}: {gone[0]}, which it reads, is gone, so "
             "its rows cannot be read again. Restore the file, and let no VACUUM of bronze keep less than "
             "silver still has to read."
         )
@@ -212,6 +217,6 @@ def _exists(path: str) -> bool:
     return StorageFolder(folder).exists(name)
 
 
-def _position(checkpoint: str, batch_id: int) -> DeltaPosition | None:
+def _position(checkpoint: str, batch_id: int, place: int) -> DeltaPosition | None:
     entry = Checkpoint(checkpoint).planned_batch(batch_id) if batch_id >= 0 else None
-    return delta_position(entry) if entry else None
+    return delta_position(entry, place) if entry else None

@@ -7,7 +7,7 @@ the steps that it has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -70,12 +70,12 @@ class Writer:
 
     Attributes:
         silver: The declaration.
-        bronze_path: The table that it reads.
+        bronze_paths: The tables that it reads, in the order of the query's sources.
         silver_path: The table.
         quarantine_path: The table of rejected rows.
         late_rows: Finds late rows, and writes them.
         known_keys: Recognises duplicates of rows that a first load or a replay wrote.
-        watch: Checks bronze's commits.
+        watches: Check the commits of each bronze table.
         limits: What may be computed in the driver.
         row_size: Of judged rows.
         rule_version: Identifies the rules that judge its rows.
@@ -84,12 +84,12 @@ class Writer:
     """
 
     silver: Silver
-    bronze_path: str
+    bronze_paths: Sequence[str]
     silver_path: str
     quarantine_path: str
     late_rows: LateRows
     known_keys: KeysWrittenOutsideStream
-    watch: CommitWatch
+    watches: Sequence[CommitWatch]
     limits: DriverLimits
     row_size: RowSizeEstimate
     rule_version: str
@@ -106,7 +106,7 @@ class Writer:
         """
         set_late_watermark(frame.sparkSession, batch.late_watermark_ms())
         limits = batch.limits(self.limits)
-        with consume_once(frame, batch, self.bronze_path, limits, self.row_size) as whole:
+        with consume_once(frame, batch, self.bronze_paths, limits, self.row_size) as whole:
             self.write_judged(whole, batch)
 
     def write_judged(self, whole: JudgedBatch, batch: MicroBatch) -> None:
@@ -120,7 +120,8 @@ class Writer:
         batch = replace(batch, facts={JUDGED_BY: dict(self.rule_marks)})
         # Must come before anything may return: Spark marks the batch as done even when its state was not.
         tally = count_verdicts(whole.rows, self.silver.rules)
-        self.watch.look_at(batch)
+        for watch in self.watches:
+            watch.look_at(batch)
         if tally.failed:
             raise rule_failure(whole.rows.frame, tally, self.silver.rules, self.silver.table)
         if tally.with_unknown_fields:

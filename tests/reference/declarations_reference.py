@@ -61,6 +61,7 @@ _TYPES: Mapping[str, str] = {
     "Interval": "interval: `10 minutes`",
     "Distance": "distance in time: `-5 minutes`",
     "Names": "list of names",
+    "Reads": "text, or list of texts",
     "Expressions": "list of columns, or dict of column and SQL",
     "ColumnTexts": "dict of column and SQL, or function",
     "Options": "dict of texts",

@@ -28,6 +28,7 @@ PAGES = {
     "many_types": "docs/author/many-types.md",
     "gold": "docs/author/gold.md",
     "elements": "docs/author/elements.md",
+    "several_sources": "docs/author/several-sources.md",
 }
 
 

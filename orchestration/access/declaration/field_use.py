@@ -91,7 +91,7 @@ class FieldSampler:
         import pyarrow as pa  # its import takes a third of a second
 
         # Another reader each time: a reader keeps all commits that it has read.
-        log = LogReader(self._layout.table_path(silver.reads))
+        log = LogReader(self._layout.table_path(silver.source))
         try:
             version = log.latest_version()
             if version is None:
@@ -126,7 +126,8 @@ def compare(objects: Iterable[dict[str, Any]], known: Sequence[Field]) -> FieldU
 
 def _is_sampled(silver: Silver) -> bool:
     is_json = isinstance(silver.value, (Json, Debezium))
-    return silver.unknown_fields == "ignore" and is_json and own_record(silver.where) is not None
+    is_sampled = silver.unknown_fields == "ignore" and len(silver.sources) == 1
+    return is_sampled and is_json and own_record(silver.where) is not None
 
 
 def _sampled(silver: Silver, log: LogReader, version: int) -> FieldUse | None:

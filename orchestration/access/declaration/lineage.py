@@ -51,6 +51,11 @@ def readers(pipeline: Pipeline) -> tuple[Reader, ...]:
     return (*pipeline.silver, *pipeline.gold, *pipeline.publish)
 
 
+def readers_of(pipeline: Pipeline, silver: Silver) -> list[Silver]:
+    """The silver tables that read a bronze table of this one, in the order of their declaration."""
+    return [one for one in pipeline.silver if not set(silver.sources).isdisjoint(one.sources)]
+
+
 def sources(reader: Reader) -> tuple[str, ...]:
     """The tables of the pipeline that a table or publication reads."""
     if isinstance(reader, Join) and reader.joins_a_table:
@@ -59,6 +64,8 @@ def sources(reader: Reader) -> tuple[str, ...]:
         return tuple(table for table in reader.sources if not is_path(table))
     if isinstance(reader, Custom):
         return reader.reads, *reader.also_reads
+    if isinstance(reader, Silver):
+        return reader.sources
     return (reader.reads,)
 
 
@@ -97,30 +104,61 @@ def _declared_twice(pipeline: Pipeline) -> Iterator[Problem]:
             first.setdefault(table, source)
 
 
-def _read_fault(reader: Reader, pipeline: Pipeline) -> str | None:  # noqa: PLR0911  # one return per fault
+def _read_fault(reader: Reader, pipeline: Pipeline) -> str | None:  # one return per fault
     if isinstance(reader, Publish):
         return _publish_fault(reader, pipeline)
     if isinstance(reader, View):
         return _view_fault(reader, pipeline)
+    if isinstance(reader, Silver):
+        faults = (_table_fault(reader, source, pipeline) for source in reader.sources)
+        return next((fault for fault in faults if fault is not None), _shared_topic(reader, pipeline))
+    return _table_fault(reader, reader.reads, pipeline)
+
+
+def _table_fault(reader: Silver | Gold, reads: str, pipeline: Pipeline) -> str | None:
+    """What is wrong with one table that a table reads; None if nothing is."""
     wanted = _READS[reader.LAYER]
     right = [table.table for table in pipeline.tables if table.table.startswith(f"{wanted}.")]
-    if reader.reads in right:
+    if reads in right:
         return None
     known = {table.table: table for table in pipeline.tables}
-    found = known.get(reader.reads)
+    found = known.get(reads)
     if isinstance(reader, Join | Aggregate) and isinstance(found, Upsert | ChangeFeed):
         if reader.mode != "recompute":
-            return Fault("MED-1305", f'reads {reader.reads!r}, whose rows change; take mode="recompute"')
-        return None if found.storage.change_feed else _feedless("reads", reader.reads)
-    advice = nearest(reader.reads, right) if right else f"the pipeline declares no {wanted} table yet"
-    if reader.reads in known:
-        wrong = f"reads {reader.reads!r}, but {_kind(reader)} reads a {wanted} table"
+            return Fault("MED-1305", f'reads {reads!r}, whose rows change; take mode="recompute"')
+        return None if found.storage.change_feed else _feedless("reads", reads)
+    advice = nearest(reads, right) if right else f"the pipeline declares no {wanted} table yet"
+    if reads in known:
+        wrong = f"reads {reads!r}, but {_kind(reader)} reads a {wanted} table"
         if isinstance(reader, Join | Aggregate):
             wrong += ', with mode="recompute" also a gold Upsert or ChangeFeed, a View any gold table'
         elif isinstance(found, Gold):
             wrong += " (a View reads any gold table)"
         return Fault("MED-1301", f"{wrong}; {advice}")
-    return Fault("MED-1301", f"reads {reader.reads!r}, which the pipeline does not declare; {advice}")
+    return Fault("MED-1301", f"reads {reads!r}, which the pipeline does not declare; {advice}")
+
+
+def _shared_topic(silver: Silver, pipeline: Pipeline) -> str | None:
+    """What is wrong with the topics of several bronze tables: a record has its place by topic and offset."""
+    if len(silver.sources) == 1:
+        return None
+    seen: dict[str, str] = {}
+    for topic in (one for one in pipeline.topics if one.table in silver.sources):
+        if topic.pattern is not None:
+            return Fault(
+                "MED-1301",
+                f"reads {silver.read_text}, and {topic.table} has a pattern of topics, which may match one "
+                "of another table: name its topics",
+            )
+        for name in topic.topic_names:
+            if name in seen:
+                return Fault(
+                    "MED-1301",
+                    f"reads {silver.read_text}, and both {seen[name]} and {topic.table} read the topic "
+                    f"{name}: its records would be rows twice; read the topic in one of them",
+                )
+            seen[name] = topic.table
+    return None
 
 
 def _kind(reader: Silver | Gold) -> str:

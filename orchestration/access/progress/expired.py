@@ -15,14 +15,14 @@ def lacking_records(pipeline: Pipeline, layout: Layout) -> tuple[str, ...]:
     Only tables on a local disk are read: a check needs no network.
     """
     found: list[str] = []
-    for silver in pipeline.silver:
-        if not StorageFolder(layout.table_path(silver.reads)).is_local:
+    for silver, source in ((one, source) for one in pipeline.silver for source in one.sources):
+        if not StorageFolder(layout.table_path(source)).is_local:
             continue
         if LogReader(layout.table_path(silver.table)).latest_version() is not None:
             continue
-        if topics := expired_topics(LogReader(layout.table_path(silver.reads)).properties()):
+        if topics := expired_topics(LogReader(layout.table_path(source)).properties()):
             found.append(
-                f"{silver.table} is new, and will lack records that {silver.reads} no longer has: "
+                f"{silver.table} is new, and will lack records that {source} no longer has: "
                 f"{expired_text(topics)}."
             )
     return tuple(found)

@@ -24,7 +24,8 @@ def other_partitions(declared: Silver | Gold, checkpoint: Checkpoint, wanted: in
     has = checkpoint.state_partitions()
     if has is None or has == wanted:
         return None
-    refill = f"fill the table again from {declared.reads}: medallion rebuild {declared.table}"
+    read = declared.read_text if isinstance(declared, Silver) else declared.reads
+    refill = f"fill the table again from {read}: medallion rebuild {declared.table}"
     return (
         f"{declared.table}: its query has {has} state partitions since its first start, and keeps them: "
         f"spark.shuffle_partitions, which is {wanted} now, does not change them. Set it to {has} again, or, "

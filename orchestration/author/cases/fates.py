@@ -54,7 +54,7 @@ def fates(
 
 def _readers(pipeline: Pipeline, records: Sequence[Record]) -> list[Silver]:
     read = {found[0].table for record in records if (found := topic_of(record, pipeline)) is not None}
-    tables = [silver for silver in pipeline.silver if silver.reads in read]
+    tables = [silver for silver in pipeline.silver if not read.isdisjoint(silver.sources)]
     if not tables:
         known = [name for bronze in pipeline.topics for name in bronze.topic_names]
         name = records[0].topic if records else ""

@@ -16,6 +16,7 @@ from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Pipeline, Silver
 from common.errors import MedallionError
+from orchestration.access.declaration.lineage import readers_of
 from orchestration.author.cases.bronze_rows import BronzeBatch, arrow_rows, bronze_batches
 from orchestration.author.cases.read.case import Case
 from orchestration.author.cases.run_case import (
@@ -134,7 +135,9 @@ class Judging:
         from silver.in_driver import coordinates_of, judge_in_driver, record_starts
 
         builder = self._builder(spark, table, case, pipeline, settings)
-        reads = builder.silver.reads
+        if len(builder.silver.sources) > 1:
+            return [None] * len(batches)  # a watermark of each source is kept by the streaming query alone
+        reads = builder.silver.source
         rows = [row for one in batches for batch in one for row in batch.get(reads, ())]
         judged = judge_in_driver(builder, frame_of(spark, arrow_rows(rows), SCHEMA))
         given = [(row["topic"], row["partition"], row["offset"]) for row in rows]
@@ -161,7 +164,7 @@ class Judging:
         declared = next(each for each in pipeline.silver if each.table == table)
         refuse_own_lookups(declared, case)
         silver = with_lookups(declared, case, folder)
-        readers = [each for each in pipeline.silver if each.reads == silver.reads]
+        readers = readers_of(pipeline, silver)
         plain = bounded_settings(settings, folder)
         builder = builder_of(
             spark,

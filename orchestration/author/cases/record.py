@@ -203,7 +203,7 @@ def _silver_tables(pipeline: Pipeline, records: Sequence[Record]) -> Iterator[st
     """The silver tables that read the records, with their side tables."""
     read = {found[0].table for record in records if (found := topic_of(record, pipeline)) is not None}
     for silver in pipeline.silver:
-        if silver.reads in read:
+        if not read.isdisjoint(silver.sources):
             yield from (silver.table, silver.quarantine, silver.late_table)
 
 

@@ -30,7 +30,7 @@ from common.declare.declared import copy_with
 from common.delta import table as delta_table
 from common.errors import CaseError, MedallionError, Problem, SourceChangedError
 from common.streaming.query import Gate, Stream, failure_of, start
-from orchestration.access.declaration.lineage import in_data_order, sources, written_by
+from orchestration.access.declaration.lineage import in_data_order, readers_of, sources, written_by
 from orchestration.author.cases.bronze_rows import bronze_batches, create_bronze, write_bronze, write_lookup
 from orchestration.author.cases.compare import Difference, compare
 from orchestration.author.cases.read.case import Case
@@ -235,7 +235,7 @@ class _Queries:
         """The query of a silver table; all tables that read its topic decide which records are its own."""
         from silver.query import build_query
 
-        readers = [each for each in self.pipeline.silver if each.reads == silver.reads]
+        readers = readers_of(self.pipeline, silver)
         wiring = self.wiring
 
         def write(_: range) -> None:

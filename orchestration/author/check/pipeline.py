@@ -182,16 +182,15 @@ def unchecked(pipeline: Pipeline) -> tuple[str, ...]:
 def _value_faults(pipeline: Pipeline) -> Iterator[Problem]:
     """Silver tables that parse what is typed already, or read columns where bronze has bytes."""
     read = {table.table: isinstance(table, DeltaTable | Stream) for table in pipeline.bronze}
-    for silver in pipeline.silver:
-        is_typed = read.get(silver.reads)
+    for silver, source in ((one, source) for one in pipeline.silver for source in one.sources):
+        is_typed = read.get(source)
         if isinstance(silver.value, Faulty) or is_typed in {None, isinstance(silver.value, Columns)}:
             continue
         text = (
-            f"{silver.reads} keeps typed columns, and {type(silver.value).__name__} "
+            f"{source} keeps typed columns, and {type(silver.value).__name__} "
             "reads bytes; write value=Columns()"
             if is_typed
-            else f"Columns reads typed columns, and {silver.reads} has bytes; write "
-            "their format, such as Json(…)"
+            else f"Columns reads typed columns, and {source} has bytes; write their format, such as Json(…)"
         )
         yield Problem(f"{silver.table}, value", Fault("MED-1105", text), source_of(silver))
 

@@ -251,7 +251,7 @@ def _is_to_begin(pipeline: Pipeline, layout: Layout, topic: Topic, records: Reco
     """
     if records.begin is None and not _of(topic, records.first):
         return False
-    reader = next((one.table for one in pipeline.silver if one.reads == topic.table), "silver.x")
+    reader = next((one.table for one in pipeline.silver if topic.table in one.sources), "silver.x")
     return require_not_begun(layout, topic, records.from_text, reader)
 
 

@@ -41,9 +41,15 @@ _JUDGED = "rows that the next start reads are judged by it; rows of the table ke
 
 _STORAGE: tuple[Effect, str] = ("no effect", "the layout of a table is fixed when the table is created")
 
+_OTHER_SOURCES = (
+    "the checkpoint has the positions of other bronze tables, and a start refuses it. A rebuild fills the "
+    "table from those that are declared"
+)
+
 _SILVER: Mapping[str, tuple[Effect, str]] = {
     "storage": _STORAGE,
     "reads": ("refused", _OTHER_TABLE),
+    "several sources": ("rebuild", _OTHER_SOURCES),
     "each": ("refused", "the table has rows of another unit. Declare the table under a new name"),
     "key": ("next start", f"{_JUDGED}; a new key does not recognise rows of the former one as duplicates"),
     "watermark": ("next start", "the watermark never goes back, so a longer one counts for later rows only"),
@@ -128,6 +134,8 @@ def _effect(
     if isinstance(declared, Silver):
         if name == "dedupe" and "exact" in {old, new}:
             return "rebuild", _STATE_OF_DEDUPE if new == "exact" else _NO_STATE
+        if name == "reads" and "[" in old + new:
+            base = "several sources"
         return _SILVER.get(base, ("next start", _JUDGED))
     return _gold_effect(declared, base, old, new, refused)
 

@@ -122,7 +122,8 @@ def _without_columns(declared: Table | Publish, settings: Settings, layout: Layo
     if layout.bronze is not None and isinstance(declared, Bronze):
         return QueryPlan(declared.table)  # a sandbox only reads it
     if is_new:
-        reads = "" if isinstance(declared, Bronze) else f"reads {declared.reads} from its first row"
+        read = declared.read_text if isinstance(declared, Silver) else getattr(declared, "reads", "")
+        reads = "" if isinstance(declared, Bronze) else f"reads {read} from its first row"
         return QueryPlan(declared.table, (Change("table", "", declared.table, "new", reads),))
     last: LastCommit | None = None
     if not isinstance(declared, Publish):

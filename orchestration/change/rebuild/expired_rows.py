@@ -34,23 +34,25 @@ def expired_rows(
         spark: The session.
         layout: Where the tables are.
         silver: The declaration.
-        version: The version of bronze that no longer has the records; unset: its newest.
+        version: The version of bronze that no longer has the records; unset: its newest. Of several bronze
+            tables, in which nothing expires while such a table reads them, it is that of each now.
     """
-    path = layout.table_path(silver.reads)
-    log = LogReader(path)
-    topics = expired_topics(log.properties())
-    if not topics:
-        return {}
-    at = log.latest_version() if version is None else version
-    bronze = spark.read.format("delta").option("versionAsOf", str(at)).load(path)
-    there = bronze.where(_may_have_expired(topics, PLACE)).select(*PLACE)
-    found = {}
-    for table in (*silver.side_tables, silver.table):
-        names = coordinates_of(table)
-        rows = newest(spark, layout.table_path(table))
-        gone = rows.where(_may_have_expired(topics, names))
-        gone = gone.join(there.select(*renamed(PLACE, names)), list(names), "left_anti")
-        found[table] = gone.select(*rows.columns)
+    found: dict[str, DataFrame] = {}
+    for source in silver.sources:
+        log = LogReader(layout.table_path(source))
+        topics = expired_topics(log.properties())
+        if not topics:
+            continue
+        at = log.latest_version() if version is None or len(silver.sources) > 1 else version
+        bronze = spark.read.format("delta").option("versionAsOf", str(at)).load(log.path)
+        there = bronze.where(_may_have_expired(topics, PLACE)).select(*PLACE)
+        for table in (*silver.side_tables, silver.table):
+            names = coordinates_of(table)
+            rows = newest(spark, layout.table_path(table))
+            gone = rows.where(_may_have_expired(topics, names))
+            gone = gone.join(there.select(*renamed(PLACE, names)), list(names), "left_anti")
+            gone = gone.select(*rows.columns)
+            found[table] = found[table].unionByName(gone) if table in found else gone
     return found
 
 
@@ -64,7 +66,7 @@ def refuse_other_columns(rows: DataFrame, expired: DataFrame, silver: Silver, co
     found = delta_table.shape_difference(have, want, may_have_more=silver.unknown_fields == "evolve")
     if found.undeclared or found.retyped:
         raise UsageError(
-            f"{silver.table}: {count:,} rows are of records that {silver.reads} no longer has, because "
+            f"{silver.table}: {count:,} rows are of records that {silver.read_text} no longer has, because "
             f"retention has deleted them, and they do not fit the declared columns: {found.text}. No row was "
             f"replaced. To leave these rows out: medallion rebuild {silver.table} --drop-expired"
         )

@@ -91,7 +91,7 @@ class _Rebuild(ReplacedTable):
     def fill(self) -> int:
         """Read all that bronze has now into the shadow; a version of bronze from before."""
         check_each(self.silver, self.path)
-        version = LogReader(self.layout.table_path(self.silver.reads)).latest_version() or 0
+        version = LogReader(self.layout.table_path(self.silver.sources[0])).latest_version() or 0
         before = recorded(self.coming)
         now = described(self.silver, self.settings)
         if before is not None and (before.kind, before.attributes) != (now.kind, now.attributes):
@@ -110,11 +110,13 @@ class _Rebuild(ReplacedTable):
 
     def _has_read_expired(self) -> bool:
         """Whether the shadow may have read records that retention has deleted since."""
-        log = LogReader(self.layout.table_path(self.silver.reads))
-        if not expired_topics(log.properties()):
-            return False
         loaded = first_load.mark(self.shadow.table_path(self.silver.table))
-        return _has_commit(log.path, -1 if loaded is None else loaded.bronze_version, "retention")
+        for place, source in enumerate(self.silver.sources):
+            log = LogReader(self.layout.table_path(source))
+            version = -1 if loaded is None else loaded.bronze_versions[place]
+            if expired_topics(log.properties()) and _has_commit(log.path, version, "retention"):
+                return True
+        return False
 
     def expired(self, version: int, say: Say) -> dict[str, DataFrame]:
         """The rows that are carried over, of each live table that has any; says how many there are.
@@ -145,9 +147,9 @@ class _Rebuild(ReplacedTable):
         last = last_commit_metadata(path, self.silver.table)
         if last is None:
             raise UsageError(
-                f"{self.silver.table}: no micro-batch has written the shadow, because {self.silver.reads} "
-                "has no rows, or had none since the shadow's first load. Run the bronze job, then the same "
-                "command again."
+                f"{self.silver.table}: no micro-batch has written the shadow, because "
+                f"{self.silver.read_text} has no rows, or had none since the shadow's first load. "
+                "Run the bronze job, then the same command again."
             )
         loaded = first_load.mark(path)
         rows = {
@@ -178,7 +180,7 @@ class _Rebuild(ReplacedTable):
             return former
         stamp = f"{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}"
         kept = f"{self.layout.checkpoint_path(self.silver.table)}__before_{stamp}"
-        bronze = LogReader(self.layout.table_path(self.silver.reads)).latest_version()
+        bronze = LogReader(self.layout.table_path(self.silver.sources[0])).latest_version()
         return Switch(query_id, self.versions(), kept, incoming.checkpoint, restores, bronze_version=bronze)
 
     def carry_known_keys(self) -> None:
@@ -239,7 +241,7 @@ def rebuild_silver(  # noqa: PLR0913, PLR0917  # the options of the command
             and has_rows_of(layout, silver, unfinished.query_id)
         )
         if not is_cut_off:
-            say(f"{silver.table}: the shadow is filled from {silver.reads}")
+            say(f"{silver.table}: the shadow is filled from {silver.read_text}")
             work.expired(work.fill(), say)
         try:
             stack.enter_context(work.leases())
@@ -321,7 +323,8 @@ def _former_rows(work: _Rebuild, versions: Mapping[str, int]) -> dict[str, DataF
 
 def _refuse_erased(layout: Layout, silver: Silver, last: Switch) -> None:
     """Refuse to bring back rows, and to read again files of bronze, from before an erasure."""
-    versions = {silver.reads: last.bronze_version or 0, **last.versions}
+    bronze = {silver.source: last.bronze_version or 0} if len(silver.sources) == 1 else {}
+    versions = {**bronze, **last.versions}
     if any(_has_commit(layout.table_path(table), version, "erasure") for table, version in versions.items()):
         raise UsageError(
             f"{silver.table}: records were erased after the rebuild, and its former rows would bring them "

@@ -224,7 +224,7 @@ def _filled_again(layout: Layout, declared: Table | Publish, reasons: tuple[str,
             why = "; ".join(reasons).removeprefix(f"{declared.table}: ").rstrip(".")
             raise CheckpointMismatchError(
                 f"{declared.table}: {why}. It may have rows of records that retention has "
-                f"deleted from {declared.reads}, and they would not come again. Nothing was changed. A "
+                f"deleted from {declared.read_text}, and they would not come again. Nothing was changed. A "
                 f"rebuild keeps these rows: medallion rebuild {declared.table}; then: medallion recover"
             )
         reasons += lacking
@@ -234,11 +234,12 @@ def _filled_again(layout: Layout, declared: Table | Publish, reasons: tuple[str,
 
 def _not_again(layout: Layout, silver: Silver) -> Iterator[str]:
     """What a silver table that is filled again will lack, in words."""
-    if expired := expired_topics(LogReader(layout.table_path(silver.reads)).properties()):
-        yield (
-            f"records that retention has deleted from {silver.reads} do not come again, and are only in the "
-            f"folders that are moved aside: {expired_text(expired)}"
-        )
+    for source in silver.sources:
+        if expired := expired_topics(LogReader(layout.table_path(source)).properties()):
+            yield (
+                f"records that retention has deleted from {source} do not come again, and are only in the "
+                f"folders that are moved aside: {expired_text(expired)}"
+            )
 
 
 def _are_whole(layout: Layout, declared: Table) -> bool:

@@ -221,7 +221,7 @@ def append_without_rows(pipeline: Pipeline, settings: Settings, path: str, metad
 def topic_notice(pipeline: Pipeline, table: str) -> str | None:
     """A warning if a silver table of this bronze table may compare the name of its topic; else None."""
     readers = [
-        silver.table for silver in pipeline.silver if silver.reads == table and _mentions_topic(silver)
+        silver.table for silver in pipeline.silver if table in silver.sources and _mentions_topic(silver)
     ]
     if not readers:
         return None

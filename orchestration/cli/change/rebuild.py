@@ -106,7 +106,7 @@ def _rebuild_silver(
         _print_effort(ready, silver, as_json=as_json, **({"expired": expired} if as_json else {}))
         for table, count in () if as_json else expired.items():
             say(
-                f"{count:,} rows of {table} are of records that {silver.reads} no longer has: they are "
+                f"{count:,} rows of {table} are of records that {silver.read_text} no longer has: they are "
                 "carried over, if they fit the declared columns; --drop-expired leaves them out"
             )
         return
@@ -135,7 +135,8 @@ def _expired_rows(ready: Context, silver: Silver) -> dict[str, int]:
     """Per table of a silver query, its rows of expired records; Spark is started only if there may be any."""
     layout = ready.layout
     is_there = LogReader(layout.table_path(silver.table)).latest_version() is not None
-    if not is_there or not expired_topics(LogReader(layout.table_path(silver.reads)).properties()):
+    expired = (expired_topics(LogReader(layout.table_path(one)).properties()) for one in silver.sources)
+    if not is_there or not any(expired):
         return {}
     from orchestration.change.rebuild.expired_rows import expired_rows
     from orchestration.run.job import spark_for_reading

@@ -60,7 +60,7 @@ def restate(  # the options of the command
             f"gold table again: medallion rebuild {table}"
         )
     records = parse_range(begin, end)
-    require_known_places(ready.pipeline, ready.layout, silver.reads, records)
+    require_known_places(ready.pipeline, ready.layout, silver.source, records)
     if plan:
         _print_plan(ready, silver, records, as_json=as_json)
         return
@@ -76,14 +76,14 @@ def _print_plan(ready: Context, silver: Silver, records: RecordRange, *, as_json
     if LogReader(layout.table_path(silver.table)).latest_version() is None:
         say(f"{silver.table} does not exist yet: the next start of its job fills it")
         return
-    effort = effort_of_range(layout, silver.table, silver.reads, records.filter())
+    effort = effort_of_range(layout, silver.table, silver.source, records.filter())
     stay = cannot_follow(ready.pipeline, layout, silver)
     again, by_hand = filled_again(stay)
     if as_json:
         data = {"table": silver.table, "records": records.options, **asdict(effort)}
         print_document({**data, "again": again, "by_hand": by_hand})
         return
-    say(f"{silver.table}: reads {effort_text(effort)} of {silver.reads} ({records})")
+    say(f"{silver.table}: reads {effort_text(effort)} of {silver.source} ({records})")
     for gold in (one for one in stay if one.table in again):
         read = effort_text(effort_of(layout, gold.table, sources(gold)))
         say(f"{gold.table}: if rows change or leave, its next start fills it again: {read}")

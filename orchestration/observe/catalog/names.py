@@ -54,7 +54,7 @@ def _comment(declared: Table, table: str) -> str:
         return f"Side table of {declared.table}: {suffix} rows."
     if isinstance(declared, Bronze):
         return _bronze_comment(declared)
-    source = f"from {declared.reads}"
+    source = f"from {declared.read_text if isinstance(declared, Silver) else declared.reads}"
     if isinstance(declared, Silver):
         return f"Typed and judged rows {source}, one per event."
     return f"{type(declared).__name__} {source}."

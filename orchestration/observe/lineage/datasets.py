@@ -118,7 +118,7 @@ class Datasets:
             return QueryDatasets((), (self._without_columns(declared),), {})
         if isinstance(declared, Publish):
             return self._of_publish(declared)
-        reads = [declared.reads]
+        reads = list(declared.sources if isinstance(declared, Silver) else (declared.reads,))
         if isinstance(declared, Join):
             reads.append(declared.joins)
         if isinstance(declared, Custom):
@@ -189,7 +189,7 @@ def _sources(declared: Silver | Gold, table: str, names: Mapping[str, Sequence[s
             if is_partial
             else found
         )
-    bronze = names[declared.reads]
+    bronze = names[declared.sources[0]]
     if table == declared.quarantine:
         return of_quarantine(declared, own, bronze)
     if table == declared.table and not own and not callable(declared.columns):

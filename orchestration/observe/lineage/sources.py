@@ -138,32 +138,45 @@ def of_silver(
     Args:
         silver: The table.
         columns: Its columns.
-        bronze: The columns of the bronze table that it reads.
+        bronze: The columns of the bronze tables that it reads.
         known: The columns of the tables of its lookups.
     """
-    of_value = _in_record(silver.reads)
+    parts = [_of_source(silver, source, columns, bronze, known) for source in silver.sources]
+    found = {column: once(*(part.columns[column] for part in parts)) for column in columns}
+    return ColumnSources(found, once(*(part.rows for part in parts)))
+
+
+def _of_source(
+    silver: Silver,
+    source: str,
+    columns: Sequence[str],
+    bronze: Sequence[str],
+    known: Mapping[str, Sequence[str]],
+) -> ColumnSources:
+    """The sources of a silver table in one of the bronze tables that it reads."""
+    of_value = _in_record(source)
     declared = silver.columns
     if callable(declared):
-        own = of_all((name for name in columns if not name.startswith("_")), silver.reads, bronze)
+        own = of_all((name for name in columns if not name.startswith("_")), source, bronze)
     else:
         own = {name: of_sql(sql, of_value) for name, sql in declared.items()}
     found = {column: own.get(column, ()) for column in columns}
     for column in columns:
         if column == "_ingested_at":
-            found[column] = (Source(silver.reads, "ingested_at", "IDENTITY"),)
+            found[column] = (Source(source, "ingested_at", "IDENTITY"),)
         elif column.startswith("_kafka_"):
             name = column.removeprefix("_kafka_")
-            found[column] = (Source(silver.reads, _OF_RECORD.get(name, name), "IDENTITY"),)
+            found[column] = (Source(source, _OF_RECORD.get(name, name), "IDENTITY"),)
         elif column not in own and column != "_watermark":
-            found[column] = (Source(silver.reads, "value", "TRANSFORMATION"),)
-    return ColumnSources(found, _rows_of_silver(silver, own, known))
+            found[column] = (Source(source, "value", "TRANSFORMATION"),)
+    return ColumnSources(found, _rows_of_silver(silver, source, own, known))
 
 
 def _rows_of_silver(
-    silver: Silver, own: Mapping[str, Sources], known: Mapping[str, Sequence[str]]
+    silver: Silver, source: str, own: Mapping[str, Sources], known: Mapping[str, Sequence[str]]
 ) -> Sources:
     """What decides about the rows of silver: its condition, its rules, its key and its event time."""
-    of_value = _in_record(silver.reads)
+    of_value = _in_record(source)
     looked_up = {lookup.name: lookup.table for lookup in silver.lookups}
     lower = {name.lower(): sources for name, sources in own.items()}
 
@@ -174,7 +187,7 @@ def _rows_of_silver(
             return [(table, name, True) for name in names]
         if path[0] == "_kafka":
             return of_value(path)
-        return [(source.table, source.column, False) for source in lower.get(path[0].lower(), ())]
+        return [(one.table, one.column, False) for one in lower.get(path[0].lower(), ())]
 
     parts = [of_sql(silver.where, of_value, "FILTER")] if silver.where is not None else []
     parts += [of_sql(rule.condition, of_row, "FILTER") for rule in silver.rules if rule.on_fail != "warn"]
@@ -192,9 +205,9 @@ def of_quarantine(silver: Silver, columns: Sequence[str], bronze: Sequence[str])
     found: dict[str, Sources] = {}
     for column in columns:
         kind: Kind = "IDENTITY" if column in bronze else "TRANSFORMATION"
-        source = column if column in bronze else "value"
+        name = column if column in bronze else "value"
         is_constant = column in {"verdict", "rule_version"}
-        found[column] = () if is_constant else (Source(silver.reads, source, kind),)
+        found[column] = () if is_constant else tuple(Source(one, name, kind) for one in silver.sources)
     return ColumnSources(found)
 
 

@@ -6,7 +6,7 @@ table) becomes a note, never an error.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -212,7 +212,7 @@ class Collector:
         holder = self._holders.find(name)
         query = self._query(name, jobs, holder, progress.planned, at)
         topic = declared if isinstance(declared, Topic | Files) else None
-        first = "" if isinstance(declared, Bronze) else declared.reads
+        first = "" if isinstance(declared, Bronze) else _reads(declared)[0]
         return TableStatus(
             table=name,
             kind=type(declared).__name__.lower(),
@@ -281,7 +281,8 @@ class Collector:
             return self._delta_lag(declared, progress.entry, at, rate)
         except HistoryGoneError as error:
             note = str(error).partition(". ")[0]
-            lost = TimeToLoss(0.0, f"the log of {declared.reads}: commits are lost already")
+            read = declared.read_text if isinstance(declared, Silver) else declared.reads
+            lost = TimeToLoss(0.0, f"the log of {read}: commits are lost already")
             return Lag(unit, note=note), lost
         except TableError as error:
             return Lag(unit, note=str(error).partition(". ")[0]), time_to_loss.UNKNOWN
@@ -293,9 +294,23 @@ class Collector:
         at: datetime,
         rate: float | None,
     ) -> tuple[Lag, TimeToLoss]:
-        source = declared.reads
+        read = declared.sources if isinstance(declared, Silver) else (declared.reads,)
+        found = [self._source_lag(declared, one, n, entry, at, rate) for n, one in enumerate(read)]
+        if len(found) == 1:
+            return found[0]
+        return _summed([lag for lag, _ in found]), time_to_loss.soonest(loss for _, loss in found)
+
+    def _source_lag(  # noqa: PLR0913, PLR0917  # the reader, its source, and how far it is
+        self,
+        declared: DeltaTable | Silver | Gold | Publish,
+        source: str,
+        place: int,
+        entry: PlannedBatch | None,
+        at: datetime,
+        rate: float | None,
+    ) -> tuple[Lag, TimeToLoss]:
         log = self.log(source)
-        position = None if entry is None else delta_position(entry)
+        position = None if entry is None else delta_position(entry, place)
         now = log.snapshot()
         if now is None:
             return Lag("rows", 0, 0, 0, 0, note=f"waits for {source}", seconds=0.0), time_to_loss.NEVER
@@ -423,6 +438,26 @@ def _catalog(declared: Table | Publish, entries: Mapping[str, CatalogEntry]) -> 
     sides = (entries[table] for table in declared.side_tables if table in entries)
     fault = next((f"{side.name}: {side.error}" for side in sides if side.error), "")
     return replace(own, error=fault)
+
+
+def _summed(lags: Sequence[Lag]) -> Lag:
+    """What a query has yet to read of several tables."""
+
+    def total(name: str) -> int | None:
+        found = [getattr(lag, name) for lag in lags]
+        return None if None in found else sum(found)
+
+    seconds = [lag.seconds for lag in lags if lag.seconds is not None]
+    return Lag(
+        lags[0].unit,
+        count=total("count"),
+        versions=total("versions"),
+        files=total("files"),
+        bytes=total("bytes"),
+        note="; ".join(dict.fromkeys(lag.note for lag in lags if lag.note)),
+        seconds=max(seconds) if len(seconds) == len(lags) else None,
+        listed=total("listed"),
+    )
 
 
 def _unread_lag(unread: UnreadCommits, note: str, seconds: float) -> Lag:

@@ -24,7 +24,7 @@ class Balance:
     """The balance of one silver table, in rows.
 
     Attributes:
-        bronze: Rows of the bronze table that silver reads.
+        bronze: Rows of the bronze tables that silver reads.
         silver: Rows of silver.
         quarantined: Rows in quarantine.
         dropped: Rows that a rule dropped.
@@ -59,7 +59,8 @@ class Balance:
 def balance(silver: Silver, layout: Layout, status: Status) -> Balance:
     """The balance of a silver table at the time of ``status``."""
     tables = {table.table: table for table in status.tables}
-    mine, source = tables[silver.table], tables[silver.reads]
+    mine, read = tables[silver.table], [tables[source] for source in silver.sources]
+    unread = [source.lag.count for source in read]
     counted = Counter[str]()
     log = LogReader(layout.table_path(silver.table))
     if mine.now is not None:
@@ -68,8 +69,8 @@ def balance(silver: Silver, layout: Layout, status: Status) -> Balance:
     aside = (mine.quarantine.rows or 0) if mine.quarantine else 0
     return Balance(
         table=silver.table,
-        reads=silver.reads,
-        bronze=_rows(source),
+        reads=silver.read_text,
+        bronze=sum(map(_rows, read)),
         silver=_rows(mine),
         quarantined=aside - counted["dropped"],
         dropped=counted["dropped"],
@@ -77,7 +78,7 @@ def balance(silver: Silver, layout: Layout, status: Status) -> Balance:
         duplicates=counted["duplicates"] + counted["replaced"],
         late=counted["late"] - counted["merged"],
         waiting=mine.lag.count or 0,
-        unread=source.lag.count,
+        unread=None if None in unread else sum(count or 0 for count in unread),
         other=counted["other"],
     )
 

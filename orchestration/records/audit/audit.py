@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
@@ -31,6 +31,7 @@ from common.delta.maintenance.retention import expired_topics
 from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.table import ERASED
 from common.errors import AccountError, BrokerError, TableMissingError, UsageError, nearest
+from orchestration.access.declaration.lineage import readers_of
 from orchestration.access.kafka.receipts import Receipt
 from orchestration.access.progress.erased import erased_records, unfinished_run
 from orchestration.records.audit import last_audit
@@ -42,8 +43,8 @@ from orchestration.records.audit.offset_ranges import why_full_audit
 from orchestration.records.audit.other_records import Decision
 from orchestration.records.audit.result import SHOWN, Account, Fault, PartitionAccount
 from orchestration.records.audit.starting_point import PartitionCounts, StartingPoint
-from orchestration.records.audit.table_log import Pins, pin
-from orchestration.records.audit.topic_faults import Ask, ComparedTopics, compare_with_broker
+from orchestration.records.audit.table_log import Pins, TableLog, pin, pins_of_sources
+from orchestration.records.audit.topic_faults import Ask, compare_with_broker
 from orchestration.records.receipts.compare import compare_receipts
 from silver.write.past_conditions import past_conditions
 
@@ -129,14 +130,13 @@ def audit(  # noqa: PLR0913  # the options of the command
         TableMissingError: Bronze does not exist yet.
         AccountError: A data file that a table's log names is missing.
     """
-    topic = next(each for each in pipeline.bronze if each.table == silver.reads)
-    topics, last = ComparedTopics(), None
-    if isinstance(topic, Topic):
-        last = last_commit_metadata(layout.table_path(topic.table), topic.table)
-        topics = compare_with_broker(topic, last, ask)
+    read = [one for source in silver.sources for one in pipeline.bronze if one.table == source]
+    topics = [one for one in read if isinstance(one, Topic)]
+    last = {one.table: last_commit_metadata(layout.table_path(one.table), one.table) for one in topics}
+    compared = [compare_with_broker(one, last[one.table], ask) for one in topics]
 
     def once() -> Account:
-        account = _audit_once(spark, pipeline, topic, silver, layout, since, say, accepted)
+        account = _audit_once(spark, pipeline, read, silver, layout, since, say, accepted)
         return (
             account
             if gold is None
@@ -153,10 +153,13 @@ def audit(  # noqa: PLR0913  # the options of the command
         say(f"{silver.table} did not balance, but its tables were written meanwhile: auditing again")
         time.sleep(again_seconds)
         found = once()
-    if receipts is not None and isinstance(topic, Topic) and topic.receipts and since is None:
-        found = _with_receipts(found, spark, layout, topic, last, receipts)
-    faults, notes = (*found.faults, *topics.faults), (*found.notes, *topics.notes)
-    return replace(found, faults=faults, notes=notes, not_compared=topics.why)
+    for topic in topics:
+        if receipts is not None and topic.receipts and since is None:
+            found = _with_receipts(found, spark, layout, topic, last[topic.table], receipts)
+    faults = (*found.faults, *(fault for one in compared for fault in one.faults))
+    notes = (*found.notes, *(note for one in compared for note in one.notes))
+    why = "; ".join(dict.fromkeys(one.why for one in compared if one.why))
+    return replace(found, faults=faults, notes=notes, not_compared=why)
 
 
 def _with_receipts(  # noqa: PLR0913, PLR0917  # an account, and what it is compared with
@@ -223,17 +226,16 @@ def _unreadable_file(silver: Silver, text: str) -> AccountError | None:
     return None
 
 
-def _is_first_reader(pipeline: Pipeline, silver: Silver) -> bool:
+def _is_first_reader(pipeline: Pipeline, silver: Silver, source: str) -> bool:
     """Whether no silver table before it reads the same bronze table, whose bytes are compared once."""
-    return silver == next(one for one in pipeline.silver if one.reads == silver.reads)
+    return silver == next(one for one in pipeline.silver if source in one.sources)
 
 
 def _decision(pipeline: Pipeline, silver: Silver, layout: Layout) -> Decision:
     """What decided so far which records are a table's own."""
     past = past_conditions(layout.table_path(silver.table))
     declared = () if silver.where is None else (silver.where,)
-    readers = sum(each.reads == silver.reads for each in pipeline.silver)
-    keeps_undecided = readers == 1 or silver.each is not None
+    keeps_undecided = len(readers_of(pipeline, silver)) == 1 or silver.each is not None
     return Decision(tuple(dict.fromkeys((*declared, *past))), keeps_undecided=keeps_undecided)
 
 
@@ -247,7 +249,7 @@ def _has_moved(found: Account, layout: Layout) -> bool:
 def _audit_once(  # noqa: PLR0913, PLR0917  # see above
     spark: SparkSession,
     pipeline: Pipeline,
-    topic: Bronze,
+    read: Sequence[Bronze],
     silver: Silver,
     layout: Layout,
     since: Since,
@@ -258,51 +260,100 @@ def _audit_once(  # noqa: PLR0913, PLR0917  # see above
     say(f"{silver.table}: reading the logs")
     notes = []
     pins, start = _pinned(silver, layout, since)
-    if pins.bronze.version is None:
-        raise TableMissingError(silver.reads, pins.bronze.path, "Fill it first: medallion run bronze.")
     if since is not None:
         why = why_full_audit(pins, start) if start is not None else "no earlier audit or commit to start from"
+        why = f"it reads {silver.read_text}" if len(silver.sources) > 1 else why
         if why:
             notes.append(f"{silver.table}: audited from its beginning: {why}")
             pins, start = pin(silver, layout), None
-    table_audit = _table_audit(spark, topic, silver, layout, pins, say, decision, start)
-    partitions = table_audit.partitions()
-    if start is not None and _may_miss_erased_rows(table_audit.faults, pins):
+    parts, partitions = _counted(spark, read, silver, layout, pins, say, decision, start)
+    if start is not None and _may_miss_erased_rows(_faults_of(parts), pins):
         notes.append(f"{silver.table}: audited from its beginning: rows of it were erased")
         pins, start = pin(silver, layout), None
-        table_audit = _table_audit(spark, topic, silver, layout, pins, say, decision, None)
-        partitions = table_audit.partitions()
+        parts, partitions = _counted(spark, read, silver, layout, pins, say, decision, None)
     batch_id = pins.batch.batch_id if pins.batch else start.batch_id if start else None
     total = tuple(_with_earlier_counts(one, start) for one in partitions)
     covers_all = start is None or bool(start.counts)
     after = start.gold if start else {}
     in_gold, gold = gold_faults(pipeline, silver, layout, after=after, accepted=accepted)
-    of_bytes = byte_faults(spark, pins.bronze) if _is_first_reader(pipeline, silver) else ()
+    bronze = [part.pins.bronze for part in parts]
+    of_bytes = _byte_faults(spark, pipeline, silver, bronze)
     of_gold = (
         *in_gold,
         *history_faults(pipeline, silver, layout),
         *published_faults(pipeline, silver, layout),
     )
-    faults = (*table_audit.faults, *of_bytes, *of_gold)
-    if not faults and covers_all and not _save(layout, pins, total, gold):
+    faults = (*_faults_of(parts), *of_bytes, *of_gold)
+    if not faults and covers_all and len(parts) == 1 and not _save(layout, pins, total, gold):
         notes.append(
-            f"{silver.table} has read a commit of {silver.reads} only in part: the next --since last "
+            f"{silver.table} has read a commit of {silver.read_text} only in part: the next --since last "
             "starts where this audit started"
         )
     return Account(
         table=silver.table,
-        reads=silver.reads,
-        versions={log.table: log.version for log in pins.tables if log.version is not None},
+        reads=silver.read_text,
+        versions={log.table: log.version for log in (*bronze, *pins.tables) if log.version is not None},
         batch_id=batch_id,
         since=start.label if start else "",
         looked_at=sum(one.offsets for one in partitions),
         partitions=total,
         faults=faults,
-        notes=(*notes, *table_audit.notes, *skipped_files(pipeline, layout, topic.table)),
-        undigested=undigested(pins.bronze),
+        notes=(*notes, *_notes_of(parts, pipeline, layout)),
+        undigested=sum(map(undigested, bronze)),
         each=silver.each or "",
         seconds=time.monotonic() - began,
     )
+
+
+def _counted(  # noqa: PLR0913, PLR0917  # see above
+    spark: SparkSession,
+    read: Sequence[Bronze],
+    silver: Silver,
+    layout: Layout,
+    pins: Pins,
+    say: Say,
+    decision: Decision,
+    start: StartingPoint | None,
+) -> tuple[Sequence[TableAudit], Sequence[PartitionAccount]]:
+    """The audit of a state for each bronze table that silver reads, and the account of all partitions.
+
+    Raises:
+        TableMissingError: A bronze table does not exist yet.
+    """
+    from orchestration.records.audit.count_offsets import own_records  # loaded when it is used
+
+    states = pins_of_sources(pins, silver, layout)
+    for one in states:
+        if one.bronze.version is None:
+            advice = "Fill it first: medallion run bronze."
+            raise TableMissingError(one.bronze.table, one.bronze.path, advice)
+    owns = own_records(spark, states) if len(states) > 1 else [""]
+    parts = [
+        _table_audit(spark, topic, silver, layout, state, say, decision, start, own)
+        for topic, state, own in zip(read, states, owns, strict=True)
+    ]
+    partitions = [one for part in parts for one in part.partitions()]
+    if len(parts) > 1:
+        parts[0].count_faults(parts)
+    return parts, sorted(partitions, key=lambda one: (one.topic, one.partition))
+
+
+def _byte_faults(
+    spark: SparkSession, pipeline: Pipeline, silver: Silver, bronze: Sequence[TableLog]
+) -> list[Fault]:
+    """Faults of the bytes of bronze tables, of each by its first reader alone."""
+    own = (log for log in bronze if _is_first_reader(pipeline, silver, log.table))
+    return [fault for log in own for fault in byte_faults(spark, log)]
+
+
+def _notes_of(parts: Sequence[TableAudit], pipeline: Pipeline, layout: Layout) -> Iterator[str]:
+    for part in parts:
+        yield from part.notes
+        yield from skipped_files(pipeline, layout, part.pins.bronze.table)
+
+
+def _faults_of(parts: Sequence[TableAudit]) -> list[Fault]:
+    return [fault for part in parts for fault in part.faults]
 
 
 def _table_audit(  # noqa: PLR0913, PLR0917  # see above
@@ -314,6 +365,7 @@ def _table_audit(  # noqa: PLR0913, PLR0917  # see above
     say: Say,
     decision: Decision,
     start: StartingPoint | None,
+    own: str,
 ) -> TableAudit:
     """The audit of a state, with what is known of records that are gone.
 
@@ -333,6 +385,7 @@ def _table_audit(  # noqa: PLR0913, PLR0917  # see above
         expired=expired_topics(LogReader(pins.bronze.path).properties()),
         erased=erased_records(spark, layout, topic.table),
         is_erasing=unfinished_run(layout, topic.table) is not None,
+        own=own,
     )
 
 
@@ -344,7 +397,9 @@ def _may_miss_erased_rows(faults: Sequence[Fault], pins: Pins) -> bool:
 
 
 def _pinned(silver: Silver, layout: Layout, since: Since) -> tuple[Pins, StartingPoint | None]:
-    """The state to audit, and the starting point."""
+    """The state to audit, and the starting point; of several bronze tables all of them are read."""
+    if len(silver.sources) > 1:
+        return pin(silver, layout), None
     if isinstance(since, datetime):
         pins = pin(silver, layout)
         return pins, last_audit.since(pins, since)
@@ -352,7 +407,7 @@ def _pinned(silver: Silver, layout: Layout, since: Since) -> tuple[Pins, Startin
     if start is None:
         return pin(silver, layout), None
     # The log is read from one commit before the new ones, to check that the next commit follows it.
-    firsts = {**start.versions, silver.reads: max(0, start.position.version - 1)}
+    firsts = {**start.versions, silver.source: max(0, start.position.version - 1)}
     pins = pin(silver, layout, firsts, start.batch_id)
     return (pins if pins.batch else replace(pins, position=start.position)), start
 

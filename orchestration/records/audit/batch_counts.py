@@ -19,6 +19,7 @@ from orchestration.records.audit.table_log import (
     Pins,
     TableCommit,
     TableLog,
+    after_first_load,
     delta_position,
     foreign_commits,
     kafka_positions,
@@ -26,36 +27,58 @@ from orchestration.records.audit.table_log import (
 )
 
 
-def batch_faults(pins: Pins, silver: Silver, after: int, start: DeltaPosition | None) -> Iterator[str]:
-    """Silver micro-batches after version ``after`` whose counts differ from the rows read or written."""
-    batches = since_rebuild([one for one in pins.silver.steps("accepted") if one.version > after])
-    rows_up_to = _RowsUpTo(pins.bronze)
-    before = start or _start_after_first_load(pins.silver)
-    first = pins.bronze.commits[0].version if pins.bronze.commits else 0
-    for one in batches:
-        position = delta_position(one)
-        if one.is_rebuilt:
-            before = None
-            if not one.metadata[REBUILT].get("counted"):
-                before = position
-                continue
-        skipped = rows_up_to.count(before) if before is not None else 0
-        read = rows_up_to.count(position) if position is not None else None
-        is_known = before is not None or pins.bronze.is_whole
-        if before is not None and before.version < first:
-            is_known = False
-        counted = sum(int(one.counts.get(name, 0)) for name in BATCH_COUNTS)
-        if not is_known or read is None or skipped is None:
-            before = position
+def batch_faults(
+    parts: Sequence[Pins], silver: Silver, after: int, start: DeltaPosition | None
+) -> Iterator[str]:
+    """Silver micro-batches after version ``after`` whose counts differ from the rows read or written.
+
+    Args:
+        parts: The state with each bronze table that silver reads.
+        silver: The declaration.
+        after: The last version of silver before the audited ones; -1 for an audit from the beginning.
+        start: How far silver had read bronze by then.
+    """
+    pins = parts[0]
+    read = [
+        _RowsRead(part.bronze, place, start or _start_after_first_load(pins.silver, place))
+        for place, part in enumerate(parts)
+    ]
+    for one in since_rebuild([one for one in pins.silver.steps("accepted") if one.version > after]):
+        found = [each.by(one) for each in read]
+        if one.is_rebuilt and not one.metadata[REBUILT].get("counted"):
             continue
+        rows = None if None in found else sum(count or 0 for count in found)
+        counted = sum(int(one.counts.get(name, 0)) for name in BATCH_COUNTS)
         # A record has one element or more, or is counted as empty.
-        if counted < read - skipped or (counted > read - skipped and silver.each is None):
+        if rows is not None and (counted < rows or (counted > rows and silver.each is None)):
             yield (
                 f"micro-batch {one.batch_id} of {silver.table} (version {one.version}) read "
-                f"{read - skipped:,} rows of {silver.reads}, but its counts add up to {counted:,}"
+                f"{rows:,} rows of {silver.read_text}, but its counts add up to {counted:,}"
             )
-        before = position
     yield from _step_faults(pins, silver, after)
+
+
+class _RowsRead:
+    """Counts the rows of a bronze table that micro-batches have read; call with ascending ones only."""
+
+    def __init__(self, bronze: TableLog, place: int, begins: DeltaPosition | None) -> None:
+        self._bronze, self._place, self._before = bronze, place, begins
+        self._up_to = _RowsUpTo(bronze)
+
+    def by(self, one: TableCommit) -> int | None:
+        """The rows that a micro-batch has read; None where the log does not say it."""
+        before, position = self._before, delta_position(one, self._place)
+        self._before = position
+        if one.is_rebuilt:
+            before = None
+        if position is None:
+            return 0 if self._place or len(one.metadata.get("positions") or ()) > 1 else None
+        first = self._bronze.commits[0].version if self._bronze.commits else 0
+        is_known = self._bronze.is_whole if before is None else before.version >= first
+        # Positions are counted in their order: the one before first.
+        skipped = 0 if before is None else self._up_to.count(before)
+        read = self._up_to.count(position)
+        return read - skipped if is_known and read is not None and skipped is not None else None
 
 
 def _step_faults(pins: Pins, silver: Silver, after: int) -> Iterator[str]:
@@ -147,7 +170,7 @@ def tombstone_faults(pins: Pins, silver: Silver, totals: Mapping[str, int], afte
     # With tombstones="keep", a tombstone whose key has a row in silver counts as a duplicate.
     if (found > counted) if silver.tombstones == "keep" else (found != counted):
         yield (
-            f"{silver.reads} holds {found:,} processed records without a value, "
+            f"{silver.read_text} holds {found:,} processed records without a value, "
             f"but the micro-batches of {silver.table} counted {counted:,}"
         )
 
@@ -166,8 +189,8 @@ def other_faults(pins: Pins, silver: Silver, totals: Mapping[str, int], after: i
     counted, found = sum(int(one.counts.get("other", 0)) for one in batches), totals.get("other", 0)
     if found != counted:
         yield (
-            f"{silver.reads} holds {found:,} processed records of other tables than {silver.table}, by its "
-            f"condition where, but its micro-batches counted {counted:,}"
+            f"{silver.read_text} holds {found:,} processed records of other tables than {silver.table}, by "
+            f"its condition where, but its micro-batches counted {counted:,}"
         )
 
 
@@ -186,8 +209,8 @@ def element_faults(pins: Pins, silver: Silver, totals: Mapping[str, int], after:
     found = sum(count for name, count in totals.items() if name != "waiting")
     if found != counted:
         yield (
-            f"{silver.reads} holds {found:,} processed elements of {silver.each}, and records without one, "
-            f"but the micro-batches of {silver.table} counted {counted:,}"
+            f"{silver.read_text} holds {found:,} processed elements of {silver.each}, and records without "
+            f"one, but the micro-batches of {silver.table} counted {counted:,}"
         )
 
 
@@ -255,11 +278,11 @@ def _bronze_batch(  # noqa: PLR0913
         yield f"{where} wrote {one.commit.rows:,} rows for {offsets:,} offsets"
 
 
-def _start_after_first_load(silver: TableLog) -> DeltaPosition | None:
-    """Where the stream started after a first load; None if there was no first load."""
+def _start_after_first_load(silver: TableLog, place: int) -> DeltaPosition | None:
+    """Where the stream of a bronze table started after a first load; None if there was no first load."""
     for one in silver.commits:
         if one.by == "first load" and "bronze_version" in one.metadata:
-            return DeltaPosition(int(one.metadata["bronze_version"]) + 1, -1, "", in_snapshot=False)
+            return after_first_load(one.metadata, place)
     return None
 
 

@@ -13,6 +13,7 @@ from common.declare import Bronze, Silver
 from common.delta.maintenance.retention import ExpiredTopic
 from common.rows.rows import Rows
 from common.rows.spark_rows import SparkRows
+from common.sql.quoting import spark_text
 from orchestration.records.audit import batch_counts
 from orchestration.records.audit import duplicate_witness as witness
 from orchestration.records.audit import offset_places as rows
@@ -120,6 +121,10 @@ class TableAudit:
         expired: The records that retention has deleted from bronze, by topic.
         erased: The records of complete erasures; None where there are none.
         is_erasing: Whether an erasure is under way or was cut off: silver still has rows that bronze lacks.
+        own: Of one of several bronze tables: the condition of its records, by their topic. The rows of the
+            table and what its commits count are compared when all of them are counted (``count_faults``).
+        totals: Number of offsets per place, once they are counted.
+        held: Number of rows in ``silver``, ``late`` and ``quarantine``, once they are counted.
     """
 
     spark: SparkSession
@@ -133,6 +138,9 @@ class TableAudit:
     expired: Mapping[str, ExpiredTopic] = field(default_factory=dict)
     erased: DataFrame | None = None
     is_erasing: bool = False
+    own: str = ""
+    totals: dict[str, int] = field(default_factory=dict)
+    held: dict[str, int] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -140,7 +148,7 @@ class TableAudit:
         """Run the audit; the account per partition."""
         pins, silver = self.pins, self.silver
         progress = bronze_progress(pins.bronze, pins.position, self.start.processed if self.start else {})
-        sources = all_sources(pins, progress, self.start)
+        sources = all_sources(pins, progress, self.start, self.own)
         ranges = self._ranges(progress, sources)
         self._add_log_faults(progress, ranges)
         self.say(f"{silver.table}: {sum(one.end - one.first for one in ranges.values()):,} offsets")
@@ -184,10 +192,6 @@ class TableAudit:
             self._add_outside(found, ranges)
         if tally.absent or tally.outside or tally.has_gaps(ranges):
             self._explain_absent(found, ranges, counts)
-        logs = {"silver": self.pins.silver, "late": self.pins.late, "quarantine": self.pins.quarantine}
-        after = {name: self.start.version(log.table) if self.start else -1 for name, log in logs.items()}
-        for log, text in batch_counts.table_faults(self.pins, tally.rows, after):
-            self._add_miscounted(log, text)
         left_out = {} if self.start else offsets_left_out(self.lost, ranges)
         partitions = tuple(
             PartitionAccount(*place, left_out.get(place, one.first), one.end, counts[place])
@@ -197,18 +201,28 @@ class TableAudit:
             place = one.topic, one.partition
             if gaps := ranges[place].first - one.first:
                 counts[place]["gaps"] = counts[place].get("gaps", 0) + gaps
-        totals = {name: sum(one.counts.get(name, 0) for one in partitions) for name in FATES}
-        self._add_texts(
-            "counts", batch_counts.tombstone_faults(self.pins, self.silver, totals, after["silver"])
-        )
-        self._add_texts(
-            "counts", batch_counts.element_faults(self.pins, self.silver, totals, after["silver"])
-        )
-        if len(self.decision.conditions) == 1:
-            self._add_texts(
-                "counts", batch_counts.other_faults(self.pins, self.silver, totals, after["silver"])
-            )
+        self.totals = {name: sum(one.counts.get(name, 0) for one in partitions) for name in FATES}
+        self.held = dict(tally.rows)
+        if not self.own:
+            self.count_faults([self])
         return partitions
+
+    def count_faults(self, parts: Sequence[TableAudit]) -> None:
+        """Add the faults of the table's rows and commits, by what the audits of all bronze tables count."""
+        pins, silver, start = self.pins, self.silver, self.start
+        logs = {"silver": pins.silver, "late": pins.late, "quarantine": pins.quarantine}
+        after = {name: start.version(log.table) if start else -1 for name, log in logs.items()}
+        held = {name: sum(part.held[name] for part in parts) for name in logs}
+        for log, text in batch_counts.table_faults(pins, held, after):
+            self._add_miscounted(log, text)
+        totals = {name: sum(part.totals.get(name, 0) for part in parts) for name in FATES}
+        mine, position = after["silver"], start.position if start else None
+        states = [part.pins for part in parts]
+        self._add_texts("counts", batch_counts.batch_faults(states, silver, mine, position))
+        self._add_texts("counts", batch_counts.tombstone_faults(pins, silver, totals, mine))
+        self._add_texts("counts", batch_counts.element_faults(pins, silver, totals, mine))
+        if len(self.decision.conditions) == 1:
+            self._add_texts("counts", batch_counts.other_faults(pins, silver, totals, mine))
 
     def _count_expired(self, tally: _Tally, ranges: Mapping[Partition, Range]) -> None:
         """Count the offsets that retention has deleted from bronze and that no table holds."""
@@ -276,10 +290,7 @@ class TableAudit:
         own = [one for one in pins.bronze.commits if one.batch_id is not None]
         self._add_texts("lost commit", missing_batches(pins.bronze.table, own))
         firsts = {place: one.first for place, one in ranges.items()}
-        after, mine, position = -1, -1, None
-        if self.start is not None:
-            position = self.start.position
-            after, mine = position.version - 1, self.start.version(self.silver.table)
+        after = -1 if self.start is None else self.start.position.version - 1
         found = batch_counts.bronze_faults(
             pins.bronze,
             progress,
@@ -289,7 +300,6 @@ class TableAudit:
             lost=self.lost,
         )
         self._add_texts("counts", found)
-        self._add_texts("counts", batch_counts.batch_faults(pins, self.silver, mine, position))
 
     def _add_texts(self, name: str, texts: Iterable[str]) -> None:
         self.faults += [Fault(name, text) for text in texts]
@@ -343,7 +353,7 @@ class TableAudit:
             self._add_rows("twice", f"written again, although {self.start.label} accounted for it", again)
             beyond = beyond.where(f"not {rows.IS_ABSENT} and (start is null or offset >= start)")
         self._add_rows(
-            "unknown", f"in {self.silver.reads}, but none of its commits has read this offset", beyond
+            "unknown", f"in {self.pins.bronze.table}, but none of its commits has read this offset", beyond
         )
 
     def _explain_rest(
@@ -357,7 +367,9 @@ class TableAudit:
         spark, silver = self.spark, self.silver
         bronze = sources.bronze.rows(spark)
         # Most witnesses of new rows are new too, so an incremental audit searches the new rows first.
-        searched = [sources.silver, Source(self.pins.silver)] if self.start else [sources.silver]
+        # Of several bronze tables, a row of another one may be the witness.
+        whole = Source(self.pins.silver)
+        searched = [sources.silver, whole] if self.start else [whole if self.own else sources.silver]
         accepted = [source.rows(spark) for source in searched]
         erasures = [one for one in self.pins.silver.commits if one.commit.is_change and one.by == ERASURE]
         are_erased_known = all_exist(self.pins.silver, files_of(erasures))
@@ -410,8 +422,8 @@ class TableAudit:
             return
         self._add_rows(
             "missing",
-            f"in {self.silver.reads} and processed, but in no table, and no row of {self.silver.table} has "
-            "its key",
+            f"in {self.pins.bronze.table} and processed, but in no table, and no row of {self.silver.table} "
+            "has its key",
             lone.frame.where("is_first"),
         )
         self._add_rows(
@@ -492,6 +504,27 @@ class TableAudit:
             f"{'an unknown number of' if erased is None else f'{erased:,}'} rows, and {lacking:,} are missing"
         )
         return erased is None or lacking <= erased
+
+
+def own_records(spark: SparkSession, parts: Sequence[Pins]) -> list[str]:
+    """Per bronze table of a silver table that reads several, the condition of its records, by their topic.
+
+    Rows of a topic that none of them has read are counted with the first.
+    """
+    topics = []
+    for part in parts:
+        known = {topic for one in part.bronze.commits for topic, _ in kafka_positions(one)}
+        if not part.bronze.is_whole and (frame := Source(part.bronze).rows(spark)) is not None:
+            known |= {row[0] for row in frame.select("topic").distinct().collect()}
+        topics.append(known)
+    others = set[str]().union(*topics[1:])
+    found = [f"not {_is_one_of(others)}" if others else "true"]
+    return found + [_is_one_of(known) if known else "false" for known in topics[1:]]
+
+
+def _is_one_of(topics: Iterable[str]) -> str:
+    listed = ", ".join(spark_text(topic) for topic in sorted(topics))
+    return f"{{topic}} in ({listed})"
 
 
 def offsets_left_out(lost: Sequence[Gap], ranges: Mapping[Partition, Range]) -> dict[Partition, int]:

@@ -63,19 +63,23 @@ _RANGES = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Rows of a table: all rows of a version if ``files`` is None, else the rows of these files."""
+    """Rows of a table: all rows of a version if ``files`` is None, else the rows of these files.
+
+    ``only`` is a condition on them; empty: all.
+    """
 
     log: TableLog
     files: tuple[DataFile, ...] | None = None
+    only: str = ""
 
     def rows(self, spark: SparkSession) -> DataFrame | None:
         """The rows; None if there is no table or no file."""
         if self.log.version is None or self.files == ():
             return None
-        whole = spark.read.format("delta").option("versionAsOf", self.log.version).load(self.log.path)
-        if self.files is None:
-            return whole
-        return read_files(spark, self.log.path, self.files, whole)
+        rows = spark.read.format("delta").option("versionAsOf", self.log.version).load(self.log.path)
+        if self.files is not None:
+            rows = read_files(spark, self.log.path, self.files, rows)
+        return rows.where(self.only) if self.only else rows
 
 
 def read_files(spark: SparkSession, path: str, files: Iterable[DataFile], like: DataFrame) -> DataFrame:

@@ -13,7 +13,7 @@ from common.delta.checkpoint import DeltaPosition
 from common.delta.commit import Commit, DataFile
 from common.machine.storage_folder import StorageFolder
 from common.streaming.topic_identity import BEGINS_ANEW
-from orchestration.records.audit.offset_places import NEVER, Source, Sources
+from orchestration.records.audit.offset_places import KAFKA, NEVER, PLACE, Source, Sources
 from orchestration.records.audit.starting_point import StartingPoint
 from orchestration.records.audit.table_log import (
     Partition,
@@ -124,17 +124,25 @@ def new_files(log: TableLog, pins: Pins, start: StartingPoint) -> tuple[DataFile
     return tuple(file for one in log.since(_after(log, pins, start)) for file in one.commit.added)
 
 
-def all_sources(pins: Pins, progress: BronzeProgress, start: StartingPoint | None) -> Sources:
-    """The rows of the four tables that the audit reads."""
+def all_sources(pins: Pins, progress: BronzeProgress, start: StartingPoint | None, own: str = "") -> Sources:
+    """The rows of the four tables that the audit reads.
 
-    def source(log: TableLog) -> Source:
-        return Source(log, None if start is None else new_files(log, pins, start))
+    Args:
+        pins: The state.
+        progress: What bronze has read.
+        start: Where the audit starts; None: at the beginning.
+        own: The condition of the records of this bronze table, where silver reads several.
+    """
+
+    def source(log: TableLog, topic: str = "") -> Source:
+        only = own.replace("{topic}", topic) if topic else ""
+        return Source(log, None if start is None else new_files(log, pins, start), only)
 
     return Sources(
         bronze=source(pins.bronze),
-        silver=source(pins.silver),
-        late=source(pins.late),
-        quarantine=source(pins.quarantine),
+        silver=source(pins.silver, KAFKA[0]),
+        late=source(pins.late, KAFKA[0]),
+        quarantine=source(pins.quarantine, PLACE[0]),
         waiting=_waiting(pins.bronze, progress, pins.position),
     )
 

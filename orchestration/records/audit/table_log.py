@@ -1,4 +1,4 @@
-"""The Delta logs of a silver table and of the bronze table that it reads; without Spark, and read-only.
+"""The Delta logs of a silver table and of a bronze table that it reads; without Spark, and read-only.
 
 The metadata of a micro-batch's commit holds the batch's number, its counts and its source positions. They
 give the table versions that an audit reads, the offsets that it must find, and the faults that show in the
@@ -16,9 +16,10 @@ from typing import Any
 
 from common.config.paths import Layout
 from common.declare import Silver
-from common.delta.checkpoint import Checkpoint, DeltaPosition
+from common.delta.checkpoint import Checkpoint, DeltaPosition, delta_position_of
 from common.delta.commit import Commit
 from common.delta.log import LogReader
+from common.delta.micro_batch import of_each
 from common.delta.table import FILES_APPENDED
 from common.streaming.topic_identity import coordinate_ends
 
@@ -179,7 +180,7 @@ def pin(
     aside = log(silver.quarantine)
     late = log(silver.late_table)
     mine = log(silver.table)
-    bronze = log(silver.reads, silver.reads)
+    bronze = log(silver.sources[0], silver.sources[0])
     batches = mine.steps("accepted")
     beside = (*aside.commits, *late.commits)
     faults = list(_lost(silver, batches, beside, query_id, done, last))
@@ -194,16 +195,40 @@ def pin(
     return Pins(bronze, mine, aside, late, batch, position, is_loading, tuple(faults))
 
 
-def _position(batch: TableCommit | None, silver: TableLog) -> tuple[DeltaPosition | None, bool]:
-    """How far silver has read bronze, and whether a first load is unfinished."""
+def pins_of_sources(pins: Pins, silver: Silver, layout: Layout) -> tuple[Pins, ...]:
+    """The same state for each bronze table that a silver table reads; faults of commits are in the first.
+
+    Args:
+        pins: The state, with the first bronze table.
+        silver: The declaration.
+        layout: Paths of the tables.
+    """
+    found = [pins]
+    for place, source in enumerate(silver.sources[1:], 1):
+        bronze = read_log(source, layout.table_path(source), source)
+        position, _ = _position(pins.batch, pins.silver, place)
+        found.append(replace(pins, bronze=bronze, position=position, faults=()))
+    return tuple(found)
+
+
+def _position(
+    batch: TableCommit | None, silver: TableLog, place: int = 0
+) -> tuple[DeltaPosition | None, bool]:
+    """How far silver has read one of its bronze tables, and whether a first load is unfinished."""
     if batch is not None:
-        return delta_position(batch), False
+        return delta_position(batch, place), False
     loads = [one for one in silver.commits if one.by == "first load"]
     if not loads:
         return None, False
     metadata = loads[-1].metadata
-    position = DeltaPosition(int(metadata["bronze_version"]) + 1, -1, "", in_snapshot=False)
+    position = after_first_load(metadata, place)
     return position, len({one.metadata.get("bucket") for one in loads}) < int(metadata.get("of", 0))
+
+
+def after_first_load(metadata: Mapping[str, Any], place: int) -> DeltaPosition:
+    """Where the stream of one of the bronze tables begins after a first load, by its commit's metadata."""
+    version = of_each(metadata["bronze_version"])[place]
+    return DeltaPosition(version + 1, -1, "", in_snapshot=False)
 
 
 def log_before(batch: TableCommit, log: TableLog) -> TableLog:
@@ -285,17 +310,18 @@ def missing_batches(table: str, batches: Sequence[TableCommit]) -> Iterator[str]
             yield f"{table} has no commit of {which}, between versions {before.version} and {after.version}"
 
 
-def delta_position(batch: TableCommit) -> DeltaPosition | None:
-    """How far a silver micro-batch has read bronze, from its commit's metadata."""
-    for source in batch.metadata.get("positions", ()):
-        if isinstance(source, dict) and "reservoirVersion" in source:
-            return DeltaPosition(
-                int(source["reservoirVersion"]),
-                int(source["index"]),
-                str(source["reservoirId"]),
-                bool(source["isStartingVersion"]),
-            )
-    return None
+def delta_position(batch: TableCommit, place: int = 0) -> DeltaPosition | None:
+    """How far a silver micro-batch has read a bronze table, from its commit's metadata.
+
+    Args:
+        batch: The micro-batch.
+        place: The place of the bronze table among those that silver reads.
+    """
+    positions = batch.metadata.get("positions") or ()
+    source = positions[place] if place < len(positions) else None
+    if not isinstance(source, dict) or "reservoirVersion" not in source:
+        return None
+    return delta_position_of(positions, place)
 
 
 def kafka_positions(batch: TableCommit) -> dict[Partition, int]:

@@ -32,10 +32,11 @@ from common.delta.log import LogReader
 from common.errors import TableMissingError, UsageError, nearest
 from common.rows.rows import Rows
 from common.spark.step_progress import steps_reported
+from orchestration.access.declaration.lineage import readers_of
 from orchestration.access.progress.erased import erased_records, remember, staging
 from orchestration.records.erasure.records import kept, matching_records
 from orchestration.records.rejudge.followers import Follower, followers
-from orchestration.records.rejudge.select import Say, coordinates_of, read_until, renamed
+from orchestration.records.rejudge.select import Say, coordinates_of, read_until, refuse_several, renamed
 from orchestration.records.rejudge.shadow import lease_of, remove_shadow
 from orchestration.records.rejudge.stage import StagedRows, refuse_unfinished
 from silver.read.column_names import PLACE
@@ -97,16 +98,30 @@ def select_table(pipeline: Pipeline, name: str) -> Silver:
     return found
 
 
+def refuse_erasure(silver: Silver) -> None:
+    """Refuse to erase records of a table that reads several bronze tables.
+
+    Raises:
+        UsageError: The table does.
+    """
+    instead = "Declare a silver table for each bronze table, and bring them together in a View"
+    refuse_several(silver, "an erasure", instead)
+
+
 def readers_of_bronze(pipeline: Pipeline, layout: Layout, silver: Silver) -> tuple[Silver, ...]:
     """The silver tables that exist and read the same bronze table, the given one first.
 
     Raises:
         TableMissingError: The given table does not exist yet.
+        UsageError: One of them reads several bronze tables.
     """
+    readers = readers_of(pipeline, silver)
+    for one in readers:
+        refuse_erasure(one)
     path = layout.table_path(silver.table)
     if not delta_table.exists(path):
         raise TableMissingError(silver.table, path, "There is nothing to erase.")
-    others = (one for one in pipeline.silver if one.reads == silver.reads and one.table != silver.table)
+    others = (one for one in readers if one.table != silver.table)
     return (silver, *(one for one in others if delta_table.exists(layout.table_path(one.table))))
 
 
@@ -115,8 +130,8 @@ def written_tables(pipeline: Pipeline, silver: Silver) -> tuple[str, ...]:
 
     They are the tables whose leases an erasure needs.
     """
-    readers = [one for one in pipeline.silver if one.reads == silver.reads]
-    return (silver.reads, *(table for one in readers for table in (*one.side_tables, one.table)))
+    readers = readers_of(pipeline, silver)
+    return (silver.source, *(table for one in readers for table in (*one.side_tables, one.table)))
 
 
 @dataclass(frozen=True)
@@ -145,9 +160,9 @@ class Erasure:
         staged = _staged(self.layout, self.silver)
         metadata = self._metadata(self.silver.table, self.plan.records, append_only=self.facts["append_only"])
         staged.write(self.records.frame, metadata, partition_by="topic")
-        remember(self.layout, self.silver.reads, self.records.frame, self.facts["run_id"])
-        for reader in self.pipeline.silver:
-            if reader.reads == self.silver.reads and remove_shadow(self.layout, reader):
+        remember(self.layout, self.silver.source, self.records.frame, self.facts["run_id"])
+        for reader in readers_of(self.pipeline, self.silver):
+            if remove_shadow(self.layout, reader):
                 say(f"the shadow of {reader.table} was deleted: it may have read records that are erased")
         total = len(self.plan.tables)
         with ExitStack() as stack, steps_reported(spark, say) as begin:
@@ -158,14 +173,14 @@ class Erasure:
                     begin(f"{number} of {total}: erasing {one.erased:,} of {one.rows:,} rows of {one.table}")
                     self._erase(records, one)
         if self.facts["append_only"] is not None:
-            bronze = self.silver.reads
+            bronze = self.silver.source
             values = {delta_table.APPEND_ONLY: self.facts["append_only"]}
             path = self.layout.table_path(bronze)
             delta_table.set_properties(spark, path, self._metadata(bronze, 0), values)
         staged.discard(spark)
 
     def _erase(self, records: DataFrame, one: TableCount) -> None:
-        path, is_bronze = self.layout.table_path(one.table), one.table == self.silver.reads
+        path, is_bronze = self.layout.table_path(one.table), one.table == self.silver.source
         values = {delta_table.ERASED: datetime.now(UTC).isoformat(timespec="milliseconds")}
         if is_bronze:
             values[delta_table.APPEND_ONLY] = "false"
@@ -265,7 +280,7 @@ def _cut_off(spark: SparkSession, layout: Layout, silver: Silver) -> tuple[dict[
     if (facts := staged.facts()) is not None:
         records = staged.rows(spark).select(*PLACE)
         return {name: facts.get(name) for name in ("run_id", "append_only")}, records
-    append_only = LogReader(layout.table_path(silver.reads)).properties().get(delta_table.APPEND_ONLY)
+    append_only = LogReader(layout.table_path(silver.source)).properties().get(delta_table.APPEND_ONLY)
     return {"run_id": uuid.uuid4().hex, "append_only": append_only}, None
 
 
@@ -279,14 +294,14 @@ def _lowest(records: DataFrame) -> dict[str, dict[str, int]]:
 
 def _staged(layout: Layout, silver: Silver) -> StagedRows:
     """An erasure's coordinates; one folder per bronze table, whatever silver table it looks in."""
-    return StagedRows(staging(layout, silver.reads))
+    return StagedRows(staging(layout, silver.source))
 
 
 def _there_again(
     stack: ExitStack, spark: SparkSession, layout: Layout, silver: Silver, tables: Sequence[str]
 ) -> Rows | None:
     """The records of former erasures that one of the tables has; None if there are none."""
-    before = erased_records(spark, layout, silver.reads)
+    before = erased_records(spark, layout, silver.source)
     if before is None or not (erased := kept(stack, before)).count:
         return None
     found = []
@@ -323,11 +338,11 @@ def unread(layout: Layout, silver: Silver) -> str:
     """Why a silver table has yet to read records of bronze, in words; empty if it has read all."""
     now = read_until(layout, silver)
     if now.unfinished:
-        return f"the {now.unfinished} of {silver.table} is not finished, and has records of {silver.reads}"
+        return f"the {now.unfinished} of {silver.table} is not finished, and has records of {silver.source}"
     if now.position is None:
         return ""  # its first start loads the newest version of bronze
-    waiting = LogReader(layout.table_path(silver.reads)).backlog(now.position)
+    waiting = LogReader(layout.table_path(silver.source)).backlog(now.position)
     if not waiting.files:
         return ""
     rows = "records" if waiting.rows is None else f"{waiting.rows:,} records"
-    return f"{silver.table} has yet to read {rows} of {silver.reads}"
+    return f"{silver.table} has yet to read {rows} of {silver.source}"

@@ -124,7 +124,7 @@ class _Finder:
         if (late := self.table(silver.late_table)) is not None:
             found.append(_like(late, rows).where(matches).select(*_placed()))
         # Bronze last: by its name the step is reported, and it takes the longest.
-        for name in (silver.quarantine, silver.reads):
+        for name in (silver.quarantine, silver.source):
             if (raw := self.table(name)) is not None:
                 if ELEMENT in raw.columns:
                     raw = raw.where(F.col(ELEMENT).isNull())  # an element is found in its record's bytes
@@ -137,7 +137,7 @@ class _Finder:
 
         Only an event that has no other row in the table is erased with its copies.
         """
-        rows, raw = self.table(silver.table), self.table(silver.reads)
+        rows, raw = self.table(silver.table), self.table(silver.source)
         if rows is None or raw is None or not found.count:
             return found
         rows = rows.select(*_placed(), key_text(rows, event_key(silver)).alias(_KEY))
@@ -145,7 +145,7 @@ class _Finder:
         gone = kept(self.stack, rows.join(few, list(PLACE), "left_semi").select(_KEY).distinct())
         if not gone.count:
             return found
-        self.say(f"looking for copies of {gone.count:,} events of {silver.table} in {silver.reads}")
+        self.say(f"looking for copies of {gone.count:,} events of {silver.table} in {silver.source}")
         other = rows.join(few, list(PLACE), "left_anti").select(_KEY)
         other = other.join(broadcast_if_small(gone.frame, gone.count), _KEY, "left_semi").distinct()
         lost = kept(self.stack, gone.frame.join(other, _KEY, "left_anti"))

@@ -104,7 +104,7 @@ def plan_expiry(  # noqa: PLR0913  # as an audit
     if topic.keep is None or layout.bronze is not None or log.latest_version() is None:
         return Expiry(topic.table)
     ends: list[StartingPoint] = []
-    for silver in (one for one in pipeline.silver if one.reads == topic.table):
+    for silver in (one for one in pipeline.silver if topic.table in one.sources):
         why = _audited(spark, pipeline, silver, layout, accepted, say)
         end = None if why else last_audit.load(layout, silver.table)
         if end is None:
@@ -137,6 +137,8 @@ def _audited(  # noqa: PLR0913, PLR0917
     say: Say,
 ) -> str:
     """Why a silver table has no balanced audit up to now; empty if it has one."""
+    if len(silver.sources) > 1:
+        return f"{silver.table} reads {silver.read_text}, and its audits do not go on from the last one"
     if LogReader(layout.table_path(silver.table)).latest_version() is None:
         return f"{silver.table} has not begun to read it"
     found = audit(spark, pipeline, silver, layout, since="last", say=say, accepted=accepted)

@@ -95,7 +95,7 @@ def given(database: Database, layout: Layout, topic: Bronze, silver: Silver) -> 
     """
     pins = pin(silver, layout)
     if pins.bronze.version is None:
-        raise TableMissingError(silver.reads, pins.bronze.path, "Fill it first: medallion run bronze.")
+        raise TableMissingError(silver.source, pins.bronze.path, "Fill it first: medallion run bronze.")
     progress = bronze_progress(pins.bronze, pins.position)
     lost = read_gaps(layout, topic.table)
     erased = LogReader(layout.table_path(ERASED)).latest_version()

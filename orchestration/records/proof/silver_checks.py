@@ -51,7 +51,7 @@ class SilverChecks:
     def statements(self) -> Iterator[str]:
         """The statements, in order."""
         given = self.given
-        yield heading(f"{self.about}: every offset of {given.silver.reads} is in exactly one place")
+        yield heading(f"{self.about}: every offset of {given.silver.read_text} is in exactly one place")
         for fault in given.faults:
             yield stated(self.about, "log", "different", "every commit", fault)
         if given.why_no_balance:

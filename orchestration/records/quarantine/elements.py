@@ -35,7 +35,7 @@ _FEW = DriverLimits(rows=100_000)
 
 def records_of(spark: SparkSession, silver: Silver, layout: Layout, rows: DataFrame) -> DataFrame:
     """The records of bronze that quarantined rows are of; of expired and erased ones there are none."""
-    bronze = newest(spark, layout.table_path(silver.reads))
+    bronze = newest(spark, layout.table_path(silver.source))
     with SparkRows(rows.select(*PLACE).distinct(), None, _FEW).kept() as places:
         return delta_merge.frame_with_keys(bronze, places, PLACE)
 

@@ -33,6 +33,7 @@ from common.delta.delta_rs import ACTION, DELETED, UPDATED
 from common.delta.log import LogReader
 from common.errors import CheckpointMismatchError, UsageError
 from common.rows.spark_rows import SparkRows
+from orchestration.access.declaration.lineage import readers_of
 from orchestration.access.progress.record_range import BRONZE, RecordRange
 from orchestration.records.audit.offset_places import read_files
 from orchestration.records.rejudge.apply import ReplacedTable, has_run
@@ -49,6 +50,7 @@ from orchestration.records.rejudge.select import (
     coordinates_of,
     read_until,
     refuse_elements,
+    refuse_several,
 )
 from orchestration.records.rejudge.stage import (
     Restatement,
@@ -147,7 +149,9 @@ def require_restatable(layout: Layout, silver: Silver) -> None:
 
 
 def _refuse_elements(silver: Silver) -> None:
-    refuse_elements(silver, "a restatement", f"To judge all records again: medallion rebuild {silver.table}")
+    instead = f"To judge all records again: medallion rebuild {silver.table}"
+    refuse_elements(silver, "a restatement", instead)
+    refuse_several(silver, "a restatement", instead)
 
 
 def _refuse_unread(silver: Silver, now: ReadUntil) -> DeltaPosition:
@@ -175,12 +179,12 @@ class _Restatement(ReplacedTable):
         """Stage what differs: the number of judged records, and the id of the run; None without a record."""
         silver = self.silver
         files = self.unread_files()
-        bronze = newest(self.spark, self.layout.table_path(silver.reads))
+        bronze = newest(self.spark, self.layout.table_path(silver.source))
         unread = self.unread(files, bronze, records) if files else None
         if bronze.where(records.holds(BRONZE)).isEmpty():
-            self.say(f"{silver.reads} has no record {records}")
+            self.say(f"{silver.source} has no record {records}")
             return None
-        readers = [one for one in self.pipeline.silver if one.reads == silver.reads]
+        readers = readers_of(self.pipeline, silver)
         builder = builder_of(
             self.spark,
             self.pipeline.name,
@@ -193,7 +197,7 @@ class _Restatement(ReplacedTable):
         past_conditions.remember(self.spark, self.pipeline.name, silver, self.path)
         checkpoint = Checkpoint(self.layout.checkpoint_path(silver.table))
         entry = checkpoint.planned_batch(checkpoint.last_committed())
-        self.say(f"{silver.table}: judging the records of {silver.reads} {records}")
+        self.say(f"{silver.table}: judging the records of {silver.source} {records}")
         with ExitStack() as stack:
             rows = RestatedRows(
                 builder=builder,
@@ -217,11 +221,11 @@ class _Restatement(ReplacedTable):
             UsageError: The query has work to finish, or has not begun.
         """
         position = _refuse_unread(self.silver, read_until(self.layout, self.silver))
-        return LogReader(self.layout.table_path(self.silver.reads)).files_between(position, None)
+        return LogReader(self.layout.table_path(self.silver.source)).files_between(position, None)
 
     def unread(self, files: Sequence[DataFile], bronze: DataFrame, records: RecordRange) -> DataFrame:
         """The coordinates of the records in these files; none of them may be in the range."""
-        rows = read_files(self.spark, self.layout.table_path(self.silver.reads), files, bronze)
+        rows = read_files(self.spark, self.layout.table_path(self.silver.source), files, bronze)
         count = rows.where(records.holds(BRONZE)).count()
         if count:
             raise UsageError(

@@ -81,6 +81,24 @@ def refuse_elements(silver: Silver, what: str, instead: str) -> None:
         )
 
 
+def refuse_several(silver: Silver, what: str, instead: str) -> None:
+    """Refuse what works for one bronze table only, for a table that reads several.
+
+    Args:
+        silver: The table.
+        what: The operation, in words.
+        instead: What to type or do.
+
+    Raises:
+        UsageError: The table is declared with several bronze tables.
+    """
+    if len(silver.sources) > 1:
+        raise UsageError(
+            f"{silver.table} reads {silver.read_text}, and {what} is of one bronze table. Nothing was "
+            f"written. {instead}"
+        )
+
+
 def coordinates_of(table: str) -> tuple[str, ...]:
     """The columns of a table with the coordinates of its records: they are raw, or of silver's shape."""
     return PLACE if table.startswith("bronze.") or table.endswith("__quarantine") else COORDINATES
@@ -110,7 +128,7 @@ class ReadUntil:
 
 
 def read_until(layout: Layout, silver: Silver) -> ReadUntil:
-    """How far the query of a silver table has read bronze, by its checkpoint and its first load."""
+    """How far the query of a silver table has read its one bronze table, by checkpoint and first load."""
     checkpoint = Checkpoint(layout.checkpoint_path(silver.table))
     committed = checkpoint.last_committed()
     loaded = first_load.mark(layout.table_path(silver.table))
@@ -121,6 +139,6 @@ def read_until(layout: Layout, silver: Silver) -> ReadUntil:
     entry = checkpoint.planned_batch(committed)
     position = None if entry is None else delta_position(entry)
     if position is None and (loaded is not None or committed is not None):
-        begins = 0 if loaded is None else loaded.begins
+        begins = 0 if loaded is None else loaded.begins[0]
         position = DeltaPosition(begins, -1, "", in_snapshot=False)
     return ReadUntil("", position)

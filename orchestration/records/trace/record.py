@@ -88,7 +88,7 @@ class Record:
 
     def silvers(self) -> Iterator[Silver]:
         """The silver tables that read the record's bronze table."""
-        return (one for one in self.tables.pipeline.silver if one.reads == self.bronze)
+        return (one for one in self.tables.pipeline.silver if self.bronze in one.sources)
 
     def in_silver(self, silver: Silver) -> tuple[dict[str, Any], RowChange | None, list[RowChange]]:
         """What a silver table has made of the record.
@@ -132,7 +132,7 @@ class Record:
         if read_by is None:
             return None
         for one in self.tables.log(silver.table).steps("accepted"):
-            position = delta_position(one)
+            position = delta_position(one, silver.sources.index(self.bronze))
             if position is not None and (
                 position.version > read_by.version
                 or (position.version == read_by.version and position.index >= 0)

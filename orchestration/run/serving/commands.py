@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 
 from common.declare import Silver
 from common.errors import UsageError
+from orchestration.access.declaration.lineage import readers_of
 from orchestration.quality.engines import Pinned
 from orchestration.quality.judgement import SuiteResult
 from orchestration.quality.session import QualitySession
@@ -173,9 +174,11 @@ class Commands:
         where, is_plan = arguments["where"], bool(arguments["plan"])
         if is_plan:
             return self._erase(spark, silver, where, say, is_plan=True)
-        readers = [one for one in self._pipeline.silver if one.reads == silver.reads]
-        with self._supervisor.between_batches([silver.reads]):
-            say(f"{silver.reads} waits, until {', '.join(one.table for one in readers)} have read all of it")
+        readers = readers_of(self._pipeline, silver)
+        for one in readers:
+            erasing.refuse_erasure(one)
+        with self._supervisor.between_batches([silver.source]):
+            say(f"{silver.source} waits, until {', '.join(one.table for one in readers)} have read all of it")
             deadline = time.monotonic() + _CATCH_UP_SECONDS
             while True:
                 self._await_read(readers, deadline)

@@ -88,13 +88,13 @@ def test_each_micro_batchs_counts_are_the_rows_it_read_and_wrote() -> None:
         TableCommit(commit(3, 8, removed=(9,)), {"by": "erasure"}),
     )
     good = log("s", silver(1, 0, (2, 0), 5, duplicates=2), silver(2, 1, (4, -1), 1, tombstones=1))
-    assert list(batch_counts.batch_faults(pins(source, good), ORDERS, -1, None)) == []
+    assert list(batch_counts.batch_faults([pins(source, good)], ORDERS, -1, None)) == []
     bad = log("s", silver(1, 0, (2, 0), 5, duplicates=1), silver(2, 1, (4, -1), 1, late=2))
-    assert list(batch_counts.batch_faults(pins(source, bad), ORDERS, -1, None)) == [
+    assert list(batch_counts.batch_faults([pins(source, bad)], ORDERS, -1, None)) == [
         "micro-batch 0 of silver.orders (version 1) read 7 rows of bronze.orders, but its counts add up to 6",
         "micro-batch 1 of silver.orders (version 2) read 2 rows of bronze.orders, but its counts add up to 3",
     ]
-    after_first = batch_counts.batch_faults(pins(source, bad), ORDERS, 1, DeltaPosition(2, 0, "x", False))
+    after_first = batch_counts.batch_faults([pins(source, bad)], ORDERS, 1, DeltaPosition(2, 0, "x", False))
     assert len(list(after_first)) == 1
 
 
@@ -239,7 +239,7 @@ def test_a_commit_whose_files_have_other_rows_than_it_counts_is_named(rows: int,
     source = log("b", bronze(1, 0, 5, 5))
     one = silver(1, 0, (2, -1), 5)
     found = batch_counts.batch_faults(
-        pins(source, log("s", replace(one, commit=commit(1, rows)))), ORDERS, -1, None
+        [pins(source, log("s", replace(one, commit=commit(1, rows))))], ORDERS, -1, None
     )
     text = f"micro-batch 0 wrote {wrote} rows into silver.orders (version 1), but its counts add up to 5"
     assert list(found) == ([] if wrote is None else [text])
