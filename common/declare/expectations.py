@@ -6,6 +6,7 @@ one version of the table, and computes facts that several expectations share onc
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from datetime import date, datetime
@@ -288,6 +289,39 @@ class SumsEqual(Expectation):
         """Faults of the field values in combination."""
         if self.tolerance < 0:
             yield Fault("MED-1104", f"tolerance is {self.tolerance}; it must be at least 0")
+
+
+@declared
+class SameAs(Expectation):
+    """The table is what its source is: row by row, by the key, as ``medallion reconcile`` compares them."""
+
+    EXAMPLES: ClassVar[Mapping[str, str]] = {
+        "against": '"postgresql://reader@db:5432/shop?table=public.customers"'
+    }
+
+    against: str
+    """The source, as ``medallion reconcile --against`` takes it: a table of PostgreSQL, the folder of a Delta
+    table, or files of Parquet or CSV. The password comes from ``PGPASSWORD`` or ``~/.pgpass``.
+    """
+    key: Names | None = None
+    """Columns that identify a row; unset: the declared key of the table."""
+    columns: Names | None = None
+    """The columns to compare; unset: all that both sides have."""
+    map: Annotated[Mapping[str, str], AfterValidator(dict)] = field(default_factory=dict)
+    """Column of the table -> what it is on the other side, in DuckDB's SQL."""
+    changed_at: str | None = None
+    """The source's column with the time of a row's last change: rows newer than the newest Kafka time of the
+    table are on their way, not wrong.
+    """
+    settle: Interval | None = None
+    """After this time what differs is compared again, by the table's newest version: only what differs both
+    times is wrong. Unset: once, by the version of the suite.
+    """
+
+    def mistakes(self) -> Iterator[str]:
+        """Faults of the field values in combination."""
+        if re.match(r"postgres(ql)?://[^/@]*:[^/@]*@", self.against):
+            yield Fault("MED-1105", "against has a password; leave it out and set PGPASSWORD or ~/.pgpass")
 
 
 @declared

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from common.declare import Expect, Pipeline, Quality, References, SumsEqual, Unique
+from common.config.paths import Layout
+from common.declare import Expect, Pipeline, Quality, References, SameAs, SumsEqual, Unique
 from common.declare.expectations import Expectation
 from common.errors import TableError
 from orchestration.quality import query_checks
@@ -39,6 +40,7 @@ class SuiteRun:
         last: Details of the last runs.
         now: The time of the run, UTC.
         accept: Whether distributions are compared with nothing, and become those of the next comparison.
+        layout: Paths of the tables; needed where the table is compared with its source.
     """
 
     suite: Quality
@@ -50,6 +52,7 @@ class SuiteRun:
     last: Details = field(default_factory=dict)
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
     accept: bool = False
+    layout: Layout | None = None
 
 
 @dataclass(frozen=True)
@@ -195,7 +198,10 @@ def _queries(run: SuiteRun, relation: str, planned: Sequence[Planned]) -> dict[i
         evidence = query_checks.Evidence(run.engine, relation, columns, others, last)
         began = time.monotonic()
         try:
-            judged = query_checks.judge(one.short, evidence)
+            if isinstance(one.short, SameAs) and run.layout is not None:
+                judged = query_checks.same_as(one.short, run.pipeline, run.layout, run.pinned)
+            else:
+                judged = query_checks.judge(one.short, evidence)
         except TableError as error:
             judged = Judgement(is_met=False, observed=f"cannot be evaluated: {error}")
         expected = query_checks.expected_of(one.short)

@@ -1,4 +1,4 @@
-"""Expectations that need a query of their own: keys, distributions, references and sums of other tables."""
+"""Expectations that need a query of their own: keys, distributions, other tables, the table's source."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from common.declare import References, SameDistribution, SumsEqual, Unique
+from common.config.paths import Layout
+from common.declare import Pipeline, References, SameAs, SameDistribution, SumsEqual, Unique
 from common.declare.expectations import Expectation
+from common.declare.intervals import length_of
+from common.errors import MedallionError, first_line
 from orchestration.quality.dialects import Dialect
-from orchestration.quality.engines import Engine
+from orchestration.quality.engines import Engine, Pinned
 from orchestration.quality.judgement import Judgement, not_meeting, number, percent
+from orchestration.records.reconcile.reconcile import Wanted, reconcile
 
 RANGES = 20
 """Ranges of equal width in which numbers are compared."""
@@ -57,6 +61,8 @@ def expected_of(expectation: Expectation) -> str:
         return f"at most {percent(expectation.max_change)} moved since the last run"
     if isinstance(expectation, References):
         return f"in {expectation.table}({', '.join(expectation.other_columns)})"
+    if isinstance(expectation, SameAs):
+        return f"the same rows as in {expectation.against.partition('?')[0]}"
     if isinstance(expectation, SumsEqual):
         return f"sum equals {expectation.other_column} of {expectation.table}"
     return "unique"
@@ -73,6 +79,34 @@ def judge(expectation: Expectation, evidence: Evidence) -> Judgement:
     if isinstance(expectation, SumsEqual):
         return _sums(expectation, evidence)
     raise AssertionError(f"{type(expectation).__name__} has no query of its own")
+
+
+def same_as(expectation: SameAs, pipeline: Pipeline, layout: Layout, pinned: Pinned) -> Judgement:
+    """Compare all rows of a table with its source; the numbers of keys, and no value of a row."""
+    settle = 0.0 if expectation.settle is None else length_of(expectation.settle).seconds
+    wanted = Wanted(
+        pinned.table,
+        expectation.against,
+        key=tuple(expectation.key or ()),
+        columns=tuple(expectation.columns or ()),
+        expressions=expectation.map,
+        version=None if settle else pinned.version,
+        changed_at=expectation.changed_at,
+        settle_seconds=settle,
+        limit=0,
+    )
+    try:
+        found = reconcile(pipeline, layout, wanted)
+    except MedallionError as error:
+        return Judgement(is_met=False, observed=f"cannot be evaluated: {first_line(error)}")
+    result = found.result
+    parts = [f"{count:,} {kind}" for kind, count in result.kinds.items() if count]
+    parts += [f"{result.not_yet:,} not yet read"] if result.not_yet else []
+    parts += [f"{result.settled:,} settled"] if result.settled else []
+    text = f"keys: {', '.join([f'{result.equal:,} the same', *parts])}"
+    if result.wrong:
+        text += f"; see: medallion reconcile {pinned.table} --against …"
+    return Judgement(not result.wrong, text, result.wrong)
 
 
 def failing_rows_query(

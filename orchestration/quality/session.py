@@ -90,7 +90,17 @@ class QualitySession:
         last = self._last_details(suite.table, whole=pinned.since is None)
         engine = self.engine_for(pinned, suite)
         others = pin_others(self._layout, suite, pinned)
-        run = SuiteRun(suite, self._pipeline, engine, pinned, others, self._by_library, last, accept=accept)
+        run = SuiteRun(
+            suite,
+            self._pipeline,
+            engine,
+            pinned,
+            others,
+            self._by_library,
+            last,
+            accept=accept,
+            layout=self._layout,
+        )
         return run if now is None else replace(run, now=now)
 
     def evaluate(

@@ -45,6 +45,7 @@ _SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "SameDistribution",
             "References",
             "SumsEqual",
+            "SameAs",
             "Expect",
         ),
     ),

@@ -39,6 +39,7 @@ from medallion import (
     References,
     RowCount,
     Rule,
+    SameAs,
     SameDistribution,
     Session,
     Silver,
@@ -274,5 +275,6 @@ pipeline = Pipeline(
             gate="publish",
         ),
         Quality("gold.revenue_per_minute", [SumsEqual("revenue", "silver.orders", equals="amount")]),
+        Quality("gold.last_order", [SameAs("postgresql://reader@db/shop?table=orders", settle="1 minute")]),
     ],
 )

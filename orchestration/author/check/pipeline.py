@@ -430,6 +430,8 @@ def _columns_of(expectation: object) -> Iterator[tuple[str, str]]:
         yield "column", name
     if isinstance(names := getattr(expectation, "columns", None), tuple | list):
         yield from (("columns", name) for name in names)
+    if isinstance(names := getattr(expectation, "key", None), tuple | list):
+        yield from (("key", name) for name in names)
 
 
 def _other_table_faults(expectation: References | SumsEqual, scopes: Mapping[str, Scope]) -> Iterator[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
@@ -29,12 +30,14 @@ from common.declare import (
     References,
     RowCount,
     Rule,
+    SameAs,
     SameDistribution,
     SumsEqual,
     Topic,
     Unique,
     ValueShare,
 )
+from common.errors import PipelineError
 from orchestration.quality import results
 from orchestration.quality.evaluate import failing_rows
 from orchestration.quality.judgement import ExpectationResult, SuiteResult
@@ -319,3 +322,33 @@ def test_rules_are_reported_from_the_counts_in_commits(shop: Shop) -> None:
         assert (found["has_status"].is_met, found["has_status"].failing_rows) == (False, 2)
         assert found["has_status"].severity == "warn"
         shop.write(FIRST, metadata='{"counts": {"rules": {"positive": 1}}}')
+
+
+def test_a_table_is_compared_with_its_source_by_its_key(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    source = str(tmp_path / "source.parquet")
+    same = orders(("a", "new", "1.00", 1.0, 50), ("b", "paid", "2.50", 2.0, 40))
+    shop.write(same)
+    pq.write_table(same, source)
+    (equal,) = shop.run(SameAs(source)).checked[:1]
+    assert (equal.is_met, equal.failing_rows, equal.observed) == (True, 0, "keys: 2 the same")
+    shop.write(orders(("c", "new", "3.00", 1.0, 30)))
+    changed = orders(("a", "new", "1.01", 1.0, 50), ("b", "paid", "2.50", 2.0, 40), ("d", "x", "1", 1.0, 9))
+    pq.write_table(changed, source)
+    failed = shop.run(SameAs(source))
+    wrong = failed.checked[0]
+    assert (failed.is_met, wrong.failing_rows) == (False, 3)
+    assert wrong.expected == f"the same rows as in {source}"
+    assert {"1 the same", "1 missing", "1 extra", "1 differs"} <= set(
+        re.split(r"keys: |, |;", wrong.observed)
+    )
+    assert shop.run(SameAs(source, columns=["status"], settle="1 second")).checked[0].failing_rows == 2
+    mapped = shop.run(SameAs(source, columns=["amount"], map={"amount": "amount - 0.01"}, severity="warn"))
+    assert (mapped.is_met, mapped.checked[0].failing_rows) == (True, 3)  # b differs now, a no longer
+    gone = shop.run(SameAs(str(tmp_path / "gone.parquet"))).checked[0]
+    assert (gone.is_met, "there is no such file" in gone.observed) == (False, True)
+
+
+def test_a_password_is_not_declared() -> None:
+    with pytest.raises(PipelineError, match="set PGPASSWORD"):
+        SameAs("postgresql://reader:secret@db/shop?table=orders")

@@ -19,6 +19,8 @@ from common.config.paths import Layout
 from common.errors import TableError, UsageError
 from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.cli.main import app
+from orchestration.quality.session import QualitySession
+from orchestration.quality.versions import pin
 from tests.conftest import make_settings
 from tests.support.servers.postgres import PASSWORD, Postgres, postgres
 
@@ -200,3 +202,31 @@ def test_a_database_that_cannot_be_read_is_one_line(
     assert isinstance(done.exception, kind), done.output
     assert says in str(done.exception)
     assert "wr0ng" not in str(done.exception) + done.output
+
+
+def test_a_suite_compares_a_table_with_postgresql(server: Postgres, shop: Shop) -> None:
+    fill(server, "suite", 5)
+    shop.gold(rows(*map(row, range(1, 6))))
+    declared = f"[SameAs({server.url('public.suite')!r})]"
+    shop.file.write_text(
+        FILE.replace("Silver, Topic", "Quality, SameAs, Silver, Topic").replace(
+            "\n)\n", f'\n    quality=[Quality("gold.customers", {declared})],\n)\n'
+        )
+    )
+    pipeline = load_pipeline(shop.file)
+    session = QualitySession(pipeline, make_settings(shop.file.parent, "none:1"), shop.layout, _no_spark)
+
+    def observed() -> tuple[bool, str]:
+        pinned = pin(shop.layout, "gold.customers")
+        ((_, result),) = session.evaluate([(pipeline.quality[0], pinned)])
+        return result.is_met, result.checked[0].observed
+
+    assert observed() == (True, "keys: 5 the same")
+    server.run("UPDATE suite SET name = 'other' WHERE id = 3; DELETE FROM suite WHERE id = 4")
+    is_met, text = observed()
+    assert (is_met, "1 extra, 1 differs" in text or "1 differs, 1 extra" in text) == (False, True)
+    assert PASSWORD not in text
+
+
+def _no_spark() -> Any:
+    raise AssertionError("this suite needs no Spark")
