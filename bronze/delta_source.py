@@ -60,10 +60,8 @@ def _source(spark: SparkSession, declared: DeltaTable, checkpoint: str) -> DataF
         raise TableMissingError(
             f"the Delta table that {declared.table} reads", declared.folder, "Create it, or correct path."
         )
-    reader = (
-        spark.readStream.format("delta")
-        .option("maxFilesPerTrigger", str(declared.max_files_per_trigger))
-        .option("failOnDataLoss", str(declared.fail_on_data_loss).lower())
+    reader = spark.readStream.format("delta").option(
+        "maxFilesPerTrigger", str(declared.max_files_per_trigger)
     )
     if declared.max_bytes_per_trigger is not None:
         reader = reader.option("maxBytesPerTrigger", declared.max_bytes_per_trigger)

@@ -28,6 +28,8 @@ _OF_A_TABLE = {
     "ignore_changes": 'it sends rows of rewritten files again: changes="feed" has each change once',
     "skip_change_commits": _CHANGES.format("appends"),
     "read_change_feed": _CHANGES.format("feed"),
+    "fail_on_data_loss": "commits that are gone stop the query by name, whatever Delta's option says: "
+    "restore the log, or go on by the command that the error names",
     "exclude_regex": "rows would be left out without a count: a rule or where in silver counts them",
     "with_event_time_order": "silver's first load is in the order of arrival, or by event time where old "
     "commits are gone",
@@ -55,11 +57,7 @@ _ATTRIBUTES: Mapping[str, Mapping[str, str]] = {
         "ignore_changes": _CHANGES.format("ignore_changes"),
         "table": "a name belongs to a catalog: give the table's folder as path, as DESCRIBE DETAIL says it",
     },
-    "Reading": _OF_A_TABLE
-    | {
-        "fail_on_data_loss": "commits that are gone stop the query by name: medallion rebuild or recover "
-        "goes on"
-    },
+    "Reading": _OF_A_TABLE,
     "Storage": _PLACES,
     "Silver": _PLACES | {"output_mode": "silver appends: each record once"},
     "KafkaSink": {

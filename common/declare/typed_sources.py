@@ -53,8 +53,6 @@ class DeltaTable:
     """
     starting_timestamp: str | None = None
     """The time of the first commit to read, as ``2026-01-31 12:00:00`` in UTC."""
-    fail_on_data_loss: bool = True
-    """Stop when commits that were not read yet are gone from the source's log."""
     keep: Interval | None = None
     """How long bronze keeps a row after it has read it, as for ``Topic``; unset: for ever."""
     max_files_per_trigger: Count = field(default=200, kw_only=True)

@@ -18,6 +18,7 @@ from common.delta.checkpoint import Checkpoint
 from common.errors import (
     CheckpointMismatchError,
     ForeignChangeError,
+    HistoryGoneError,
     MedallionError,
     PipelineError,
     SourceReplacedError,
@@ -305,6 +306,25 @@ def test_reading_begins_where_it_is_declared(spark: Any, tmp_path: Path) -> None
         engine.run()
     check(ends["version"], [2, 3])
     check(ends["latest"], [3])
+
+
+def test_commits_that_are_gone_stop_by_name(spark: Any, tmp_path: Path) -> None:
+    """What the log's clean-up took before it was read is never left out; nothing is written."""
+    source = Source(spark, tmp_path / "source", checkpointInterval="2")
+    source.add([0])
+    engine = engine_of(spark, tmp_path, source)
+    engine.run()
+    source.add([1])
+    engine.run()
+    for number in range(2, 6):
+        source.add([number])
+    for version in range(5):
+        (tmp_path / "source" / "_delta_log" / f"{version:020}.json").unlink()
+    with pytest.raises(
+        HistoryGoneError, match=r"has no longer version 2, which bronze\.history has not read"
+    ):
+        engine.run()
+    check(engine, [0, 1])
 
 
 def test_new_columns_of_the_source_are_added_and_other_types_refused(spark: Any, tmp_path: Path) -> None:
