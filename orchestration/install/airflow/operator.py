@@ -16,6 +16,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 
 _USAGE, _QUALITY, _LEASE, _CASE = 2, 3, 4, 5
 _STOP_SECONDS = 90
+_ERROR = "error:"
 
 
 class _Lines:
@@ -23,7 +24,7 @@ class _Lines:
 
     Attributes:
         output: Stdout, once the block has ended.
-        last: The last line of stderr that says something.
+        last: The error that stderr ends with, else its last line that says something.
     """
 
     def __init__(self, process: subprocess.Popen[str], log: Any) -> None:
@@ -48,9 +49,11 @@ class _Lines:
     def _report(self) -> None:
         assert self._process.stderr is not None  # noqa: S101  # it is a pipe
         for line in self._process.stderr:
-            if line.strip():
-                self.last = line.strip()
-                self._log.info("%s", self.last)
+            if text := line.strip():
+                # The lines below an error say its code and what to do.
+                if text.startswith(_ERROR) or not self.last.startswith(_ERROR):
+                    self.last = text
+                self._log.info("%s", text)
 
 
 class MedallionOperator(BaseOperator):  # type: ignore[misc]  # Airflow is not installed where types are checked
@@ -95,10 +98,10 @@ class MedallionOperator(BaseOperator):  # type: ignore[misc]  # Airflow is not i
 
     def execute(self, context: Any) -> None:
         """Run the command; its lines are lines of the task's log."""
-        self.run_command(self.words)
+        self.run_command(self.words, shows_output=True)
 
-    def run_command(self, words: Sequence[str]) -> str:
-        """Run a command and return what it printed on stdout.
+    def run_command(self, words: Sequence[str], *, shows_output: bool = False) -> str:
+        """Run a command and return what it printed on stdout, which is logged where it is a result to read.
 
         Raises:
             AirflowException: It failed; a retry may help.
@@ -125,6 +128,8 @@ class MedallionOperator(BaseOperator):  # type: ignore[misc]  # Airflow is not i
         lines.start()
         code = self._process.wait()
         lines.join()
+        for printed in lines.output.splitlines() if shows_output else ():
+            self.log.info("%s", printed)
         self._judge(code, lines.last)
         return lines.output
 

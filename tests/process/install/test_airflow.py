@@ -17,7 +17,10 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from deltalake import write_deltalake
 
 from common.config.paths import Layout
 from common.config.settings import Settings, load_settings
@@ -70,6 +73,30 @@ print(json.dumps({{
     "tasks": {{task.task_id: sorted(task.downstream_task_ids) for task in dag.tasks}},
     "outlets": [asset.name for asset in dag.get_task("backfill").outlets],
 }}))
+"""
+
+
+_COMPARES = """
+import json, logging, sys
+sys.path.insert(0, {root!r})
+from orchestration.install.airflow.operator import MedallionOperator
+
+logging.basicConfig(level="INFO", stream=sys.stdout)
+ends = {{}}
+for name in ("same", "other"):
+    task = MedallionOperator(
+        task_id=name,
+        words=["reconcile", "gold.latest", "--against", f"{folder}/{{name}}.parquet"],
+        command=[{python!r}, "-m", "orchestration"],
+        arguments=["-p", "{folder}/pipeline.py", "--set", "data_dir={folder}/data"],
+        env={{"PYTHONPATH": {root!r}}},
+    )
+    try:
+        task.execute({{}})
+        ends[name] = "success"
+    except Exception as error:
+        ends[name] = f"{{type(error).__name__}}: {{error}}"
+print(json.dumps(ends))
 """
 
 
@@ -207,3 +234,36 @@ def test_exit_codes_decide_how_a_task_ends_and_nothing_heavy_is_imported(airflow
     assert found["tasks"] == {"backfill": ["quality"], "quality": ["maintain"], "maintain": []}
     tables = [table.table for table in load_pipeline(EXAMPLE).tables]
     assert found["outlets"] == [f"earthquakes.{table}" for table in tables]
+
+
+def test_a_task_compares_a_table_with_its_source(airflow: Airflow, tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.py"
+    file.write_text(
+        "from common.declare import Pipeline, Topic, Upsert\n"
+        "from tests.support.shops import plain_silver\n"
+        'silver = plain_silver("orders", "id string, at timestamp")\n'
+        'gold = Upsert("latest", "silver.orders", key=["id"], newest_by=["at"], columns=["id", "at"])\n'
+        'pipeline = Pipeline("shop", bronze=[Topic("orders")], silver=[silver], gold=[gold])\n'
+    )
+    settings = load_settings(overrides=[f"data_dir={tmp_path / 'data'}"])
+    table = Layout.of(load_pipeline(file), settings).table_path("gold.latest")
+    rows = pa.table({"id": ["a", "b"]})
+    write_deltalake(table, rows)
+    pq.write_table(rows, tmp_path / "same.parquet")
+    pq.write_table(rows.slice(1), tmp_path / "other.parquet")
+    code = _COMPARES.format(root=str(ROOT), folder=str(tmp_path), python=sys.executable)
+    done = subprocess.run(
+        [str(airflow.environment / "bin" / "python"), "-c", code],
+        check=False,
+        env={"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "AIRFLOW_HOME": str(airflow.home)},
+        capture_output=True,
+        text=True,
+        timeout=_RUN_SECONDS,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    ends = json.loads(done.stdout.splitlines()[-1])
+    assert ends["same"] == "success"
+    assert ends["other"].startswith(
+        "AirflowException: medallion other ended with exit code 1: error: gold.latest:"
+    )
+    assert "id=a   extra" in done.stdout  # the keys are in the task's log
