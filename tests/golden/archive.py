@@ -72,8 +72,10 @@ def state(root: Path) -> State:
 
 
 def table_paths(root: Path) -> dict[str, Path]:
-    """Folders of all tables, by the table's full name."""
-    found = sorted((root / "tables").glob("*/*/_delta_log"))
+    """Folders of the pipeline's tables, by the table's full name; ``ops`` tells of jobs, not of events."""
+    found = [
+        log for log in sorted((root / "tables").glob("*/*/_delta_log")) if log.parent.parent.name != "ops"
+    ]
     return {f"{log.parent.parent.name}.{log.parent.name}": log.parent for log in found}
 
 
@@ -177,6 +179,16 @@ def _is_made(done: Any) -> bool:
             raise
         return False  # its deletion is not done yet
     return True
+
+
+def topic_ids(root: Path) -> dict[str, str]:
+    """The ids of the topics that bronze has read, by the topic's name; versions before 0.2.0 name none."""
+    return {
+        name: topic["id"]
+        for path in table_paths(root).values()
+        for told in own_commits(path)
+        for name, topic in told.get("topics", {}).items()
+    }
 
 
 def send(broker: str, messages: Sequence[Mapping[str, Any]]) -> None:

@@ -11,7 +11,7 @@ import shutil
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -20,6 +20,7 @@ import pytest
 
 from common import declare
 from common.declare import Pipeline
+from orchestration.access.kafka import topic_state
 from tests.conftest import make_settings
 from tests.golden import archive
 from tests.golden.archive import State
@@ -110,10 +111,28 @@ def state_from_the_start(
 
 
 @pytest.fixture(scope="module", params=ARCHIVES, ids=lambda file: file.name.removesuffix(archive.SUFFIX))
-def ran(request: pytest.FixtureRequest, spark: Any, broker: str, tmp_path_factory: Any) -> Ran:
+def ran(request: pytest.FixtureRequest, spark: Any, broker: str, tmp_path_factory: Any) -> Iterator[Ran]:
     """The archive's pipeline under today's code, and the same one from the start."""
+    with pytest.MonkeyPatch.context() as patch:
+        yield _ran(request.param, spark, broker, tmp_path_factory, patch)
+
+
+def keep_topic_ids(ids: Mapping[str, str], patch: pytest.MonkeyPatch) -> None:
+    """Let topics that were made again have the ids that bronze has read.
+
+    A user who upgrades has the same topics; the broker gives those of an archive other ids.
+    """
+    described = topic_state._described
+
+    def with_ids(*args: Any) -> dict[str, tuple[str, list[int]]]:
+        return {name: (ids.get(name, new), places) for name, (new, places) in described(*args).items()}
+
+    patch.setattr(topic_state, "_described", with_ids)
+
+
+def _ran(file: Path, spark: Any, broker: str, tmp_path_factory: Any, patch: pytest.MonkeyPatch) -> Ran:
     folder: Path = tmp_path_factory.mktemp("golden")
-    manifest = archive.unpack(request.param, folder)
+    manifest = archive.unpack(file, folder)
     messages = json.loads((folder / archive.MESSAGES).read_text(encoding="utf-8"))
     pipeline = load(folder / archive.PIPELINE)
     # A watermark of the archive makes the late rows late, so gold may read the new rounds at once.
@@ -125,6 +144,7 @@ def ran(request: pytest.FixtureRequest, spark: Any, broker: str, tmp_path_factor
     commits = {name: archive.commits(path) for name, path in archive.table_paths(root).items()}
 
     archive.make_topics(broker, messages["topics"])
+    keep_topic_ids(archive.topic_ids(root), patch)
     for round_ in messages["before"]:
         archive.send(broker, round_)
     engine, states = Engine(spark, pipeline, settings, broker), []
@@ -240,10 +260,10 @@ def test_what_came_later_joins_what_was_there(ran: Ran) -> None:
 
 @pytest.mark.long
 def test_elements_that_came_later_join_those_that_were_there(ran: Ran) -> None:
-    """Of each basket and sku the first line that no rule refuses; each of the others has its own place."""
+    """Of each basket and sku the first line that no rule refuses, a late one too."""
     if "silver.lines" not in ran.last.rows:
         pytest.skip("the archive has no table with a row per element")
-    assert ran.values("gold.packed", "sku", "number") == Counter([("pen", 17), ("ink", 17), ("cup", 15)])
+    assert ran.values("gold.packed", "sku", "number") == Counter([("pen", 26), ("ink", 17), ("cup", 15)])
     late = ran.values("silver.lines__late", "basket", "sku", "_element")
     assert late == Counter([("b9", "pen", 0)])
     assert ran.values("silver.lines__quarantine", "offset", "element") == Counter(
