@@ -484,8 +484,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "rows that a micro-batch has lost are no fault",
         COUNTS,
-        "if counted < read - skipped or (counted",
-        "if (counted",
+        "if rows is not None and (counted < rows or (counted",
+        "if rows is not None and ((counted",
         f"{UNIT}/orchestration/records/audit/test_account.py",
     ),
     Bug(
