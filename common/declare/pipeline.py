@@ -412,7 +412,7 @@ class Silver(Paced):
         """Faults of other arguments beside several bronze tables."""
         if len(self.sources) == 1:
             return
-        read = " and ".join(self.sources)
+        read = self.read_text
         for name, instead in (("each", "its elements"), ("where", "its own records")):
             if (given := getattr(self, name)) is not None:
                 yield Fault(
