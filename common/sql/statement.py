@@ -17,7 +17,7 @@ from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.simplify import flatten
 
 from common.errors import SqlError, nearest
-from common.sql.expression import function_name
+from common.sql.expression import function_name, has_sliding_window
 from common.sql.relations import Joined, Keyed, Kind, Relation, RowWise, Scan, UnionAll
 
 Columns = Mapping[str, Sequence[str]]
@@ -423,6 +423,7 @@ class _Builder:
             if any(group.args.get(key) for key in ("grouping_sets", "cube", "rollup", "all")):
                 raise WholeError("GROUPING SETS, CUBE and ROLLUP have groups over all rows")
             keys = tuple(_flat(each) for each in group.expressions)
+            _refuse_windows(group.expressions)
         text = f"SELECT {listed} FROM __in0__"  # noqa: S608  # the statement of a declaration
         if keys:
             text += f" GROUP BY {', '.join(keys)}"
@@ -436,6 +437,25 @@ class _Builder:
             raise WholeError("a subquery in GROUP BY")
         inexact = _names(each for part in called for each in part.find_all(exp.AggFunc))
         return Keyed(relation, "group", keys, text, tuple(name for name, _ in projections), shown, inexact)
+
+
+def _refuse_windows(keys: Sequence[exp.Expr]) -> None:
+    """A group's window must follow from each of its rows, and be that row's only one.
+
+    Raises:
+        WholeError: A key is a session, or a window that slides.
+    """
+    for call in (call for key in keys for call in key.find_all(exp.Func)):
+        if function_name(call) == "session_window":
+            raise WholeError(
+                "the bounds of a session depend on other rows; Aggregate(window=Session(…), "
+                "mode='recompute') keeps sessions by their groups"
+            )
+    if any(has_sliding_window(_flat(key)) for key in keys):
+        raise WholeError(
+            "a row is in several windows that slide; Aggregate(window=Window(…), mode='recompute') keeps "
+            "them by their groups, and so does LATERAL VIEW explode(sequence(…)) with a row for each"
+        )
 
 
 def _names(calls: Iterable[exp.Expr]) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ PAGES: Mapping[str, str] = {
     "LICENSE": "LICENSE.txt",
     "examples/earthquakes/README.md": "examples/earthquakes.md",
     "examples/orders_cdc/README.md": "examples/orders_cdc.md",
+    "examples/nexmark/README.md": "examples/nexmark.md",
 }
 """Path in the site, by path in the repository, where they differ by more than the folder ``docs/``."""
 

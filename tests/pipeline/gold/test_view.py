@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +100,18 @@ LONG = {
     ),
     "doubles": "select customer, amount / 2 as half from silver.orders where amount <> 2",
     "doubles by key": "select customer, sum(amount / 3) as third from silver.orders group by customer",
+    "windows that slide": (
+        "select customer, window(at, '10 minutes', '5 minutes').start as starts_at, count(*) as n "
+        "from silver.orders group by customer, window(at, '10 minutes', '5 minutes')"
+    ),
+    "sessions": (
+        "select customer, session_window(at, '10 minutes') as w, count(*) as n from silver.orders "
+        "group by customer, session_window(at, '10 minutes')"
+    ),
+    "windows": (
+        "select customer, window(at, '10 minutes') as w, count(*) as n from silver.orders "
+        "group by customer, window(at, '10 minutes')"
+    ),
     "left join over an interval": (
         "select o.order_id, c.country from silver.orders o left join silver.customers c on o.customer = "
         "c.customer and o.at >= c.since and (c.country is null or o.amount < length(c.country) * 3)"
@@ -120,7 +132,7 @@ def silver(name: str, columns: str, key: str, at: str) -> Silver:
 
 
 def order(number: int, customer: str | None, amount: int, text: str = "x y") -> tuple[Any, ...]:
-    return (f"o{number}", customer, AT, amount, text, text.split())
+    return (f"o{number}", customer, AT + timedelta(minutes=4 * number), amount, text, text.split())
 
 
 class Shop:

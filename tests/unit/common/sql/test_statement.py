@@ -57,6 +57,10 @@ WHOLE = {
     "select c.country, t.some from t join gold.customers c on c.customer = t.customer": "any_value below",
     "with t as (select customer, max_by(order_id, amount) as best from silver.orders group by customer) "
     "select best, count(*) as n from t group by best": "max_by below",
+    "select customer, session_window(text, '10 minutes') as w, count(*) as n from silver.orders "
+    "group by customer, session_window(text, '10 minutes')": "bounds of a session depend on other rows",
+    "select customer, window(text, '10 minutes', '5 minutes').start as t, count(*) as n from silver.orders "
+    "group by customer, window(text, '10 minutes', '5 minutes')": "in several windows that slide",
 }
 
 
