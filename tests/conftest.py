@@ -6,7 +6,7 @@ import itertools
 import os
 import platform
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from common.config.driver_limits import DriverLimits
 from common.config.paths import Layout
 from common.config.settings import Settings, load_settings
 from common.declare import Message, Pipeline
-from tests.runs.shards import shards_of
+from tests.runs.shards import DEALT, shard_of_part, shards_of
 from tests.runs.time_left import add_stop_after, fail_without_time
 from tests.support.heap import release_tables
 from tests.support.run_cost import RunCost
@@ -84,9 +84,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(mark)
     if shard := config.getoption("--shard"):
         found = shards_of(file_of(item) for item in items if is_long(item))
-        others = [item for item in items if found.get(file_of(item)) != int(shard)]
+        others = [item for item in items if shard_of(item, found) != int(shard)]
         config.hook.pytest_deselected(items=others)
-        items[:] = [item for item in items if found.get(file_of(item)) == int(shard)]
+        items[:] = [item for item in items if shard_of(item, found) == int(shard)]
     if _WORKER:
         items[:] = mixed(items)
 
@@ -94,6 +94,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def file_of(item: pytest.Item) -> str:
     """The file of a test, from the folder of the tests on."""
     return item.path.relative_to(Path(__file__).parents[1]).as_posix()
+
+
+def shard_of(item: pytest.Item, shards: Mapping[str, int]) -> int | None:
+    """The shard that runs a test, by the shards of the files; None if no shard does."""
+    file, call = file_of(item), getattr(item, "callspec", None)
+    if file in DEALT and call is not None:
+        return shard_of_part(call.params["part"])
+    return shards.get(file)
 
 
 def is_long(item: pytest.Item) -> bool:
