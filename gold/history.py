@@ -34,7 +34,7 @@ from gold.table.context import Context
 from gold.table.defined import Defined, inexact_columns
 from gold.table.maintained import Maintained, Work
 from gold.table.row_order import COORDINATES
-from gold.table.sql_columns import columns, each, misfit, named
+from gold.table.sql_columns import columns, each, meeting, misfit, named
 from gold.table.unchanged import Unchanged
 
 _ENDS, _REMOVED, _KNOWN, _TO, _UNSURE = "__ends", "__removed", "__known", "__to", "__unsure"
@@ -87,7 +87,8 @@ class _History(Maintained):
             came = work.keep(self._came(work))
             return work.keep(came.derive(self._recomputed(came, work)[0]))
         silver = self._silver(work)
-        work.counts["unplaced"] = silver.where(F.col(self.gold.valid_by).isNull()).count()
+        placeless = F.col(self.gold.valid_by).isNull()
+        work.counts["unplaced"] = meeting(silver, self.gold.where).where(placeless).count()
         return work.keep(work.rows.derive(_whole_history(silver, self.gold)), whole=True)
 
     def touched(self, work: Work) -> Rows | None:
@@ -140,7 +141,7 @@ class _History(Maintained):
 
 
 def versions(silver: DataFrame, gold: History) -> DataFrame:
-    """Each row of silver, or of its feed, as a run of one version.
+    """Each row of silver that counts, or of its feed, as a run of one version.
 
     Raises:
         PipelineError: An expression does not fit silver's columns.
@@ -150,7 +151,7 @@ def versions(silver: DataFrame, gold: History) -> DataFrame:
     at = F.col(gold.valid_by)
     try:
         ends = F.coalesce(F.expr(f"({gold.delete_when or 'false'})"), F.lit(False))
-        found = silver.select(
+        found = meeting(silver, gold.where).select(
             *gold.key,
             *columns(kept),
             at.alias("valid_from"),
@@ -164,8 +165,8 @@ def versions(silver: DataFrame, gold: History) -> DataFrame:
     except PySparkException as error:
         trials = each(kept, "column", silver.select)
         trials.append(("valid_by", lambda: silver.select(at)))
-        if gold.delete_when is not None:
-            trials.append(("delete_when", lambda: silver.where(f"({gold.delete_when})")))
+        for what, sql in (("where", gold.where), ("delete_when", gold.delete_when)):
+            trials.append((what, lambda sql=sql: meeting(silver, sql)))  # type: ignore[misc]
         raise misfit(error, trials, gold.table, source_of(gold)) from error
 
 

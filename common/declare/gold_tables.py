@@ -180,6 +180,10 @@ class Upsert(GoldTable):
     ``__debezium_unavailable_value``: the table has the value of the newest row before it that has one,
     also where that row comes late.
     """
+    where: str | None = field(default=None, kw_only=True)
+    """SQL condition over silver's columns; a row for which it is false or null does not count, so a key has
+    the newest of its rows that meet it. ``delete_when`` is for a key that leaves by its newest row.
+    """
 
     @property
     def deleted(self) -> str:
@@ -233,6 +237,11 @@ class ChangeFeed(GoldTable):
     (TOAST): the connector's ``unavailable.value.placeholder``. The table has the value of the newest
     change before it that has one, also where that change comes late; null after a delete. ``None``: such
     a text is a value like others.
+    """
+    where: str | None = field(default=None, kw_only=True)
+    """SQL condition over silver's columns; a change for which it is false or null does not count, whatever
+    its operation. A delete has its row in ``before`` only, so that a condition on the row is
+    ``coalesce(after.country, before.country) = 'de'``; one without it would leave deleted rows in the table.
     """
 
     def mistakes(self) -> Iterator[str]:
@@ -290,6 +299,10 @@ class History(GoldTable):
     """The text that stands for a value which a version leaves as it was, as in a ``ChangeFeed``: the
     version has the value of the one before it.
     """
+    where: str | None = field(default=None, kw_only=True)
+    """SQL condition over silver's columns; a version for which it is false or null does not count: the
+    interval before it goes on. ``delete_when`` is for a version that ends it.
+    """
 
     @property
     def replaces_columns(self) -> bool:
@@ -338,6 +351,10 @@ class Join(GoldTable):
     """
     within: Within | None = None
     """Bounds in event time for ``mode="stream"``."""
+    where: str | None = field(default=None, kw_only=True)
+    """SQL condition over the columns of ``reads``; a row for which it is false or null is not joined, and is
+    not in a left join.
+    """
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""

@@ -35,7 +35,7 @@ from gold.table import create
 from gold.table.context import Context
 from gold.table.identity import group
 from gold.table.maintained import Maintained, Work
-from gold.table.sql_columns import columns, named
+from gold.table.sql_columns import columns, meeting, named
 
 _COVERS = "covers"
 """The version of silver that a commit says the table is complete up to."""
@@ -59,7 +59,7 @@ def build_query(context: Context, gold: Aggregate) -> Stream:
     create.ensure(context, gold.table, result.schema, gold.storage)
     by = gold.storage.cluster_by or group(gold)
     target = _Recomputed(context.path(gold.table), by, gold, silver, reads_feed(context, gold))
-    keys = windows.keyed(_matching(changes(context, gold), gold), gold)
+    keys = windows.keyed(meeting(changes(context, gold), gold.where), gold)
     return context.query(gold, keys, target.write)
 
 
@@ -101,7 +101,7 @@ class _Recomputed(Maintained):
 
     def recompute(self, touched: Rows, work: Work) -> None:
         silver = at_version(touched.session, self.silver, work.batch.source_version())
-        silver = _matching(silver, self.gold)
+        silver = meeting(silver, self.gold.where)
         if isinstance(self.gold.window, Session):
             result, touched = self._sessions(touched, silver, self.gold.window, work)
         else:
@@ -130,17 +130,12 @@ class _Recomputed(Maintained):
         return result.frame, keep(sessions.touched_sessions(linked.frame, result.frame, by))
 
     def _keyed(self, changed: DataFrame) -> DataFrame:
-        return windows.keyed(_matching(changed, self.gold), self.gold)
+        return windows.keyed(meeting(changed, self.gold.where), self.gold)
 
     def _covered(self, batch: MicroBatch) -> int | None:
         """The version of silver up to which the table is complete, by its last commit."""
         last = last_commit_metadata(self.path, batch.query)
         return None if last is None else last["counts"].get(_COVERS)
-
-
-def _matching(rows: DataFrame, gold: Aggregate) -> DataFrame:
-    """The rows that match the table's condition."""
-    return rows if gold.where is None else rows.where(F.expr(f"({gold.where})"))
 
 
 def _groups(silver: DataFrame, touched: Rows, gold: Aggregate) -> DataFrame:

@@ -16,7 +16,6 @@ from typing import Literal, cast
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from common.declare import Aggregate
 from common.declare.declared import source_of
@@ -31,7 +30,7 @@ from gold.table import create
 from gold.table.context import Context
 from gold.table.defined import Defined, inexact_columns
 from gold.table.identity import group
-from gold.table.sql_columns import columns, each, misfit, named
+from gold.table.sql_columns import columns, each, meeting, misfit, named
 
 
 def build_query(context: Context, gold: Aggregate) -> Stream:
@@ -107,13 +106,14 @@ def grouped(silver: DataFrame, gold: Aggregate) -> DataFrame:
         PipelineError: Names the group, the measure or the condition that does not fit.
     """
     by, measures = named(gold.by or ()), named(gold.measures)
-    condition = None if gold.where is None else F.expr(f"({gold.where})")
     try:
-        rows = silver if condition is None else silver.where(condition)
-        found = windows.timed(rows, gold).groupBy(*windows.grouping(gold)).agg(*columns(measures))
+        found = (
+            windows.timed(meeting(silver, gold.where), gold)
+            .groupBy(*windows.grouping(gold))
+            .agg(*columns(measures))
+        )
         return windows.unpacked(found, gold)
     except PySparkException as error:
         trials = each(by, "by", silver.select) + each(measures, "measure", silver.groupBy().agg)
-        if condition is not None:
-            trials.append(("where", lambda: silver.where(condition)))
+        trials.append(("where", lambda: meeting(silver, gold.where)))
         raise misfit(error, trials, gold.table, source_of(gold)) from error

@@ -16,7 +16,7 @@ from common.errors import TableMissingError
 from common.rows.computed import with_columns, with_columns_of_all
 from gold.table.context import Context
 from gold.table.row_order import COORDINATES
-from gold.table.sql_columns import Trial, columns, each, misfit, named
+from gold.table.sql_columns import Trial, columns, each, meeting, misfit, named
 
 HOW = {"inner": "inner", "left": "left_outer", "semi": "left_semi"}
 """The kinds of join, as Spark calls them."""
@@ -36,7 +36,7 @@ def other_path(context: Context, gold: Join) -> str:
 
 
 def joined(rows: DataFrame, other: DataFrame, gold: Join, *, within: Column | None = None) -> DataFrame:
-    """Each row with its match in the other table, under the gold table's columns, and its coordinates.
+    """Each row that counts with its match in the other table, and its coordinates.
 
     Args:
         rows: Rows of the table that is read.
@@ -49,7 +49,7 @@ def joined(rows: DataFrame, other: DataFrame, gold: Join, *, within: Column | No
     """
     on = named(gold.on)
     try:
-        texts = {_here(place): sql for place, sql in enumerate(on.values())}
+        rows, texts = meeting(rows, gold.where), {_here(place): sql for place, sql in enumerate(on.values())}
         left = with_columns_of_all(rows, texts) if gold.how == "left" else with_columns(rows, texts)
         right = packed(other, gold)
         same = reduce(and_, (F.col(_here(place)) == F.col(_there(place)) for place in range(len(on))))
@@ -83,6 +83,7 @@ def _trials(rows: DataFrame, other: DataFrame, gold: Join) -> list[Trial]:
         *each(named(gold.on), "on", rows.select),
         *each({name: f"`{name}`" for name in named(gold.on)}, f"on, column of {gold.joins}", other.select),
         *each(named(gold.columns), "column", both.select),
+        ("where", lambda: meeting(rows, gold.where)),
     ]
 
 

@@ -36,7 +36,7 @@ from gold.table.defined import Defined, inexact_columns
 from gold.table.identity import MATCH, RECORD
 from gold.table.maintained import Maintained, Work
 from gold.table.pruning import prunes_files, within_bounds
-from gold.table.sql_columns import named
+from gold.table.sql_columns import meeting, named
 
 _SIDE = "__side"
 _READS, _JOINS = 0, 1
@@ -88,6 +88,7 @@ def _recomputed(context: Context, gold: Join) -> Stream:
     reads, joins = changes(context, gold), _changes_of_other(context, gold, other)
     create.ensure(context, gold.table, _numbered(shape(context, gold, other), gold).schema, gold.storage)
     keys = [F.col(f"`{name}`").alias(f"__v{place}") for place, name in enumerate(named(gold.on))]
+    reads = meeting(reads, gold.where)
     frame = reads.select(F.lit(_READS).alias(_SIDE), *RECORD).unionByName(
         joins.select(F.lit(_JOINS).alias(_SIDE), *keys), allowMissingColumns=True
     )
@@ -164,7 +165,8 @@ class _Recomputed(Maintained):
         return found.unionByName(matching.join(mine, list(RECORD), "left_anti"))
 
     def _left(self, work: Work) -> DataFrame:
-        return at_version(work.rows.session, self.reads, work.batch.source_version(_READS))
+        rows = at_version(work.rows.session, self.reads, work.batch.source_version(_READS))
+        return meeting(rows, self.gold.where)
 
     def _right(self, work: Work) -> DataFrame:
         return at_version(work.rows.session, self.joins, work.batch.source_version(_JOINS))

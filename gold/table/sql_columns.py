@@ -24,6 +24,11 @@ def columns(expressions: Mapping[str, str]) -> list[Column]:
     return [F.expr(f"({sql})").alias(name) for name, sql in expressions.items()]
 
 
+def meeting(rows: DataFrame, where: str | None) -> DataFrame:
+    """The rows for which a condition is true; all of them without one."""
+    return rows if where is None else rows.where(F.expr(f"({where})"))
+
+
 def each(expressions: Mapping[str, str], what: str, resolve: Callable[[Column], DataFrame]) -> list[Trial]:
     """A trial per expression; ``what`` is the kind of expression, such as ``measure``."""
     return [

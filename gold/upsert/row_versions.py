@@ -12,7 +12,7 @@ from common.declare.declared import source_of
 from common.delta.table import as_stored
 from gold.source.stream import CHANGE, FEED_COLUMNS, REMOVED
 from gold.table.row_order import COORDINATES, total_order
-from gold.table.sql_columns import columns, each, misfit, named
+from gold.table.sql_columns import columns, each, meeting, misfit, named
 from gold.table.unchanged import Unchanged
 from gold.upsert.outcome import IS_DELETE, IS_REMOVED, IS_UNKNOWN_OPERATION
 from gold.upsert.sent_values import IS_PARTIAL, is_partial
@@ -21,7 +21,7 @@ _MARKERS = (IS_REMOVED, IS_DELETE, IS_UNKNOWN_OPERATION, IS_PARTIAL)
 
 
 def versions(rows: DataFrame, gold: Upsert | ChangeFeed) -> DataFrame:
-    """The table's columns, the coordinates that break ties, and the markers.
+    """Of the rows that count, the table's columns, the coordinates that break ties, and the markers.
 
     ``IS_DELETE``: while this is the newest version, its key has no row; never null. ``IS_REMOVED``, where the
     rows are changes: the version was removed from the source. ``IS_UNKNOWN_OPERATION``, of a change feed.
@@ -34,7 +34,7 @@ def versions(rows: DataFrame, gold: Upsert | ChangeFeed) -> DataFrame:
         rows = rows.withColumn(IS_REMOVED, F.col(CHANGE).isin(*REMOVED)).drop(*FEED_COLUMNS)
     kept = None if gold.columns is None else named(gold.columns)
     try:
-        marked = rows.withColumns(_markers(gold))
+        marked = meeting(rows, gold.where).withColumns(_markers(gold))
         if isinstance(gold, ChangeFeed) and gold.ignores:
             marked = marked.where(~_is_one_of(gold.operation, gold.ignores))
         markers = [name for name in _MARKERS if name in marked.columns]
@@ -51,7 +51,7 @@ def versions(rows: DataFrame, gold: Upsert | ChangeFeed) -> DataFrame:
         )
     except PySparkException as error:
         trials = each(kept or {}, "column", rows.select)
-        for what in ("delete_when", "operation"):
+        for what in ("where", "delete_when", "operation"):
             if (sql := getattr(gold, what, None)) is not None:
                 trials.append((what, lambda sql=sql: rows.select(F.expr(f"({sql})"))))  # type: ignore[misc]
         raise misfit(error, trials, gold.table, source_of(gold)) from error

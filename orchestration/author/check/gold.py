@@ -63,6 +63,7 @@ def gold_problems(
         )
         yield Problem(gold.table, text, source_of(gold))
     seen = silver.get(gold.reads, Scope(gold.reads, None))
+    yield from _condition(gold, seen)
     match gold:
         case Aggregate():
             yield from _aggregate(gold, seen)
@@ -88,6 +89,12 @@ def _reads_elements(gold: Gold) -> Iterator[Problem]:
             "Custom, as in max_by(price, struct(at, _kafka_offset, _element)) of a View with group by",
         )
         yield Problem(gold.table, text, source_of(gold))
+
+
+def _condition(gold: Gold, silver: Scope) -> Iterator[Problem]:
+    """Problems of the condition on the rows that count."""
+    if not isinstance(gold, View | Custom) and gold.where is not None:
+        yield from each(f"{gold.table}, where", _row_faults(gold.where, silver), source_of(gold))
 
 
 def _replaces_rows(table: str, replaced: Collection[str]) -> bool:
@@ -141,8 +148,6 @@ def _aggregate(gold: Aggregate, silver: Scope) -> Iterator[Problem]:
         faults = _measure_faults(sql, silver, _groups(by), in_state=gold.mode != "recompute")
         compared = uncomparable_arguments(sql, silver)
         yield from each(f"{place}, measure {name!r}", (*faults, *compared), source)
-    if gold.where is not None:
-        yield from each(f"{place}, where", _row_faults(gold.where, silver), source)
     yield from each(place, name_faults([*by, *measures]), source)
     if gold.window is not None:
         yield from each(f"{place}, window", _window_faults(gold.window.on, silver), source)

@@ -95,6 +95,7 @@ def _upsert(gold: Upsert | ChangeFeed, own: Sequence[str], resolve: Resolve) -> 
     rows = [
         _rows(map(backquoted, gold.key), of_table, "GROUP_BY"),
         _rows(map(backquoted, newest_by), of_table, "SORT"),
+        () if gold.where is None else of_sql(gold.where, resolve, "FILTER"),
         () if condition is None else of_sql(condition, resolve, "FILTER"),
     ]
     return ColumnSources(found, _bare(once(*rows)))
@@ -112,6 +113,7 @@ def _history(gold: History, own: Sequence[str], resolve: Resolve) -> ColumnSourc
     rows = [
         _rows(map(backquoted, gold.key), resolve, "GROUP_BY"),
         of_sql(time, resolve, "SORT"),
+        () if gold.where is None else of_sql(gold.where, resolve, "FILTER"),
         () if gold.delete_when is None else of_sql(gold.delete_when, resolve, "FILTER"),
     ]
     ordered = {name: found[name] for name in own if name in found} if own else found
@@ -135,6 +137,8 @@ def _join(gold: Join, own: Sequence[str], columns: Mapping[str, Sequence[str]]) 
         found["_match"] = ()
     on = _named(gold.on)
     rows = [_rows(on.values(), left, "JOIN"), _rows(map(backquoted, on), right, "JOIN")]
+    if gold.where is not None:
+        rows.append(of_sql(gold.where, left, "FILTER"))
     if gold.within is not None:
         rows += [of_sql(gold.within.on, left, "JOIN"), of_sql(gold.within.joins_on, right, "JOIN")]
     ordered = {name: found[name] for name in own if name in found} if own else found

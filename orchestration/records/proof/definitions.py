@@ -67,10 +67,11 @@ def _upsert(gold: Upsert, source: str, columns: Mapping[str, Sequence[str]]) -> 
         kept = [f"{expression(sql)} AS {double_quoted(name)}" for name, sql in named.items()]
         kept += [name for name in COORDINATES if name not in named]
     ends = "false" if gold.delete_when is None else f"coalesce({expression(gold.delete_when)}, false)"
+    where = "" if gold.where is None else f" WHERE {expression(gold.where)}"
     key = ", ".join(map(double_quoted, gold.key))
     by = ", ".join(f"{double_quoted(name)} DESC NULLS LAST" for name in order)
     text = f"""SELECT * FROM (
-    SELECT {", ".join(kept)}, {ends} AS "__ends" FROM {source}
+    SELECT {", ".join(kept)}, {ends} AS "__ends" FROM {source}{where}
   ) QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY {by}) = 1"""
     return Definition(f'SELECT * FROM ({text}) WHERE NOT "__ends"', tuple(gold.key), may_round=False)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
-from common.declare import Aggregate, ChangeFeed, Gold, History, Join, Upsert, View, Window
+from common.declare import Aggregate, ChangeFeed, Custom, Gold, History, Join, Upsert, View, Window
 from common.delta.checkpoint import delta_position_of
 from common.errors import SqlError, TableError, first_line
 from common.sql.duckdb_text import expression
@@ -146,6 +146,9 @@ def gold_keys(tables: Tables, gold: Gold, table: str, sql: str) -> _Keys | None:
         SqlError: The key's SQL is not known to mean the same in DuckDB, or a view's row has no key.
     """
     rows, window = f"({sql})", ""
+    where = None if isinstance(gold, View | Custom) else gold.where
+    if where is not None and table == gold.reads:
+        rows = f"(SELECT * FROM {rows} WHERE {expression(where)})"
     match gold:
         case Upsert() | ChangeFeed() | History():
             columns = gold.columns if isinstance(gold.columns, Mapping) else {}
@@ -153,8 +156,6 @@ def gold_keys(tables: Tables, gold: Gold, table: str, sql: str) -> _Keys | None:
             more = ("valid_from",) if isinstance(gold, History) else ()
         case Aggregate():
             named, more = group_keys(gold), ()
-            if gold.where is not None:
-                rows = f"(SELECT * FROM {rows} WHERE {expression(gold.where)})"
             if isinstance(gold.window, Window):
                 rows, window = windows_of(rows, gold.window), START
             elif gold.window is not None:

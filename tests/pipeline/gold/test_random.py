@@ -24,7 +24,18 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from common.declare import Aggregate, Gold, History, Join, Pipeline, Session, Topic, Upsert, Window
+from common.declare import (
+    Aggregate,
+    ChangeFeed,
+    Gold,
+    History,
+    Join,
+    Pipeline,
+    Session,
+    Topic,
+    Upsert,
+    Window,
+)
 from orchestration.records.audit.gold.content import ContentAudit, GoldProof
 from tests.conftest import make_settings
 from tests.support.crashes import run_through_crashes
@@ -116,6 +127,60 @@ EXACT: Sequence[tuple[Gold, Mapping[str, str]]] = [
     ),
 ]
 """The kinds that take rows back, and the SQL of their tables."""
+
+COUNTED = {"where": "amount > 2 and country is not null"}
+FILTERED: Sequence[tuple[Gold, Mapping[str, str]]] = [
+    (
+        Upsert(
+            "latest", reads=ORDERS, key=["k"], newest_by=["version"], delete_when="status = 'gone'", **COUNTED
+        ),
+        {
+            "gold.latest": gold_sql.of_some(gold_sql.LATEST),
+            "gold.latest__deleted": gold_sql.of_some(gold_sql.DELETED),
+        },
+    ),
+    (
+        ChangeFeed(
+            "copy",
+            reads=ORDERS,
+            key=["k"],
+            sequence_by=["version"],
+            operation="status",
+            upserts=["open", "paid"],
+            deletes=["gone"],
+            unchanged=None,
+            **COUNTED,
+        ),
+        {
+            "gold.copy": gold_sql.of_some(gold_sql.LATEST),
+            "gold.copy__deleted": gold_sql.of_some(gold_sql.DELETED),
+        },
+    ),
+    (
+        History(
+            "states",
+            reads=ORDERS,
+            key=["k"],
+            valid_by="seen_at",
+            columns=["status", "country"],
+            delete_when="status = 'gone'",
+            **COUNTED,
+        ),
+        {"gold.states": gold_sql.of_some(gold_sql.HISTORY)},
+    ),
+    (
+        Join(
+            "joined",
+            reads=ORDERS,
+            joins=CUSTOMERS,
+            on={"id": "customer"},
+            columns={"k": "k", "amount": "amount", "name": "customers.name"},
+            **COUNTED,
+        ),
+        {"gold.joined": gold_sql.of_some(gold_sql.JOINED)},
+    ),
+]
+"""The kinds with a condition on the rows that count, and the SQL of their tables."""
 
 _folders = itertools.count()
 
@@ -227,6 +292,14 @@ def test_kinds_that_take_rows_back_are_a_batch_over_silver(spark: Any, session_d
     """Late rows, deletes, updates, in one table and in the one that is joined."""
     crashed, compared = live(spark, session_dir, EXACT, WRITTEN["driver"], 2)
     assert (crashed, compared > 2 * len(EXACT)) == (2, True)
+
+
+@pytest.mark.long
+def test_kinds_with_a_condition_are_a_batch_over_the_rows_that_meet_it(spark: Any, session_dir: Path) -> None:
+    """Rows that begin or cease to meet it, by the driver and then by the executors."""
+    life = [*WRITTEN["driver"], BY_EXECUTORS]
+    crashed, compared = live(spark, session_dir, FILTERED, life, 2)
+    assert (crashed, compared > 3 * len(FILTERED)) == (2, True)
 
 
 @pytest.mark.long

@@ -105,6 +105,16 @@ JOINED = """
     from orders left join customers on customers.id = orders.customer
 """
 
+
+def of_some(sql: str) -> str:
+    """A statement over the orders with an amount above 2 and a country."""
+    return f"""
+        with all_orders as (from orders),
+        some_orders as (from all_orders where amount > 2 and country is not null)
+        select * from ({sql.replace("from orders", "from some_orders as orders")})
+    """
+
+
 Row = tuple[tuple[str, Any], ...]
 
 

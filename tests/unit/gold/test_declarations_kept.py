@@ -65,15 +65,15 @@ POSITIONS = {
     "Avro": "schema framing max_bytes",
     "Bytes": "",
     "ChangeFeed": "name reads key sequence_by operation upserts deletes ignores columns reading storage "
-    "unchanged",
+    "unchanged where",
     "ConsoleSink": "rows",
     "Csv": "schema separator null_text required timestamps max_bytes",
     "Custom": "name reads write tables reading storage also_reads",
     "Debezium": "row required timestamps max_depth max_bytes framing",
     "Expect": "name arguments severity",
     "ForeachSink": "writer",
-    "History": "name reads key valid_by columns delete_when reading storage unchanged",
-    "Join": "name reads joins on columns how mode within reading storage",
+    "History": "name reads key valid_by columns delete_when reading storage unchanged where",
+    "Join": "name reads joins on columns how mode within reading storage where",
     "Json": "schema strict required timestamps max_depth max_bytes framing",
     "KafkaSink": "topic key value kafka headers partition",
     "Lookup": "name table on",
@@ -87,7 +87,7 @@ POSITIONS = {
     "Storage": "cluster_by partition_by change_feed deletion_vectors newer_types",
     "Text": "max_bytes",
     "Topic": "name topics pattern assign starting_offsets starting_timestamp max_offsets_per_trigger min_partitions fail_on_data_loss may_have_gaps kafka sample keep trigger storage receipts",  # noqa: E501  # one line, one declaration
-    "Upsert": "name reads key newest_by columns delete_when reading storage unchanged",
+    "Upsert": "name reads key newest_by columns delete_when reading storage unchanged where",
     "Window": "on size slide",
     "Within": "on joins_on after before watermark joins_watermark",
 }

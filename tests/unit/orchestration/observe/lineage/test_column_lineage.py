@@ -318,10 +318,12 @@ def test_sessions_deletes_and_renamed_orders() -> None:
         newest_by=["o"],
         columns={"k": "lower(id)", "o": "at"},
         delete_when="cents = 0",
+        where="country <> ''",
     )
     tables = datasets(shop(newest)).of("gold.newest")
+    filters = ["silver.orders.country FILTER", "silver.orders.cents FILTER"]
     assert [shown(lineage(tables, place))["rows"] for place in (0, 1)] == [
-        ["silver.orders.id GROUP_BY", "silver.orders.at SORT", "silver.orders.cents FILTER"]
+        ["silver.orders.id GROUP_BY", "silver.orders.at SORT", *filters]
     ] * 2
     assert list(lineage(tables, 1).columns) == ["k", "o", *COORDINATES]
 

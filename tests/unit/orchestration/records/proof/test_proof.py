@@ -6,10 +6,13 @@ import importlib.util
 import sys
 from pathlib import Path
 
+import duckdb
 from deltalake import DeltaTable
 
 from common.config.paths import Layout
-from common.declare import Pipeline
+from common.declare import Pipeline, Upsert
+from gold.table.row_order import COORDINATES
+from orchestration.records.proof.definitions import definition
 from tests.conftest import make_settings
 from tests.golden import archive
 from tests.support.oracles.proof import checks, different
@@ -53,3 +56,18 @@ def test_the_proof_holds_and_names_a_row_that_is_gone(tmp_path: Path) -> None:
         "silver.orders: counts of the micro-batches: silver": "",
         "silver.orders: counts of the micro-batches: only in bronze": "",
     }
+
+
+def test_an_upsert_with_a_condition_has_the_newest_of_the_rows_that_meet_it() -> None:
+    gold = Upsert("large", reads="silver.orders", key=["k"], newest_by=["version"], where="amount >= 5")
+    names = ("k", "version", "amount", *COORDINATES)
+    columns = dict.fromkeys(("gold.large", "silver.orders"), names)
+    found = definition(gold, {"silver.orders": "orders"}, columns).sql
+    rows = "('a', 1, 5, 0), ('a', 2, 6, 1), ('a', 3, 4, 2), ('b', 1, 4, 3), ('c', 1, null, 4)"
+    place = "now() AS _kafka_timestamp, 't' AS _kafka_topic, 0 AS _kafka_partition"
+    with duckdb.connect() as connection:
+        connection.execute(
+            f"CREATE TABLE orders AS SELECT *, {place} "
+            f"FROM (VALUES {rows}) AS o({', '.join(names[:3])}, _kafka_offset)"
+        )
+        assert connection.execute(f"SELECT k, version FROM ({found})").fetchall() == [("a", 2)]
