@@ -20,6 +20,7 @@ from common.config.driver_limits import DriverLimits
 from common.config.paths import Layout
 from common.config.settings import Settings, load_settings
 from common.declare import Message, Pipeline
+from tests.reference import printed_documents as documents
 from tests.runs.shards import DEALT, shard_of_part, shards_of
 from tests.runs.time_left import add_stop_after, fail_without_time
 from tests.support.heap import release_tables
@@ -146,6 +147,21 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
         f"{versions}, {platform.machine()} x{os.cpu_count()}",
         f"drawn tests: {draws or 100} examples where the test sets no number",
     ]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def look_at_documents() -> Iterator[None]:
+    """What commands print with ``--json`` in this process is looked at."""
+    with pytest.MonkeyPatch.context() as patch:
+        documents.listen(patch)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def print_listed_documents() -> Iterator[None]:
+    """Fail a test in which a command has printed JSON of another form than docs/reference/json.md lists."""
+    yield
+    assert documents.taken() == []
 
 
 @pytest.fixture

@@ -31,8 +31,12 @@ def begin(*, is_wanted: bool) -> None:
 def print_document(content: Mapping[str, Any]) -> None:
     """Print the document of a command."""
     _STATE["is_printed"] = True
-    text = json.dumps({"document_version": VERSION, **content}, indent=2, default=_as_text)
-    sys.stdout.write(f"{text}\n")
+    sys.stdout.write(f"{document_text(content)}\n")
+
+
+def document_text(content: Mapping[str, Any]) -> str:
+    """The text of a document, with the version of its form."""
+    return json.dumps({"document_version": VERSION, **content}, indent=2, default=_as_text)
 
 
 def print_error(error: MedallionError) -> None:

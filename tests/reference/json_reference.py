@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tests.reference.json_documents import DOCUMENTS, PARTS, VERSION
+from tests.reference.json_documents import DOCUMENTS, LINES, PARTS, VERSION
 from tests.reference.json_notation import rows, schema
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
@@ -29,11 +29,8 @@ is not known.
 In the tables `a.b` is a key of an object, `a[]` an element of an array, `a.*` any name that the data has, and
 `a?` may be null; a key that ends in `?` is not always there.
 
-Commands that need Spark or a broker (`backfill`, `rebuild`, `recover`, `restate`, `erase`, `maintain`,
-`test`, `quality run`, `quarantine replay`, `produce`, `topic`) print documents of the same kind, which are
-not listed yet.
-`medallion query "select …" --json` prints an array of rows,
-`medallion topic tail --json` a line per record.
+Every command that takes `--json` is here, in the order of the help. Two print data, which have no version:
+`medallion query "select …" --json` an array of rows, `medallion topic tail --json` an object per line.
 
 Written by `python -m tests.reference.json_reference`.
 """
@@ -47,7 +44,10 @@ def document_schema() -> dict[str, Any]:
         "title": "Documents that medallion prints with --json, version 1",
         "description": "Keys that are not listed may be there; a reader ignores them.",
         "anyOf": [{"$ref": f"#/$defs/{name}"} for name in documents],
-        "$defs": {**documents, **{name: schema(value) for name, value in PARTS.items()}},
+        "$defs": {
+            **documents,
+            **{definition(name): schema(value) for name, value in {**LINES, **PARTS}.items()},
+        },
     }
 
 
@@ -63,7 +63,7 @@ def schema_text() -> str:
 
 def page() -> str:
     """The text of the page."""
-    return _HEAD + "".join(_section(name, value) for name, value in {**DOCUMENTS, **PARTS}.items())
+    return _HEAD + "".join(_section(name, value) for name, value in {**DOCUMENTS, **LINES, **PARTS}.items())
 
 
 def _section(name: str, value: Any) -> str:

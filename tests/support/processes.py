@@ -23,6 +23,7 @@ from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.access.embedded_broker import lifecycle as embedded
 from orchestration.observe.status.collect import Collector
 from orchestration.observe.status.topic_offsets import BrokerOffsets
+from tests.reference import printed_documents as documents
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "earthquakes" / "pipeline.py"
@@ -137,11 +138,14 @@ class Command:
         self._process.send_signal(number)
 
     def code(self) -> int:
-        """Wait for the command's end; returns its exit code."""
+        """Wait for the command's end; returns its exit code. What it prints with ``--json`` is looked at."""
         try:
-            return self._process.wait(DEADLINE_SECONDS)
+            code = self._process.wait(DEADLINE_SECONDS)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"{self} does not end:\n{self.stderr}") from None
+        if code >= 0 and "--json" in self.words and (text := self.stdout):
+            documents.printed(self.words, text)
+        return code
 
     def kill_group(self) -> None:
         """Send SIGKILL to Python and the JVM at once."""

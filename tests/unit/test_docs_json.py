@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import jsonschema
 import pytest
@@ -14,23 +13,16 @@ from common.errors import UsageError
 from orchestration.cli import json_output
 from orchestration.cli.main import app
 from tests.golden import archive
-from tests.reference.json_documents import DOCUMENTS
-from tests.reference.json_notation import strict
-from tests.reference.json_reference import definition, document_schema, page, schema_text
+from tests.reference import printed_documents as documents
+from tests.reference.json_documents import DOCUMENTS, ERROR, LINES, names_of
+from tests.reference.json_reference import document_schema, page, schema_text
+from tests.reference.printed_documents import wrong
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
 BROKEN = """from medallion import Pipeline, Topic
 pipeline = Pipeline("shop", bronze=[Topic("orders", kep="1 day")])
 """
-
-
-def wrong(command: str, document: dict[str, Any]) -> list[str]:
-    """What of a document its definition does not say, or says otherwise."""
-    closed = strict(document_schema())
-    defined = {"$ref": f"#/$defs/{definition(command)}", "$defs": closed["$defs"]}
-    checker = jsonschema.Draft202012Validator(defined)
-    return [f"{error.json_path}: {error.message[:200]}" for error in checker.iter_errors(document)]
 
 
 def test_page_and_schema_are_in_step() -> None:
@@ -62,6 +54,14 @@ COMMANDS = {
     "medallion doctor": ["doctor"],
     "medallion jars list": ["jars", "list"],
     "medallion explain CODE": ["explain", "MED-1202"],
+    "medallion backfill --plan": ["backfill", "--layer", "silver", "--plan"],
+    "medallion backfill list": ["backfill", "list"],
+    "medallion rebuild --plan": ["rebuild", "silver.orders", "--plan"],
+    "medallion restate --plan": ["restate", "silver.orders", "--from", "2000-01-01T00:00Z", "--plan"],
+    "medallion maintain": ["maintain", "--plan"],
+    "medallion stop": ["stop", "silver.orders"],
+    "medallion start": ["start", "silver.orders"],
+    "medallion jars verify": ["jars", "verify"],
 }
 
 
@@ -101,5 +101,26 @@ def test_the_files_that_new_writes_are_named(tmp_path: Path, monkeypatch: pytest
     assert wrong("medallion new", json.loads(printed.stdout)) == []
 
 
-def test_every_document_is_printed_by_a_test() -> None:
-    assert set(DOCUMENTS) == {*COMMANDS, "an error, of any command", "medallion new"}
+def test_every_command_that_takes_json_has_a_document() -> None:
+    """A new command has to say what it prints."""
+    takes = {
+        name
+        for name, command in documents.commands()
+        if any("--json" in each.opts for each in command.params)
+    }
+    assert [name for name in takes if not any(names_of(name))] == []
+    owned = {document for name in takes for document in names_of(name)}
+    assert {*DOCUMENTS, *LINES} - owned == {ERROR}  # no document of a command that is gone
+
+
+def test_a_document_of_another_form_is_found(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In this process when it is printed, of another process by its words."""
+    monkeypatch.chdir(shop)
+    monkeypatch.setattr("orchestration.cli.json_output.VERSION", "one")
+    text = CliRunner().invoke(app, ["backfill", "list", "--json"]).stdout
+    (fault,) = documents.taken()
+    assert fault.startswith("medallion backfill list --json: $.document_version: 'one' is not of type")
+    with pytest.raises(AssertionError, match="backfill list"):
+        documents.printed(["backfill", "list", "--json"], text)
+    with pytest.raises(AssertionError, match="stop"):
+        documents.printed(["stop", "silver.orders", "--json"], '{"document_version": 1, "query": "x"}')

@@ -125,9 +125,16 @@ def _print_beside(error: SettingsError, file: Path | None, *, as_json: bool) -> 
         with contextlib.suppress(UsageError):  # of a file that does not exist; the settings are wrong first
             problems = draft_problems(load_draft(file), None)
     if as_json:
-        shown = {"pipeline": None, "file": str(file) if file else None, "ok": False}
+        nothing: dict[str, Any] = {
+            "topics": {},
+            "reads": {},
+            "checked_at_start": [],
+            "notes": [],
+            "settings": {},
+        }
         found = documents([*error.problems, *problems])
-        print_document(shown | {"problems": found})
+        file_text = str(file) if file else None
+        print_document({"pipeline": None, "file": file_text, "ok": False, "problems": found, **nothing})
     elif problems:
         print_problems(out, problems, file)
         _offer([*error.problems, *problems])

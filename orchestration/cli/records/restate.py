@@ -13,7 +13,7 @@ from common.errors import UsageError
 from common.machine.console import say
 from orchestration.access.declaration.context import Context, context
 from orchestration.access.declaration.lineage import sources
-from orchestration.access.history.effort import effort_of, effort_of_range
+from orchestration.access.history.effort import Effort, effort_of, effort_of_range
 from orchestration.cli.change.recover_output import effort_text
 from orchestration.cli.json_output import print_document
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
@@ -75,6 +75,10 @@ def _print_plan(ready: Context, silver: Silver, records: RecordRange, *, as_json
     layout = ready.layout
     if LogReader(layout.table_path(silver.table)).latest_version() is None:
         say(f"{silver.table} does not exist yet: the next start of its job fills it")
+        if as_json:
+            none = asdict(Effort(rows=0, seconds=0.0))
+            told = {"table": silver.table, "records": records.options, **none}
+            print_document({**told, "again": (), "by_hand": ()})
         return
     effort = effort_of_range(layout, silver.table, silver.source, records.filter())
     stay = cannot_follow(ready.pipeline, layout, silver)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import signal
 import subprocess
@@ -22,6 +21,7 @@ from common.errors import BrokerError
 from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.access.kafka import client as kafka
 from orchestration.access.kafka.producer import produce
+from tests.reference import printed_documents as documents
 
 ROOT = Path(__file__).parents[3]
 PIPELINE = ROOT / "examples" / "earthquakes" / "pipeline.py"
@@ -126,12 +126,13 @@ def _medallion(feed: Path, tmp_path: Path, broker: str) -> Callable[..., list[st
 def test_a_second_run_goes_on_where_the_first_ended(
     medallion: Callable[..., list[str]], broker: str, topic: str
 ) -> None:
-    documents = [
-        json.loads(subprocess.check_output(medallion("--count", count, "--rate", "max", "--json"), cwd=ROOT))
+    texts = [
+        subprocess.check_output(medallion("--count", count, "--rate", "max", "--json"), cwd=ROOT, text=True)
         for count in ("300", "200")
     ]
-    assert [document["skipped"] for document in documents] == [0, 300]
-    assert [document["messages"] for document in documents] == [300, 200]
+    runs = [documents.printed(["produce"], text) for text in texts]
+    assert [run["skipped"] for run in runs] == [0, 300]
+    assert [run["messages"] for run in runs] == [300, 200]
     found = [message for messages in stored(broker, topic).values() for message in messages]
     assert by_key(found) == by_key(list(itertools.islice(quakes(), 500)))
 

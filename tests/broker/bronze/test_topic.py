@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from common.errors import UsageError
 from orchestration.access.kafka.topics import describe_topic, newest_records
 from orchestration.cli.main import app
+from tests.reference import printed_documents as documents
 
 HOSTILE = b"\x1b[2J\xff\x00"
 
@@ -68,9 +69,8 @@ def test_a_topic_is_created_as_asked_and_its_newest_records_are_shown(pipeline: 
         (0, 0),
     ]
     assert f"topic {name} at {broker}" in run(pipeline, "describe", name)
-    found: list[dict[str, Any]] = [
-        json.loads(line) for line in run(pipeline, "tail", name, "-n", "3", "--json").splitlines()
-    ]
+    tail = ("tail", name, "-n", "3", "--json")
+    found: list[dict[str, Any]] = documents.printed(["topic", *tail], run(pipeline, *tail))
     assert [(each["partition"], each["offset"]) for each in found] == [(0, 7), (0, 8), (0, 9), (1, 0), (1, 1)]
     assert [each["value"] for each in found] == ["v7", "v8", "v9", None, huge.decode()]
     assert found[0]["timestamp"] == "2023-11-14T22:13:20.007Z"

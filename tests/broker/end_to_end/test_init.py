@@ -22,6 +22,7 @@ from orchestration.author.check.pipeline import check
 from orchestration.author.propose.pipeline_source import render
 from orchestration.author.propose.propose import propose
 from tests.conftest import make_settings
+from tests.reference import printed_documents as documents
 from tests.support.engine import Engine
 
 ROOT = Path(__file__).parents[3]
@@ -47,7 +48,8 @@ def test_a_proposed_pipeline_runs_over_its_topic(
     file = tmp_path / "made.py"
     words = ["init", "--topic", topic, "--output", str(file), "--set", f"kafka.bootstrap_servers={broker}"]
     run = [sys.executable, "-m", "orchestration", *words]
-    told = json.loads(subprocess.check_output([*run, "--json", "--samples", "900"], cwd=ROOT))
+    text = subprocess.check_output([*run, "--json", "--samples", "900"], cwd=ROOT, text=True)
+    told = documents.printed(words, text)
     (about,) = told["topics"]
     assert 800 <= about["messages"] <= 900
     assert about["format"] == "json"

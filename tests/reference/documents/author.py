@@ -1,0 +1,78 @@
+"""Documents of commands that write and check declarations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tests.reference.documents.shared import PROBLEMS
+from tests.reference.json_notation import Maybe
+
+DOCUMENTS: Mapping[str, Any] = {
+    "medallion new": {"name": "text", "example": "text", "files": ["text"]},
+    "medallion init": {
+        "output": "text  the file",
+        "topics": [
+            {
+                "topic": "text",
+                "table": "text",
+                "tables": ["text  with a row per element of an array"],
+                "messages": "int  that were read",
+                "format": "text",
+                "kinds": {"*": "int  messages, by format or fault"},
+                "columns": ["text"],
+                "key": ["text"],
+                "event_time": "text  column",
+                "watermark": "text",
+            }
+        ],
+    },
+    "medallion check": {
+        "pipeline": "text?",
+        "file": "text?",
+        "ok": "bool",
+        "problems": PROBLEMS,
+        "topics": {"*": ["text  topics, by bronze table"]},
+        "reads": {"*": ["text  tables, by the table that reads them"]},
+        "checked_at_start": ["text  what only a start can check"],
+        "notes": ["text"],
+        "settings": {"*": "any  settings that differ from the defaults"},
+    },
+    "medallion explain CODE": {"code": "text", "title": "text", "advice": "text", "error": "text"},
+    "medallion explain VIEW": {
+        "table": "text",
+        "kept": "text  by row, by key or whole",
+        "why": "text",
+        "keys": ["text  columns by which rows are computed again"],
+        "columns": ["text"],
+        "reads": {"*": "text  what a micro-batch reads, by the source that changes"},
+    },
+    "medallion test": {
+        "cases": [
+            {
+                "case": "text",
+                "file": "text",
+                "line": "int",
+                "passed": "bool",
+                "seconds": "number",
+                "error": "text?  why the case could not be run",
+                "differences": [
+                    {
+                        "table": "text",
+                        "line": "int  of the expected rows",
+                        "message": "text",
+                        "columns": ["text  that are compared"],
+                        "expected": [
+                            {
+                                "line": "int",
+                                "row": ["text  cells"],
+                                "found": Maybe(["text  cells of the row that is most like it"]),
+                            }
+                        ],
+                        "unexpected": [["text  cells"]],
+                    }
+                ],
+            }
+        ]
+    },
+}
