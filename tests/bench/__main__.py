@@ -34,6 +34,7 @@ from tests.bench.workloads import (
     restart,
     soak,
     state,
+    views,
 )
 
 WORKLOADS: Mapping[str, Workload] = {
@@ -52,6 +53,7 @@ WORKLOADS: Mapping[str, Workload] = {
     "heap": heap.heap,
     "flat": flat.flat,
     "state": state.state,
+    "views": views.views,
     "scale_out": scale_out.scale_out,
     "soak": soak.soak,
 }

@@ -27,9 +27,9 @@ from tests.bench.data.events import Stream
 from tests.bench.measure.machine import Meter, Usage
 from tests.bench.measure.oracle import Expected, differences, expected
 from tests.bench.measure.stats import Goal, number, ratio
+from tests.bench.reporting.drain_report import BROKER
 from tests.bench.reporting.report import Section, table
 from tests.bench.run import OURS, Run
-from tests.bench.workloads.drain_report import BROKER
 from tests.support.servers.spark_cluster import Cluster, spark_cluster
 
 EFFICIENCY, SKEW = 0.85, 2.0

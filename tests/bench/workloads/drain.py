@@ -21,9 +21,7 @@ from tests.bench.data.events import Stream
 from tests.bench.measure.machine import Meter
 from tests.bench.measure.oracle import Expected, Tables, differences, expected
 from tests.bench.measure.stats import Goal, number, ratio
-from tests.bench.reporting.report import Section
-from tests.bench.run import OURS, Run
-from tests.bench.workloads.drain_report import (
+from tests.bench.reporting.drain_report import (
     BROKER,
     Drain,
     Drained,
@@ -36,6 +34,8 @@ from tests.bench.workloads.drain_report import (
     lines,
     why,
 )
+from tests.bench.reporting.report import Section
+from tests.bench.run import OURS, Run
 
 _TIMEOUT_SECONDS = 3_600.0
 

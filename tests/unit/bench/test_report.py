@@ -13,11 +13,11 @@ import pytest
 from tests.bench import __main__ as command
 from tests.bench.measure.machine import Usage
 from tests.bench.measure.stats import Goal
+from tests.bench.reporting import drain_report as drain
 from tests.bench.reporting import page
+from tests.bench.reporting.drain_report import Drain, Drained
 from tests.bench.reporting.plots import Bars, Lines, html
 from tests.bench.reporting.report import Report, Section
-from tests.bench.workloads import drain_report as drain
-from tests.bench.workloads.drain_report import Drain, Drained
 
 MACHINE = {
     "machine": "x86_64",

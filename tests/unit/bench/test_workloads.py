@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from common.declare import View
 from common.spark import session_conf
 from orchestration.access.declaration.load_file import load_pipeline
 from tests.bench.__main__ import WORKLOADS
@@ -36,6 +37,7 @@ from tests.bench.workloads import (
     maintenance,
     restart,
     state,
+    views,
 )
 from tests.bench.workloads.files import Count, Files, Part
 from tests.bench.workloads.flat import Flat
@@ -73,7 +75,7 @@ RUNNING = cast("Started", Running())
 
 
 def test_every_workload_can_be_asked_for() -> None:
-    assert {"restart", "files", "idle", "flat", "state", "heap"} <= set(WORKLOADS)
+    assert {"restart", "files", "idle", "flat", "state", "heap", "views"} <= set(WORKLOADS)
 
 
 # W11
@@ -455,6 +457,30 @@ def test_the_pipeline_of_five_gold_tables_has_no_fault(tmp_path: Path) -> None:
     file = tmp_path / "shop.py"
     file.write_text(gold_tables.pipeline_of(5).format(topic="events"), encoding="utf-8")
     assert [table.name for table in load_pipeline(file).gold] == gold_tables.names(5)
+
+
+# W16
+
+
+def of_view(way: str, times: int, cpu: float, read: int) -> views.Measured:
+    return views.Measured(way, times, Spent(cpu, cpu), read)
+
+
+def test_a_view_is_compared_with_the_smallest_table_and_with_computing_it_again() -> None:
+    by_row = [of_view("by row", 1, 2.0, 1_000), of_view("by row", 10, 2.0, 1_000)]
+    by_key = [of_view("by key", 1, 2.0, 1_000), of_view("by key", 10, 4.0, 2_000)]
+    whole = [of_view("whole", 1, 1.0, 50_000), of_view("whole", 10, 5.0, 500_000)]
+    again = [of_view(views.AGAIN, 1, 4.0, 50_000), of_view(views.AGAIN, 10, 20.0, 500_000)]
+    found = views.Views((*by_row, *by_key, *whole, *again))
+    goals = views.goals(found, (1, 10))
+    assert [goal.measured for goal in goals] == [1.0, 1.0, 2.0, 2.0, 0.2]
+    assert [goal.is_met for goal in goals] == [True, True, False, False, False]
+    text = views.lines(found, (1, 10), 5)
+    assert "| by key | 500,000 | 2,000 | 2 | 4,000 | 4,000 | 2 | 0.2 |" in text
+
+
+def test_the_views_of_the_bench_are_kept_in_the_ways_that_they_are_named_by() -> None:
+    assert [view.kept for view in views.pipeline().gold if isinstance(view, View)] == [*views.STATEMENTS]
 
 
 def test_the_pipeline_of_events_declared_whole_has_all_columns_of_the_oracle(tmp_path: Path) -> None:
