@@ -16,7 +16,8 @@ from common.sql.quoting import double_quoted
 from orchestration.access.query.allowed_sql import refuse_unsafe
 from orchestration.access.query.duckdb_views import Database
 from orchestration.records.trace.behind import RECORD, Behind
-from orchestration.records.trace.gold_way import Rows, reached
+from orchestration.records.trace.gold_rows import Rows
+from orchestration.records.trace.gold_way import reached
 from orchestration.records.trace.record import Record, bronze_of
 from orchestration.records.trace.row_history import RowChange
 from orchestration.records.trace.tables import Place, Tables, commit_document
@@ -55,11 +56,11 @@ class Trace:
 
     def _in_silver(self, record: Record, silver: Silver) -> dict[str, Any]:
         told, came, others = record.in_silver(silver)
-        told["gold"] = [] if came is None else self._reached(silver, came)
+        told["gold"] = [] if came is None else self._reached(record, silver, came)
         if came is None and told["place"] == "silver" and told["version"] is not None:
             source = self._tables.source(silver.table)
             rows = f"SELECT * FROM {source} WHERE {record.place.condition('_kafka_')}"
-            at = Rows(silver.table, told["version"], rows)
+            at = Rows(silver.table, told["version"], rows, record.place)
             told["gold"] = reached(self._tables, at, has_values=self._has_values)
         told["changes"] = [
             {
@@ -67,14 +68,15 @@ class Trace:
                 "how": one.how,
                 "columns": list(one.columns),
                 **commit_document(one.commit),
-                "gold": self._reached(silver, one),
+                "gold": self._reached(record, silver, one),
             }
             for one in others
         ]
         return told
 
-    def _reached(self, silver: Silver, change: RowChange) -> list[dict[str, Any]]:
-        rows = Rows(silver.table, change.commit.version, change.sql)
+    def _reached(self, record: Record, silver: Silver, change: RowChange) -> list[dict[str, Any]]:
+        is_gone = change.change == "deleted"
+        rows = Rows(silver.table, change.commit.version, change.sql, record.place, is_gone)
         return reached(self._tables, rows, has_values=self._has_values)
 
     def by_key(self, table: str, key: Sequence[str], limit: int) -> list[Place]:

@@ -35,8 +35,15 @@ def in_words(record: Mapping[str, Any]) -> Line:
     place = "" if bronze["place"] == "held" else bronze["place"]
     of_bronze = _line(bronze["table"], place, bronze, tuple(_bronze(bronze)))
     silver = (_line(one["table"], _verdict(one), one, tuple(_silver(one))) for one in record["silver"])
-    name = f"{record['topic']}/{record['partition']}/{record['offset']}"
-    return Line(escaped(name.encode("utf-8", "surrogatepass")), "", below=(of_bronze, *silver))
+    return Line(_place(record), "", below=(of_bronze, *silver))
+
+
+def _place(record: Mapping[str, Any]) -> str:
+    return _escaped(f"{record['topic']}/{record['partition']}/{record['offset']}")
+
+
+def _escaped(text: str) -> str:
+    return escaped(text.encode("utf-8", "surrogatepass"))
 
 
 def _bronze(bronze: Mapping[str, Any]) -> Iterator[Line]:
@@ -70,7 +77,7 @@ def _verdict(silver: Mapping[str, Any]) -> str:
     if silver.get("reasons"):
         text += f": {', '.join(silver['reasons'])}"
     if witness := silver.get("witness"):
-        text += f" of {witness['topic']}/{witness['partition']}/{witness['offset']}"
+        text += f" of {_place(witness)}"
     if silver.get("watermark"):
         text += f", the watermark was {silver['watermark']}"
     return text + (f" ({silver['why']})" if silver.get("why") else "")
@@ -85,14 +92,31 @@ def _line(table: str, what: str, told: Mapping[str, Any], below: tuple[Line, ...
 
 def _gold(gold: Mapping[str, Any]) -> Line:
     below = (*map(_gold_row, gold["rows"]), *map(_gold, gold["gold"]))
-    return _line(gold["table"], gold["why"], gold, below)
+    return _line(gold["table"], _escaped(gold["why"]), gold, below)
 
 
 def _gold_row(row: Mapping[str, Any]) -> Line:
     columns = f": {', '.join(row['columns'])}" if row["columns"] else ""
     states = ((name, row.get(name)) for name in ("before", "after"))
     below = tuple(Line("", f"{name} {_shown(state)}") for name, state in states if state is not None)
-    return Line("", f"{_shown(row['key'])} {row['change']}{columns}", below=below)
+    role = f"; {_role(row)}" if row["role"] else ""
+    return Line("", f"{_shown(row['key'])} {row['change']}{columns}{role}", below=below)
+
+
+def _role(row: Mapping[str, Any]) -> str:
+    """What the record is to a gold row, in words."""
+    other = "" if row["record"] is None else f" {_place(row['record'])}"
+    match row["role"]:
+        case "overtaken":
+            return f"the record was overtaken in the same micro-batch by{other}"
+        case "older":
+            return f"the record is older than{other}"
+        case "instead":
+            return f"the row is now of{other}"
+        case "ended":
+            return "ended by the record"
+        case _:
+            return f"begun by{other}"
 
 
 def _shown(row: Mapping[str, Any]) -> str:

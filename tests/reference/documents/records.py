@@ -19,6 +19,8 @@ GOLD = {
             "key": {"*": "any"},
             "change": "text  inserted, changed, deleted or unchanged",
             "columns": ["text  that changed"],
+            "role": "text  overtaken, older, instead, ended or continued; empty: the row is of the record",
+            "record": Maybe(PLACE),
             "before?": "any  with `--values`",
             "after?": "any  with `--values`",
         }

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from common.config.paths import Layout
-from common.declare import Pipeline, View
+from common.declare import Aggregate, Pipeline, Session, View
 from common.errors import UsageError
 from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.access.query.shown_values import plain
@@ -54,6 +55,7 @@ def test_each_record_has_the_verdict_of_each_silver_table(shop: tuple[Pipeline, 
     trace = traced(shop)
     found = [trace.record(place(offset)) for offset in range(24)]
     places = [one["silver"][0]["place"] for one in found]
+    assert all(gold["rows"] or gold["why"] for one in found for of in one["silver"] for gold in of["gold"])
     assert {name: places.count(name) for name in set(places)} == {
         "silver": 18,
         "quarantine": 2,
@@ -148,7 +150,8 @@ def test_hostile_values_are_text(shop: tuple[Pipeline, Layout, Path], tmp_path: 
     record["silver"][0]["gold"] = [
         {"table": "gold.totals", "kind": "Aggregate", "version": 1, "batch_id": 0, "committed_at": "",
          "why": "",
-         "rows": [{"key": hostile, "change": "inserted", "columns": []}], "gold": []}
+         "rows": [{"key": hostile, "change": "inserted", "columns": [], "role": "", "record": None}],
+         "gold": []}
     ]  # fmt: skip
     console = Console(width=200, record=True, file=(tmp_path / "out").open("w"))
     console.print(tree(in_words(record)))
@@ -274,3 +277,110 @@ def test_a_view_is_traced_back_and_followed(with_view: tuple[Pipeline, Layout, P
     assert "computed whole (LIMIT chooses among all rows)" in gold["gold.newest"]["why"]
     with pytest.raises(UsageError, match=r"LIMIT chooses among all rows.*medallion trace silver\.orders"):
         trace.by_condition("gold.newest", "true", 5)
+
+
+def in_gold(record: dict[str, Any], silver: int = 0) -> dict[str, dict[str, Any]]:
+    """By name, the gold tables behind one of the record's silver tables."""
+    return {one["table"]: one for one in record["silver"][silver]["gold"]}
+
+
+def rows_of(gold: dict[str, Any]) -> list[tuple[Any, str, str, int | None]]:
+    """The rows of a gold table: last column of the key, change, role, and the other record's offset."""
+    return [
+        ([*row["key"].values()][-1], row["change"], row["role"], row["record"] and row["record"]["offset"])
+        for row in gold["rows"]
+    ]
+
+
+def at(hour: int, minute: int = 0) -> datetime:
+    return datetime(2026, 1, 5, hour, minute, tzinfo=UTC)
+
+
+def test_gold_rows_of_the_same_key_that_a_record_is_no_part_of_are_not_its_own(
+    shop: tuple[Pipeline, Layout, Path],
+) -> None:
+    trace = traced(shop)
+    first, second = (in_gold(trace.record(place(offset))) for offset in (0, 12))
+    assert rows_of(first["gold.visits"]) == [(at(8), "inserted", "", None)]
+    assert rows_of(second["gold.visits"]) == [(at(12), "inserted", "", None)]
+    assert rows_of(first["gold.states"]) == [(at(8), "inserted", "", None)]
+    assert rows_of(second["gold.states"]) == [
+        (at(8, 5), "changed", "ended", None),
+        (at(12), "inserted", "", None),
+    ]
+    record = trace.record(place(12))
+    assert "valid_to, is_current; ended by the record" in str(in_words(record))
+
+
+def test_a_record_that_another_one_overtook_in_its_micro_batch_says_by_which(
+    shop: tuple[Pipeline, Layout, Path],
+) -> None:
+    trace = traced(shop)
+    record = trace.record(place(0))
+    latest = in_gold(record)["gold.latest"]
+    assert rows_of(latest) == [("o1", "inserted", "overtaken", 6)]
+    assert latest["gold"] == []  # the row whose state gold.newest_states has counted is another record's
+    said = "order_id=o1 inserted; the record was overtaken in the same micro-batch by golden_orders/0/6"
+    assert said in str(in_words(record))
+    (winner,) = rows_of(in_gold(trace.record(place(6)))["gold.latest"])
+    assert winner == ("o1", "inserted", "", None)
+    deleted = in_gold(trace.record(place(3)), silver=2)["gold.kept"]
+    assert (deleted["rows"], deleted["why"]) == ([], "no row: golden_orders/0/10 has deleted its key")
+    tombstone = in_gold(trace.record(Place("golden_customers", 0, 5)))["gold.customers"]
+    assert rows_of(tombstone) == [("c6", "deleted", "", None)]
+
+
+def test_a_gold_row_that_comes_later_is_found_or_says_what_it_waits_for(
+    shop: tuple[Pipeline, Layout, Path],
+) -> None:
+    trace = traced(shop)
+    came, late, waits = (in_gold(trace.record(place(offset))) for offset in (12, 18, 21))
+    assert rows_of(came["gold.hourly"]) == [(at(12), "inserted", "", None)]
+    assert came["gold.hourly"]["version"] > 4  # the version that has read the record
+    assert waits["gold.hourly"]["why"] == (
+        "no row yet: it waits until the watermark, 1 hour behind the newest event, has passed "
+        "2026-01-05T15:00:00.000Z"
+    )
+    closed = "the watermark, 1 hour behind the newest event: its window was closed"
+    for table in ("gold.hourly", "gold.sliding"):
+        assert late[table]["why"] == f"no row: the record was later than {closed}"
+    assert rows_of(in_gold(trace.record(place(3)))["gold.paid"]) == [(3, "inserted", "", None)]
+    assert late["gold.paid"]["why"] == (
+        "no row yet: a pair waits for both rows and a row without a match for the watermark; later than the "
+        "watermark (1 hour for silver.orders, 1 hour for silver.payments) none is joined"
+    )
+    payment = trace.record(Place("golden_payments", 0, 9))
+    assert in_gold(payment)["gold.sessions"]["why"].startswith("no row yet: it waits until the watermark")
+
+
+def test_sessions_that_a_record_joined_are_all_shown(shop: tuple[Pipeline, Layout, Path]) -> None:
+    pipeline, layout, folder = shop
+    sessions = Aggregate(
+        "stays",
+        "silver.orders",
+        by=["customer"],
+        measures={"n": "count(*)"},
+        window=Session("updated_at", "1 hour"),
+        mode="recompute",
+    )
+    silver = DeltaTable(layout.table_path("silver.orders"))
+    version = next(
+        one["version"] for one in silver.history() if '"batch_id": 2' in one.get("userMetadata", "")
+    )  # it has read the record of offset 12: customer c2, at 12:00
+    before = [(at(10, 30), at(11, 45), 2), (at(12, 30), at(13, 30), 1), (at(15), at(16), 1)]
+    after = [(at(10, 30), at(13, 30), 4), (at(15), at(16), 1)]
+    for number, rows in enumerate((before, after)):
+        position = {"reservoirVersion": version + number, "index": -1, "isStartingVersion": False}
+        told = {"query": "gold.stays", "query_id": "s", "batch_id": number, "positions": [position]}
+        named = [dict(zip(("window_start", "window_end", "n"), row, strict=True)) for row in rows]
+        write_deltalake(
+            layout.table_path("gold.stays"),
+            pa.Table.from_pylist([{"customer": "c2", **row} for row in named]),
+            mode="overwrite",
+            commit_properties=CommitProperties({"userMetadata": json.dumps(told)}),
+        )
+    trace = traced((replace(pipeline, gold=[*pipeline.gold, sessions]), layout, folder))
+    assert rows_of(in_gold(trace.record(place(12)))["gold.stays"]) == [
+        (at(10, 30), "changed", "", None),
+        (at(12, 30), "deleted", "", None),
+    ]
