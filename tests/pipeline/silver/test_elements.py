@@ -133,23 +133,36 @@ PLANTED = {
     "an element is lost from silver": ("silver", 0, "lost"),
     "an element is twice in silver": ("silver", 0, "doubled"),
     "an element has another position": ("silver", 0, "moved"),
+    "an element is of another record": ("silver", 0, "of another record"),
+    "an element is of another partition": ("silver", 0, "of another partition"),
     "an element of silver is set aside too": ("silver", 0, "aside"),
+    "a record is set aside whole beside its elements": ("silver", 1, "whole"),
+    "all elements of a record are lost": ("silver", 2, "all lost"),
+    "a record has an element more": ("silver", 0, "added"),
+    "a record without a value has an element": ("silver", 0, (1, 0)),
+    "a record without an element has one": ("silver", 0, (1, 2)),
+    "a record that cannot be read has an element": ("silver", 0, (0, 1)),
+    "a late element is there twice": ("late", 0, "doubled"),
     "a set aside element is lost": ("quarantine", 5, "lost"),
     "a set aside element is there twice": ("quarantine", 5, "doubled"),
+    "a set aside element has another position": ("quarantine", 5, "moved"),
+    "a dropped element is lost": ("quarantine", 11, "lost"),
+    "a dropped element is there twice": ("quarantine", 11, "doubled"),
     "a record that could not be read is lost": ("quarantine", WHOLE, "lost"),
-    "a record is set aside whole beside its elements": ("silver", 1, "whole"),
+    "a record that could not be read is there twice": ("quarantine", WHOLE, "doubled"),
 }
+PLACE = ("partition", "offset", "element")
+COLUMNS = ("_kafka_partition", "_kafka_offset", "_element")
 
 
 @pytest.mark.long
 def test_planted_faults_are_found(spark: Any, session_dir: Path) -> None:
-    """Each on tables that balanced; the version before comes back after each."""
+    """Each of twenty on tables that balanced; the version before comes back after each."""
     engine, _, _ = live(spark, session_dir, WRITTEN, {})
+    paths = {name: engine.path("silver.lines" + suffix) for name, suffix in SUFFIXES.items()}
     for name, (table, position, what) in PLANTED.items():
-        path = engine.path("silver.lines" if table == "silver" else "silver.lines__quarantine")
-        aside = engine.path("silver.lines__quarantine")
-        before = {each: DeltaTable(each).version() for each in (path, aside)}
-        place = plant(path, aside, position, what)
+        before = {each: DeltaTable(each).version() for each in paths.values()}
+        place = plant(paths[table], paths["quarantine"], position, what)
         found = audit(spark, PIPELINE, LINES, engine.layout, again_seconds=0)
         named = [fault for fault in found.faults if ("t", *place) in fault.examples]
         assert named, (name, found.faults)
@@ -158,35 +171,45 @@ def test_planted_faults_are_found(spark: Any, session_dir: Path) -> None:
                 DeltaTable(each).restore(version)
 
 
-def plant(path: str, aside: str, position: int, what: str) -> tuple[int, int]:
-    """Change the row of an element behind the engine's back; returns partition and offset of its record."""
+SUFFIXES = {"silver": "", "late": "__late", "quarantine": "__quarantine"}
+
+
+def plant(path: str, aside: str, position: int, what: str | tuple[int, int]) -> tuple[int, int]:
+    """Change the row of an element behind the engine's back; returns partition and offset of its record.
+
+    A place instead of words: the record that gets the row as an element of its own.
+    """
     table = DeltaTable(path)
-    is_aside = path == aside
-    element = "element" if is_aside else "_element"
+    names = PLACE if path == aside else COLUMNS
     rows = table.to_pyarrow_table().to_pylist()
-    row = next(one for one in rows if one[element] == (None if position == WHOLE else position))
-    names = ("partition", "offset") if is_aside else ("_kafka_partition", "_kafka_offset")
+    row = next(one for one in rows if one[names[2]] == (None if position == WHOLE else position))
     place = row[names[0]], row[names[1]]
-    same = f"{names[0]} = {place[0]} and {names[1]} = {place[1]} and {element}"
-    same += " is null" if position == WHOLE else f" = {position}"
-    if what == "lost":
-        table.delete(same)
-    elif what == "moved":
-        table.update(updates={"_element": "4000"}, predicate=same)
+    record = f"{names[0]} = {place[0]} and {names[1]} = {place[1]}"
+    same = f"{record} and {names[2]}" + (" is null" if position == WHOLE else f" = {position}")
+    updates = {"moved": names[2], "of another record": names[1], "of another partition": names[0]}
+    if what in {"lost", "all lost"}:
+        table.delete(same if what == "lost" else record)
+    elif what in updates:
+        table.update(updates={updates[str(what)]: "4000"}, predicate=same)
+        if what != "moved":  # the row stays the witness of its own record, and is found where it is now
+            return (place[0], 4000) if what == "of another record" else (4000, place[1])
     elif what == "doubled":
-        rows_of = table.to_pyarrow_table()
-        write_deltalake(path, rows_of.slice(rows.index(row), 1), mode="append")
+        _append(path, row)
+    elif what == "added":
+        _append(path, {**row, names[2]: 4000})
+    elif isinstance(what, tuple):
+        _append(path, {**row, **dict(zip(names, (*what, 0), strict=True))})
+        return what
     else:
-        other = DeltaTable(aside).to_pyarrow_table()
-        one = {
-            **other.slice(0, 1).to_pylist()[0],
-            "partition": place[0],
-            "offset": place[1],
-            "verdict": "quarantine",
-        }
-        one["element"] = position if what == "aside" else None
-        write_deltalake(aside, type(other).from_pylist([one], schema=other.schema), mode="append")
+        other = DeltaTable(aside).to_pyarrow_table().to_pylist()[0]
+        element = position if what == "aside" else None
+        _append(aside, {**other, "verdict": "quarantine", **dict(zip(PLACE, (*place, element), strict=True))})
     return place
+
+
+def _append(path: str, row: dict[str, Any]) -> None:
+    rows = DeltaTable(path).to_pyarrow_table()
+    write_deltalake(path, type(rows).from_pylist([row], schema=rows.schema), mode="append")
 
 
 def live(
