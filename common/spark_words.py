@@ -69,7 +69,7 @@ _ATTRIBUTES: Mapping[str, Mapping[str, str]] = {
     "Publish": {"output_mode": "changes are sent as they come; with deletes=True also rows that are gone"},
     "Pipeline": {"multiple_watermark_policy": _WATERMARKS, "output_mode": _OUTPUT_MODE},
     **dict.fromkeys(
-        ("Aggregate", "Upsert", "Join", "History", "View", "Custom", "ChangeFeed"),
+        ("Aggregate", "Upsert", "Join", "History", "View", "Stateful", "Custom", "ChangeFeed"),
         _PLACES | {"output_mode": _OUTPUT_MODE, "multiple_watermark_policy": _WATERMARKS},
     ),
 }

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from common.declare import Aggregate, ChangeFeed, Custom, Gold, History, Join, Upsert, View
+from common.declare import Aggregate, ChangeFeed, Custom, Gold, History, Join, Stateful, Upsert, View
 from common.delta import table as delta_table
 from common.delta.match.batch_match import SideStep
 from common.streaming.query import Stream
-from gold import custom, history
+from gold import custom, history, processor
 from gold.aggregate import recompute, stateful
 from gold.join import query as join
 from gold.source.foreign_appends import check_appends, refuse_foreign_appends
@@ -133,6 +133,8 @@ def _build(context: Context, gold: Gold) -> Stream:  # noqa: PLR0911  # one retu
             return join.build_query(context, gold)
         case View():
             return view.build_query(context, gold)
+        case Stateful():
+            return processor.build_query(context, gold)
         case Custom():
             return custom.build_query(context, gold)
     raise NotImplementedError(gold.table)

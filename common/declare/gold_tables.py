@@ -47,6 +47,16 @@ class GoldKind:
         """Whether the first micro-batch of its query replaces all rows and columns that the table has."""
         return True
 
+    @property
+    def reads_in_order(self) -> bool:
+        """Whether its query needs all commits of its source in the order of arrival."""
+        return False
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether its query always keeps state; of a ``Custom`` only its checkpoint says."""
+        return False
+
 
 @declared
 class GoldTable(Paced, GoldKind):
@@ -138,6 +148,16 @@ class Aggregate(GoldTable):
     def takes_rows_back(self) -> bool:
         """Whether a row that its source deletes or replaces leaves this table too."""
         return self.mode == "recompute"
+
+    @property
+    def reads_in_order(self) -> bool:
+        """Whether its query needs all commits of its source in the order of arrival."""
+        return self.watermark is not None
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether its query always keeps state."""
+        return self.mode != "recompute"
 
     @property
     def watermark_ms(self) -> int:
@@ -380,6 +400,16 @@ class Join(GoldTable):
         return self.mode == "recompute"
 
     @property
+    def reads_in_order(self) -> bool:
+        """Whether its query needs all commits of its source in the order of arrival."""
+        return self.mode == "stream"
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether its query always keeps state."""
+        return self.mode == "stream"
+
+    @property
     def joins_a_table(self) -> bool:
         """Whether ``joins`` is a table of the pipeline, not a path."""
         return self.joins.startswith(("silver.", "gold.")) and "/" not in self.joins
@@ -447,6 +477,86 @@ class Custom(GoldTable):
     def takes_rows_back(self) -> bool:
         """Whether the function gets rows that silver deletes or replaces."""
         return self.reading.changes == "feed"
+
+
+@declared
+class Stateful(GoldTable):
+    """A gold table of rows that a processor of your own emits, which keeps state per key.
+
+    Spark's ``transformWithState``: ``processor`` is a ``StatefulProcessor`` with values, lists and maps as
+    state, and timers. It gets the rows of its source once, in micro-batches; those of one key and
+    micro-batch by ``event_time`` and then by Kafka coordinates. Rows and state are committed with the
+    micro-batch, so that a replay changes neither. It takes no row back, and how its rows follow from the
+    source the engine does not know: they are not compared with a definition.
+
+    Grain: ``append``: a row per row that was emitted; ``update``: a row per ``key``, the last one that was
+    emitted.
+    """
+
+    EXAMPLES: ClassVar[Mapping[str, str]] = {
+        "reads": '"silver.readings"',
+        "key": '["device"]',
+        "processor": "Silence",
+        "output": '"device string, silent_since timestamp"',
+    }
+
+    key: Names
+    """Columns of the source that state is kept by; null is a key."""
+    processor: Any
+    """The class of the processor; it is made without arguments, and sent to the workers."""
+    output: str
+    """DDL text of the columns that the processor emits, as ``pyspark.sql.Row``."""
+    mode: Literal["append", "update"] = "append"
+    """``append``: each row that is emitted is added. ``update``: it replaces the row of its ``key``, whose
+    columns are in ``output``.
+    """
+    event_time: str | None = None
+    """The column by which the rows of a key are ordered, and which moves the watermark."""
+    watermark: Interval | None = None
+    """How late a row may arrive; a later one is not given to the processor, and is counted as ``late`` in
+    the commit.
+    """
+    timers: Literal["event_time", "processing_time"] | None = None
+    """What ``registerTimer`` counts by. ``event_time``: a timer expires when the watermark has passed it;
+    needs ``event_time`` and ``watermark``. ``processing_time``: by the clock, as the time to live of state
+    does; what is emitted then depends on when the query runs. Unset: no timers.
+    """
+
+    def mistakes(self) -> Iterator[str]:
+        """Faults of the field values in combination."""
+        if not (isinstance(self.processor, type) and hasattr(self.processor, "handleInputRows")):
+            yield Fault(
+                "MED-1103",
+                f"processor is {self.processor!r}; give a class that extends "
+                "pyspark.sql.streaming.StatefulProcessor",
+            )
+        if self.watermark is not None and self.event_time is None:
+            yield Fault("MED-1105", "watermark needs event_time, the column that moves it")
+        if self.watermark is not None and length_of(self.watermark).seconds == 0:
+            yield Fault("MED-1104", f"watermark is {self.watermark}: {ZERO_WATERMARK}")
+        if self.timers == "event_time" and self.watermark is None:
+            yield Fault(
+                "MED-1105",
+                'timers="event_time" expire when the watermark has passed them; give event_time and '
+                "watermark",
+            )
+        if self.reading.changes == "feed":
+            yield Fault("MED-1305", "a processor cannot take a row back; leave changes out")
+
+    @property
+    def takes_rows_back(self) -> bool:
+        """Whether a row that its source deletes or replaces leaves this table too."""
+        return False
+
+    @property
+    def reads_in_order(self) -> bool:
+        """Whether its query needs all commits of its source in the order of arrival."""
+        return True
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether its query always keeps state."""
+        return True
 
 
 @declared
@@ -539,4 +649,4 @@ class View(Paced, GoldKind):
         return True
 
 
-Gold = Aggregate | Upsert | ChangeFeed | History | Join | View | Custom
+Gold = Aggregate | Upsert | ChangeFeed | History | Join | View | Stateful | Custom

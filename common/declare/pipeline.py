@@ -38,7 +38,17 @@ from common.declare.field_types import (
     at_least_one,
 )
 from common.declare.files import Files
-from common.declare.gold_tables import Aggregate, ChangeFeed, Custom, Gold, History, Join, Upsert, View
+from common.declare.gold_tables import (
+    Aggregate,
+    ChangeFeed,
+    Custom,
+    Gold,
+    History,
+    Join,
+    Stateful,
+    Upsert,
+    View,
+)
 from common.declare.intervals import length_of
 from common.declare.sinks import (
     BatchSink,
@@ -86,6 +96,7 @@ __all__ = [
     "Rule",
     "Session",
     "Silver",
+    "Stateful",
     "Storage",
     "Stream",
     "Table",

@@ -17,8 +17,9 @@ from gold.table.sql_columns import named
 
 _PACE = {"trigger", "max_files_per_trigger", "max_bytes_per_trigger"}
 
-_WITHOUT_MEANING = {"name", "storage", "reading", "watermark", *_PACE}
-"""Name, layout, start of reading, watermark, pace: existing rows are right under any value of them."""
+_WITHOUT_MEANING = {"name", "storage", "reading", "watermark", "processor", *_PACE}
+"""Name, layout, start of reading, watermark, pace: existing rows are right under any value of them. A
+processor has no text."""
 
 _OPERATIONS = ("upserts", "deletes", "ignores")
 """Operations of a change feed: one that is added now was refused before, so no existing row depends on it."""

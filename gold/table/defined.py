@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
-from common.declare import Aggregate, Custom, Gold, Join, View
+from common.declare import Aggregate, Custom, Gold, Join, Stateful, View
 from common.errors import SqlError
 from common.sql.expression import analyze
 from common.sql.function_names import NON_DETERMINISTIC
@@ -43,10 +43,12 @@ class Defined:
     until: str | None = None
 
 
-def why_undefined(gold: Gold) -> str:
+def why_undefined(gold: Gold) -> str:  # noqa: PLR0911  # one return per reason
     """Why the rows of a gold table do not follow from versions of its sources, in words; empty if they do."""
     if isinstance(gold, Custom):
         return "a function of the pipeline writes it"
+    if isinstance(gold, Stateful):
+        return "a processor of the pipeline emits its rows"
     if isinstance(gold, Join) and gold.mode == "lookup":
         return "each row has the match of the time when it came"
     if isinstance(gold, Join) and gold.mode == "stream" and gold.how == "left":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from common.declare import Aggregate, ChangeFeed, History, Join, Pipeline, Upsert
+from common.declare import Aggregate, ChangeFeed, History, Join, Pipeline, Stateful, Upsert
 from gold.table.sql_columns import named
 
 RECORD = ("_kafka_topic", "_kafka_partition", "_kafka_offset")
@@ -23,7 +23,7 @@ def group(gold: Aggregate) -> tuple[str, ...]:
     return (*named(gold.by or ()), *((WINDOW_START,) if gold.window is not None else ()))
 
 
-def identity(pipeline: Pipeline, table: str) -> tuple[str, ...]:
+def identity(pipeline: Pipeline, table: str) -> tuple[str, ...]:  # noqa: PLR0911  # one per kind
     """The columns that identify a row of a silver or gold table; none where no declaration says them.
 
     Args:
@@ -43,6 +43,8 @@ def identity(pipeline: Pipeline, table: str) -> tuple[str, ...]:
                     return (*gold.key, "valid_from")
                 case Aggregate():
                     return group(gold)
+                case Stateful(mode="update"):
+                    return tuple(gold.key)
                 case Join(mode="recompute"):
                     return RECORD if gold.how == "semi" else (*RECORD, MATCH)
     return ()

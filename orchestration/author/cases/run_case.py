@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from common.config.paths import Layout
 from common.config.settings import Settings
-from common.declare import Aggregate, Gold, Join, Pipeline, Silver
+from common.declare import Gold, Pipeline, Silver
 from common.declare.declared import copy_with
 from common.delta import table as delta_table
 from common.errors import CaseError, MedallionError, Problem, SourceChangedError
@@ -198,7 +198,7 @@ class _Queries:
         found: list[Gold] = []
         for gold in reversed(in_data_order(self.wiring.pipeline.gold)):
             is_read = any(set(written_by(gold)).intersection(sources(each)) for each in found)
-            if is_read or not _keeps_state(gold):
+            if is_read or not gold.keeps_state:
                 found.insert(0, gold)
         return found
 
@@ -258,12 +258,6 @@ class _Queries:
                 _run_query(self.spark, stream)
 
         return write
-
-
-def _keeps_state(gold: Gold) -> bool:
-    """Whether Spark keeps rows or groups for a gold table, whose query then reads commit by commit."""
-    is_stateful = isinstance(gold, Aggregate) and gold.mode != "recompute"
-    return is_stateful or (isinstance(gold, Join) and gold.mode == "stream")
 
 
 def bounded_settings(settings: Settings, folder: Path) -> Settings:

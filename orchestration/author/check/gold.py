@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from common.declare import Aggregate, ChangeFeed, Custom, Gold, History, Join, Upsert, View
+from common.declare import Aggregate, ChangeFeed, Custom, Gold, History, Join, Stateful, Upsert, View
 from common.declare.declared import source_of
 from common.errors import Fault, Problem, SqlError, nearest
 from common.schema.ddl import Field
@@ -17,7 +17,7 @@ from orchestration.author.check.expression import (
     uncomparable_arguments,
 )
 from orchestration.author.check.names import each, name_faults, named, references
-from orchestration.author.check.publish import custom_problems, custom_scopes
+from orchestration.author.check.publish import custom_problems, custom_scopes, ddl_fields, ddl_problems
 from orchestration.author.check.throwing_sql import division_faults
 from orchestration.author.check.view import view_problems, view_scope
 from orchestration.author.check.visible_columns import METADATA, Scope, unknown
@@ -62,6 +62,10 @@ def gold_problems(
             "be skipped completely, with their new rows; leave changes out",
         )
         yield Problem(gold.table, text, source_of(gold))
+    yield from _of_kind(gold, silver)
+
+
+def _of_kind(gold: Gold, silver: Mapping[str, Scope]) -> Iterator[Problem]:
     seen = silver.get(gold.reads, Scope(gold.reads, None))
     yield from _condition(gold, seen)
     match gold:
@@ -77,6 +81,20 @@ def gold_problems(
             yield from view_problems(gold, silver)
         case Custom():
             yield from custom_problems(gold)
+        case Stateful():
+            yield from _stateful(gold, seen)
+
+
+def _stateful(gold: Stateful, seen: Scope) -> Iterator[Problem]:
+    """Problems of the columns that a processor is given and emits."""
+    source = source_of(gold)
+    yield from each(gold.table, references("key", gold.key, seen), source)
+    if gold.event_time is not None:
+        yield from each(gold.table, references("event_time", [gold.event_time], seen), source)
+    yield from ddl_problems(f"{gold.table}, output", gold.output, source)
+    emitted = ddl_fields(gold.output)
+    if gold.mode == "update" and emitted is not None:
+        yield from each(gold.table, references("key", gold.key, Scope("output", emitted)), source)
 
 
 def _reads_elements(gold: Gold) -> Iterator[Problem]:
@@ -102,7 +120,9 @@ def _replaces_rows(table: str, replaced: Collection[str]) -> bool:
     return table in replaced or table.startswith("gold.")
 
 
-def gold_scopes(gold: Gold, silver: Mapping[str, Scope]) -> Mapping[str, Scope]:
+def gold_scopes(  # noqa: PLR0911  # one return per kind
+    gold: Gold, silver: Mapping[str, Scope]
+) -> Mapping[str, Scope]:
     """The columns of the tables that a gold query writes, by table."""
     seen = silver.get(gold.reads, Scope(gold.reads, None))
     match gold:
@@ -112,6 +132,8 @@ def gold_scopes(gold: Gold, silver: Mapping[str, Scope]) -> Mapping[str, Scope]:
             return {gold.table: view_scope(gold, silver)}
         case Custom():
             return custom_scopes(gold)
+        case Stateful():
+            return {gold.table: Scope(gold.table, ddl_fields(gold.output))}
         case Upsert() | ChangeFeed():
             own = seen.fields
             if gold.columns is not None:

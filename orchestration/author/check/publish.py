@@ -74,21 +74,26 @@ def storage_problems(declared: Silver | Gold, scopes: Mapping[str, Scope]) -> It
 def custom_problems(gold: Custom) -> Iterator[Problem]:
     """Problems of the columns that a ``Custom`` declares for its tables."""
     for name, text in gold.tables.items():
-        place = f"{gold.table}, tables {name!r}"
-        try:
-            fields = parse(text)
-        except DdlError as error:
-            yield from each(place, (Fault("MED-1401", fault) for fault in error.faults), source_of(gold))
-            continue
-        yield from each(place, name_faults(field.name for field in fields), source_of(gold))
+        yield from ddl_problems(f"{gold.table}, tables {name!r}", text, source_of(gold))
+
+
+def ddl_problems(place: str, text: str, source: str) -> Iterator[Problem]:
+    """Problems of the columns of a table that a declaration gives as DDL text."""
+    try:
+        fields = parse(text)
+    except DdlError as error:
+        yield from each(place, (Fault("MED-1401", fault) for fault in error.faults), source)
+        return
+    yield from each(place, name_faults(field.name for field in fields), source)
 
 
 def custom_scopes(gold: Custom) -> Mapping[str, Scope]:
     """The columns of the tables of a ``Custom``."""
-    return {f"gold.{name}": Scope(f"gold.{name}", _fields(text)) for name, text in gold.tables.items()}
+    return {f"gold.{name}": Scope(f"gold.{name}", ddl_fields(text)) for name, text in gold.tables.items()}
 
 
-def _fields(text: str) -> tuple[Field, ...] | None:
+def ddl_fields(text: str) -> tuple[Field, ...] | None:
+    """The columns of a DDL text; None where it is not one."""
     try:
         return parse(text)
     except DdlError:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from common.config.paths import Layout
-from common.declare import Aggregate, Bronze, Custom, Gold, Join, Publish, Silver, Stream, Table
+from common.declare import Bronze, Custom, Gold, Join, Publish, Silver, Stream, Table
 from common.delta.checkpoint import Checkpoint, DeltaPosition, delta_position_of
 from common.delta.foreign_commits import brings_rows_back, reads_appends
 from common.delta.log import LogReader, is_creation_cut_off
@@ -243,14 +243,9 @@ def _state_fault(table: str, path: str, options: Mapping[str, str], spark: Spark
 
 def has_state(declared: Table) -> bool:
     """Whether the query of a table always keeps state; for a ``Custom`` only its checkpoint says."""
-    match declared:
-        case Silver():
-            return declared.dedupe != "exact"
-        case Aggregate():
-            return declared.mode != "recompute"
-        case Join():
-            return declared.mode == "stream"
-    return False
+    if isinstance(declared, Silver):
+        return declared.dedupe != "exact"
+    return not isinstance(declared, Bronze) and declared.keeps_state
 
 
 def needs_positions_only(declared: Table) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from common.declare import Aggregate, ChangeFeed, Custom, Gold, History, Join, Upsert, View, Window
+from common.declare import Aggregate, ChangeFeed, Custom, Gold, History, Join, Stateful, Upsert, View, Window
 from common.declare.field_types import Expressions
 from common.sql.expression import Path
 from common.sql.quoting import backquoted
@@ -25,7 +25,9 @@ _COORDINATES = ("_kafka_topic", "_kafka_partition", "_kafka_offset", "_kafka_tim
 _OF_TIME = ("valid_from", "valid_to", "is_current", "last_at")
 
 
-def of_gold(gold: Gold, table: str, columns: Mapping[str, Sequence[str]]) -> ColumnSources:
+def of_gold(  # noqa: PLR0911  # one return per kind
+    gold: Gold, table: str, columns: Mapping[str, Sequence[str]]
+) -> ColumnSources:
     """The sources of a table that a gold query writes.
 
     Args:
@@ -46,6 +48,8 @@ def of_gold(gold: Gold, table: str, columns: Mapping[str, Sequence[str]]) -> Col
             return _join(gold, own, columns)
         case View():
             return of_view(gold, own, columns)
+        case Stateful():
+            return ColumnSources(of_all(own, gold.reads, columns.get(gold.reads, ())))
         case Custom():
             parts = [of_all(own, name, columns.get(name, ())) for name in (gold.reads, *gold.also_reads)]
             return ColumnSources({column: once(*(part[column] for part in parts)) for column in own})

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from common.config.paths import Layout
-from common.declare import Aggregate, Custom, Gold, Join, Pipeline, Publish, Silver
+from common.declare import Custom, Gold, Pipeline, Publish, Silver
 from common.delta import table as delta_table
 from common.delta.log import LogReader
 from common.delta.published_pointer import SUFFIX, read_published
@@ -94,7 +94,7 @@ def filled_again(gold: Sequence[Gold]) -> tuple[tuple[str, ...], tuple[str, ...]
 
 def can_be_filled_again(gold: Gold) -> bool:
     """Whether a new checkpoint begins with the rows that silver has, not with its first commits."""
-    return not (isinstance(gold, Custom) or _reads_in_order(gold))
+    return not (isinstance(gold, Custom) or gold.reads_in_order)
 
 
 def _readers(pipeline: Pipeline, silver: Silver) -> tuple[Gold, ...]:
@@ -103,13 +103,6 @@ def _readers(pipeline: Pipeline, silver: Silver) -> tuple[Gold, ...]:
 
 def _keeps_feed(layout: Layout, table: str) -> bool:
     return LogReader(layout.table_path(table)).properties().get("delta.enableChangeDataFeed") == "true"
-
-
-def _reads_in_order(gold: Gold) -> bool:
-    """Whether a query needs all commits of its source in the order of arrival."""
-    if isinstance(gold, Aggregate):
-        return gold.watermark is not None
-    return isinstance(gold, Join) and gold.mode == "stream"
 
 
 def _advice(gold: Gold, layout: Layout) -> str:

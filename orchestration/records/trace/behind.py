@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from common.declare import Aggregate, Custom, Gold, Join, Session, Silver, View
+from common.declare import Aggregate, Custom, Gold, Join, Session, Silver, Stateful, View
 from common.errors import SqlError, TableError, UsageError, first_line
 from common.sql.duckdb_text import expression
 from common.sql.quoting import double_quoted
@@ -77,6 +77,8 @@ class Behind:
                 yield rows
                 if declared.joins_a_table:
                     yield from self._of(declared.joins, self._matches(declared, rows))
+            case Stateful():
+                raise SqlError("a processor of your own emits them from rows and state")
             case Custom():
                 raise SqlError("a function of your own makes them")
             case _:

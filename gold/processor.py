@@ -1,0 +1,167 @@
+"""Gold tables of rows that a processor of the user's own emits, which keeps state per key.
+
+Spark's ``transformWithState`` runs the processor in Python workers and keeps its state in RocksDB, with the
+micro-batch: after a replay state and rows are those of a run without one. ``append`` adds the rows that were
+emitted; ``update`` keeps the last one of each key.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from itertools import count
+from typing import Any, cast
+
+from pyspark import cloudpickle
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+from pyspark.sql.types import LongType, StructField, StructType
+
+from common.declare import Stateful
+from common.declare.declared import source_of
+from common.delta import merge as delta_merge
+from common.delta import table as delta_table
+from common.delta.micro_batch import MicroBatch
+from common.errors import Fault, PipelineError, Problem, first_line
+from common.rows.spark_rows import SparkRows
+from common.streaming.query import Stream
+from gold.source.stream import new_rows
+from gold.table import create
+from gold.table.context import Context
+from gold.table.identity import ELEMENT
+from gold.table.row_order import total_order
+
+_TURN = "__turn"
+"""In update mode: the place of a row among those that its Python worker emits."""
+
+_TIME_MODES = {None: "None", "event_time": "EventTime", "processing_time": "ProcessingTime"}
+
+
+def build_query(context: Context, gold: Stateful) -> Stream:
+    """The query of one processor; creates the table where there is none.
+
+    Raises:
+        HistoryGoneError: The source's first commits are gone.
+        PipelineError: A column that is named does not exist, or the output has no column of the key.
+        TableShapeError: The table exists with other columns.
+    """
+    rows = new_rows(context, gold, in_order=True)
+    output = cast("StructType", StructType.fromDDL(gold.output))
+    _require_columns(gold, rows, output)
+    create.ensure(context, gold.table, output, gold.storage)
+    return context.query(
+        gold,
+        emitted(rows, gold, output),
+        _Writer(gold, context.path(gold.table)),
+        output_mode=gold.mode,
+        without_rows=gold.timers is not None,
+    )
+
+
+def emitted(rows: DataFrame, gold: Stateful, output: StructType) -> DataFrame:
+    """What the processor emits for the rows of a source."""
+    if gold.event_time is not None and gold.watermark is not None:
+        rows = rows.withWatermark(gold.event_time, gold.watermark)
+    order = total_order(() if gold.event_time is None else (gold.event_time,))
+    order = tuple(name for name in (*order, ELEMENT) if name in rows.columns)
+    is_update = gold.mode == "update"
+    shape = StructType([*output, StructField(_TURN, LongType())]) if is_update else output
+    # A worker process imports neither the pipeline file nor this module: what it runs is sent to it.
+    for name in {__name__, gold.processor.__module__} & sys.modules.keys():
+        cloudpickle.register_pickle_by_value(sys.modules[name])  # type: ignore[no-untyped-call]
+    return rows.groupBy(*gold.key).transformWithState(
+        InOrder(gold.processor(), order, numbers=is_update), shape, gold.mode, _TIME_MODES[gold.timers]
+    )
+
+
+class InOrder(StatefulProcessor):
+    """A processor that gets the rows of a key in order, and may number what it emits.
+
+    Spark gives the rows of a key and micro-batch in any order, another one in a replay.
+    """
+
+    def __init__(self, own: StatefulProcessor, order: tuple[str, ...], *, numbers: bool) -> None:
+        self._own, self._order, self._turns = own, order, count() if numbers else None
+
+    def init(self, handle: Any) -> None:
+        """Begin, with the handle of the state."""
+        self._own.init(handle)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
+        """The rows of a key in one micro-batch, by event time and coordinates; nulls first."""
+        ordered = sorted(rows, key=lambda row: [(row[name] is not None, row[name]) for name in self._order])
+        return self._numbered(self._own.handleInputRows(key, iter(ordered), timerValues))
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:  # noqa: N802, N803
+        """A timer of a key that has passed."""
+        return self._numbered(self._own.handleExpiredTimer(key, timerValues, expiredTimerInfo))
+
+    def close(self) -> None:
+        """The end of a partition."""
+        self._own.close()
+
+    def _numbered(self, rows: Iterator[Row] | None) -> Iterator[Row]:
+        for row in rows or ():
+            yield row if self._turns is None else Row(**row.asDict(), **{_TURN: next(self._turns)})
+
+
+class _Writer:
+    """Writes what the processor has emitted in each micro-batch."""
+
+    def __init__(self, gold: Stateful, path: str) -> None:
+        self._gold, self._path = gold, path
+
+    def __call__(self, result: SparkRows, batch: MicroBatch) -> None:
+        """Write one micro-batch."""
+        gold = self._gold
+        if gold.mode == "update":
+            result = result.derive(_last(result.frame, gold))
+        with result.kept(whole=True, before_retry=batch.forget_dropped) as rows:
+            counts = {"rows": rows.count, **batch.late_counts()}
+            if batch.batch_id == 0:
+                # The first micro-batch replaces what a lost checkpoint has left behind.
+                delta_table.append(rows, self._path, batch, gold.mode, counts, mode="overwrite")
+            elif gold.mode == "append":
+                delta_table.append(rows, self._path, batch, gold.mode, counts)
+            else:
+                keys = rows.frame.select(*gold.key)
+                delta_merge.replace_groups(
+                    rows.frame,
+                    self._path,
+                    batch,
+                    counts,
+                    touched=rows.derive(keys),
+                    group=gold.key,
+                    key=gold.key,
+                    step=gold.mode,
+                )
+
+
+def _last(rows: DataFrame, gold: Stateful) -> DataFrame:
+    """The row that was emitted last for each key."""
+    columns = [name for name in rows.columns if name != _TURN]
+    newest = F.max_by(F.struct(*(F.col(f"`{name}`") for name in columns)), _TURN)
+    keys = [F.col(f"`{name}`") for name in gold.key]
+    return rows.groupBy(*keys).agg(newest.alias("__row")).select("__row.*")
+
+
+def _require_columns(gold: Stateful, rows: DataFrame, output: StructType) -> None:
+    """Raise PipelineError for columns that the source or the output lacks."""
+    try:
+        rows.select(*gold.key, *([] if gold.event_time is None else [gold.event_time]))
+    except PySparkException as error:
+        problem = Problem(gold.table, Fault("MED-1202", first_line(error)), source_of(gold))
+        raise PipelineError([problem]) from error
+    for name in gold.key:
+        if (
+            gold.mode == "update"
+            and name in output.names
+            and output[name].dataType != rows.schema[name].dataType
+        ):
+            text = (
+                f"output has {name} as {output[name].dataType.simpleString()}, and {gold.reads} as "
+                f"{rows.schema[name].dataType.simpleString()}: give the key the type that it has there"
+            )
+            raise PipelineError([Problem(gold.table, Fault("MED-1401", text), source_of(gold))])

@@ -1,0 +1,213 @@
+"""Processors of one's own equal a replay of the same processor in plain Python, over restarts and replays."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+from common.declare import Pipeline, Stateful, Topic
+from common.delta import table as delta_table
+from tests.conftest import make_settings
+from tests.support.engine import Engine
+
+START = datetime(2026, 3, 1, tzinfo=UTC)
+SCHEMA = (
+    "device string, at timestamp, step string, _kafka_topic string, _kafka_partition int, _kafka_offset bigint,"
+    "_kafka_timestamp timestamp, _ingested_at timestamp"
+)
+QUIET_MS = 10 * 60_000
+GAP = timedelta(minutes=5)
+STEPS = ("view", "cart", "pay")
+
+
+class Silence(StatefulProcessor):
+    """An alert for each device that has sent nothing for ten minutes of event time."""
+
+    def init(self, handle: Any) -> None:
+        self.handle = handle
+        self.newest = handle.getValueState("newest", "ms bigint")
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
+        known = self.newest.get()
+        newest = max([row.at for row in rows] + ([] if known is None else [_time(known[0])]))
+        for timer in list(self.handle.listTimers()):
+            self.handle.deleteTimer(timer)
+        self.newest.update((_ms(newest),))
+        self.handle.registerTimer(_ms(newest) + QUIET_MS)
+        return iter(())
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
+        (newest,) = self.newest.get()
+        self.newest.clear()
+        yield Row(device=key[0], silent_since=_time(newest))
+
+    def close(self) -> None:
+        pass
+
+
+class Funnel(StatefulProcessor):
+    """How far each device came: view, cart, pay, each after the other."""
+
+    def init(self, handle: Any) -> None:
+        self.reached = handle.getValueState("reached", "steps int, since timestamp")
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
+        steps, since = self.reached.get() or (0, None)
+        for row in rows:
+            if steps < len(STEPS) and row.step == STEPS[steps]:
+                steps, since = steps + 1, row.at
+                yield Row(device=key[0], steps=steps, since=since)
+        self.reached.update((steps, since))
+
+    def close(self) -> None:
+        pass
+
+
+class Sessions(StatefulProcessor):
+    """A row per session of a device; a session ends after five minutes, or with a payment."""
+
+    def init(self, handle: Any) -> None:
+        self.open = handle.getListState("open", "at timestamp")
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
+        times = [at for (at,) in self.open.get()]
+        for row in rows:
+            if times and row.at - times[-1] > GAP:
+                yield _session(key, times)
+                times = []
+            times.append(row.at)
+            if row.step == "pay":
+                yield _session(key, times)
+                times = []
+        self.open.clear()
+        self.open.appendList([(at,) for at in times])
+
+    def close(self) -> None:
+        pass
+
+
+def _session(key: Any, times: list[datetime]) -> Row:
+    return Row(device=key[0], began=times[0], ended=times[-1], events=len(times))
+
+
+def _ms(at: datetime) -> int:
+    return round(at.replace(tzinfo=at.tzinfo or UTC).timestamp() * 1000)
+
+
+def _time(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC)
+
+
+_TIMED = {"event_time": "at", "watermark": "1 minute"}
+SILENCE = Stateful(
+    "silence",
+    reads="silver.clicks",
+    key=["device"],
+    processor=Silence,
+    output="device string, silent_since timestamp",
+    timers="event_time",
+    **_TIMED,
+)
+FUNNEL = Stateful(
+    "funnel",
+    reads="silver.clicks",
+    key=["device"],
+    processor=Funnel,
+    output="device string, steps int, since timestamp",
+    mode="update",
+    event_time="at",
+)
+SESSIONS = Stateful(
+    "sessions",
+    reads="silver.clicks",
+    key=["device"],
+    processor=Sessions,
+    output="device string, began timestamp, ended timestamp, events int",
+    event_time="at",
+)
+PIPELINE = Pipeline(name="shop", bronze=[Topic("clicks")], gold=[SILENCE, FUNNEL, SESSIONS])
+
+# Rounds of (device, minute, step); a run of the queries, which is a restart, after each.
+ROUNDS: tuple[tuple[tuple[str, int, str], ...], ...] = (
+    (("a", 2, "cart"), ("a", 0, "view"), ("b", 1, "view"), ("a", 3, "pay"), ("c", 3, "pay")),
+    (("b", 4, "cart"), ("a", 12, "view"), ("c", 5, "view")),
+    (("b", 13, "pay"), ("a", 14, "cart"), ("c", 2, "late"), ("c", 40, "cart")),
+    (("d", 90, "view"),),
+)
+
+
+@pytest.fixture(scope="module")
+def engine(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Engine:
+    """Rounds, each of which is a restart; the micro-batch of one is replayed."""
+    made = Engine(spark, PIPELINE, make_settings(tmp_path_factory.mktemp("stateful"), "none:1"))
+    empty = spark.createDataFrame([], SCHEMA).schema
+    delta_table.ensure(spark, "silver.clicks", made.path("silver.clicks"), empty, {})
+    offset = 0
+    for number, events in enumerate(ROUNDS):
+        rows = []
+        for device, minute, step in events:
+            offset += 1
+            rows.append((device, START + timedelta(minutes=minute), step, "t", 0, offset, START, START))
+        made.append("silver.clicks", rows, SCHEMA)
+        made.run("gold")
+        if number == 1:
+            for gold in PIPELINE.gold:
+                made.undo_last_commit(gold.table)
+            made.run("gold")
+    return made
+
+
+def events() -> Iterator[list[tuple[str, datetime, str]]]:
+    """The events of each round, in event-time order."""
+    for given in ROUNDS:
+        yield sorted((device, START + timedelta(minutes=minute), step) for device, minute, step in given)
+
+
+def found(engine: Engine, gold: Stateful) -> Counter[tuple[Any, ...]]:
+    return Counter(tuple(row.values()) for row in engine.rows(gold.table))
+
+
+def test_sessions_equal_a_replay(engine: Engine) -> None:
+    """Appended once each, in the order of event time within a micro-batch."""
+    open_: dict[str, list[datetime]] = {}
+    expected: Counter[tuple[Any, ...]] = Counter()
+    for given in events():
+        for device, at, step in given:
+            times = open_.setdefault(device, [])
+            if times and at - times[-1] > GAP:
+                expected[device, times[0], times[-1], len(times)] += 1
+                times.clear()
+            times.append(at)
+            if step == "pay":
+                expected[device, times[0], times[-1], len(times)] += 1
+                times.clear()
+    assert sum(expected.values()) > 4
+    assert found(engine, SESSIONS) == expected
+
+
+def test_the_last_row_of_a_key_is_kept(engine: Engine) -> None:
+    """Several rows of a key in one micro-batch, and a key without a row in a later one."""
+    reached: dict[str, tuple[int, datetime]] = {}
+    for given in events():
+        for device, at, step in given:
+            steps = reached.get(device, (0, START))[0]
+            if steps < len(STEPS) and step == STEPS[steps]:
+                reached[device] = (steps + 1, at)
+    expected = Counter((device, *each) for device, each in reached.items())
+    assert expected["a", 3, START + timedelta(minutes=3)] == 1
+    assert found(engine, FUNNEL) == expected
+
+
+def test_timers_expire_with_the_watermark(engine: Engine) -> None:
+    """Also over restarts; a row that is too late is not given to the processor, and is counted."""
+    quiet = [("a", 3), ("a", 14), ("b", 13), ("c", 5), ("c", 40)]
+    assert found(engine, SILENCE) == Counter(
+        (device, START + timedelta(minutes=minute)) for device, minute in quiet
+    )
+    assert sum(one["counts"].get("late", 0) for one in engine.commits("gold.silence")) == 1
