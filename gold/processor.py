@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
 from typing import Any, cast
 
@@ -25,6 +26,7 @@ from common.delta import merge as delta_merge
 from common.delta import table as delta_table
 from common.delta.micro_batch import MicroBatch
 from common.errors import Fault, PipelineError, Problem, first_line
+from common.machine import extras
 from common.rows.spark_rows import SparkRows
 from common.streaming.query import Stream
 from gold.source.stream import new_rows
@@ -44,20 +46,24 @@ def build_query(context: Context, gold: Stateful) -> Stream:
 
     Raises:
         HistoryGoneError: The source's first commits are gone.
+        MissingExtraError: The package that Spark's workers talk to the state with is not installed.
         PipelineError: A column that is named does not exist, or the output has no column of the key.
         TableShapeError: The table exists with other columns.
     """
+    extras.require("state", "gold tables with a processor of your own")
     rows = new_rows(context, gold, in_order=True)
     output = cast("StructType", StructType.fromDDL(gold.output))
     _require_columns(gold, rows, output)
     create.ensure(context, gold.table, output, gold.storage)
-    return context.query(
+    write = _Writer(gold, context.path(gold.table))
+    found = context.query(
         gold,
         emitted(rows, gold, output),
-        _Writer(gold, context.path(gold.table)),
+        write,
         output_mode=gold.mode,
         without_rows=gold.timers is not None,
     )
+    return replace(found, needs_rocksdb=True)
 
 
 def emitted(rows: DataFrame, gold: Stateful, output: StructType) -> DataFrame:

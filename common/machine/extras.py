@@ -13,13 +13,21 @@ EXTRAS = {
     "page": ("starlette", "uvicorn", "jinja2", "prometheus_client"),
     "quality": ("great_expectations",),
     "reconcile": ("duckdb_extension_postgres_scanner",),
+    "state": ("google.protobuf",),
 }
 """The modules of each extra, as they are imported."""
 
 
 def missing(extra: str) -> tuple[str, ...]:
     """The modules of an extra that are not installed; nothing is imported."""
-    return tuple(module for module in EXTRAS[extra] if find_spec(module) is None)
+    return tuple(module for module in EXTRAS[extra] if not _is_installed(module))
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # the package above it
+        return False
 
 
 def install(extra: str) -> str:

@@ -103,6 +103,8 @@ CASES: tuple[Case, ...] = (
         "AWSBadRequestException",
         r"(?:Bad Request|null) \(Service: S3, Status Code: 400",
     ),
+    # A process of Python that did not start within ten seconds, on a machine that is busy.
+    _case("transient", "a worker of Python", message="Python worker failed to connect back"),
     # What never passes, although its class is one of those below.
     _case("operator", "two writers of one table", "ConcurrentTransactionException"),
     _case("operator", "the disk is full", message=r"No space left on device|Disk quota exceeded"),

@@ -32,7 +32,7 @@ from common.errors import (
 from common.machine import event_log
 from common.machine.free_space import FreeSpace
 from common.spark import jvm
-from common.spark.session_conf import WITHOUT_ROWS
+from common.spark.session_conf import STATE_STORE, STATE_STORES, WITHOUT_ROWS
 from common.streaming.attempt_mark import AttemptMark, attempt
 from common.streaming.dropped_rows import DroppedRows
 from common.streaming.failure_cause import cause_of, causes_text
@@ -70,6 +70,7 @@ class Stream:
         output_mode: Spark's output mode.
         without_rows: Whether Spark runs a micro-batch without rows after one that moved the watermark. Such
             a batch writes the results that the watermark has closed.
+        needs_rocksdb: Whether its state must be in RocksDB, whatever ``spark.state_store`` says.
         reads: The tables that the query reads. A bounded run starts the query after the queries that write
             them have ended.
         beside: The side tables that the query writes.
@@ -92,6 +93,7 @@ class Stream:
     trigger: str
     output_mode: OutputMode = "append"
     without_rows: bool = False
+    needs_rocksdb: bool = False
     reads: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
@@ -283,8 +285,7 @@ def start(  # noqa: PLR0913  # a query and all that it shares with the others
     elif stream.trigger:
         writer = writer.trigger(processingTime=POLL_INTERVAL if stream.trigger == FOLLOW else stream.trigger)
     with ExitStack() as starting:
-        if stream.without_rows:
-            starting.enter_context(_batches_without_rows(spark))
+        starting.enter_context(_own_settings(spark, stream))
         if stream.trigger == FOLLOW and not available_now:
             wake = starting.enter_context(wakeable(stream.frame.sparkSession, stream.name))
             # Registered before the query looks for data the first time, so that no later commit is missed.
@@ -354,14 +355,18 @@ def _micro_batch_function(
 
 
 @contextmanager
-def _batches_without_rows(spark: SparkSession) -> Iterator[None]:
-    """Within the block a started query runs micro-batches without rows: it copies the session's settings."""
-    before = str(spark.conf.get(WITHOUT_ROWS))
-    spark.conf.set(WITHOUT_ROWS, "true")
+def _own_settings(spark: SparkSession, stream: Stream) -> Iterator[None]:
+    """Within the block a query that starts copies the session's settings as it needs them."""
+    wanted = {WITHOUT_ROWS: "true"} if stream.without_rows else {}
+    wanted |= {STATE_STORE: STATE_STORES["rocksdb"]} if stream.needs_rocksdb else {}
+    before = {name: str(spark.conf.get(name)) for name in wanted}
+    for name, value in wanted.items():
+        spark.conf.set(name, value)
     try:
         yield
     finally:
-        spark.conf.set(WITHOUT_ROWS, before)
+        for name, value in before.items():
+            spark.conf.set(name, value)
 
 
 def _identity(stream: Stream, checkpoint: Checkpoint, frame: DataFrame, batch_id: int) -> MicroBatch:

@@ -3,6 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
 from medallion import (
     Aggregate,
     Avro,
@@ -43,6 +46,7 @@ from medallion import (
     SameDistribution,
     Session,
     Silver,
+    Stateful,
     Storage,
     Stream,
     SumsEqual,
@@ -67,6 +71,24 @@ def orders(seed: int) -> Iterator[Message]:
         at = f"2026-03-01T12:00:{number:02d}Z"
         text = f'{{"id": "o{seed}-{number}", "customer": {number % 3}, "amount": {number}.50, "at": "{at}"}}'
         yield Message(key=b"shop", value=text.encode())
+
+
+class ThirdOrders(StatefulProcessor):
+    """For `Stateful`: each third order of a customer."""
+
+    def init(self, handle: Any) -> None:
+        self.seen = handle.getValueState("seen", "orders int")
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:
+        (seen,) = self.seen.get() or (0,)
+        for row in rows:
+            seen += 1
+            if seen % 3 == 0:
+                yield Row(customer=key[0], order_id=row.order_id)
+        self.seen.update((seen,))
+
+    def close(self) -> None:
+        """Nothing to close."""
 
 
 def large_orders(rows: Any, gold: Any) -> None:
@@ -239,6 +261,15 @@ pipeline = Pipeline(
             mode="stream",
             within=Within("ordered_at", "paid_at", "0 seconds", "1 hour", "1 day", "1 day"),
             reading=Reading(changes="appends"),
+        ),
+        Stateful(
+            "third_orders",
+            reads="silver.orders",
+            key=["customer"],
+            processor=ThirdOrders,
+            output="customer bigint, order_id string",
+            event_time="ordered_at",
+            watermark="1 hour",
         ),
         Custom(
             "large_orders",

@@ -29,6 +29,7 @@ PAGES = {
     "gold": "docs/author/gold.md",
     "elements": "docs/author/elements.md",
     "several_sources": "docs/author/several-sources.md",
+    "stateful": "docs/author/stateful.md",
 }
 
 
@@ -83,6 +84,7 @@ def test_the_examples_of_the_pages_are_texts_of_the_files() -> None:
     """Every block of YAML, and the whole example of a topic of many types."""
     many = blocks("many_types")
     assert many["python"] == [(SPEC / "many_types" / "pipeline.py").read_text(encoding="utf-8")]
+    assert blocks("stateful")["python"] == [(SPEC / "stateful" / "pipeline.py").read_text(encoding="utf-8")]
     assert many["json"] == [(SPEC / "many_types" / "logs.jsonl").read_text(encoding="utf-8")]
     for chapter in PAGES:
         texts = [file.read_text(encoding="utf-8") for file in FILES if file.parent.name == chapter]

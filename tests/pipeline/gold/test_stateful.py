@@ -18,8 +18,8 @@ from tests.support.engine import Engine
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 SCHEMA = (
-    "device string, at timestamp, step string, _kafka_topic string, _kafka_partition int, _kafka_offset bigint,"
-    "_kafka_timestamp timestamp, _ingested_at timestamp"
+    "device string, at timestamp, step string, _kafka_topic string, _kafka_partition int, "
+    "_kafka_offset bigint, _kafka_timestamp timestamp, _ingested_at timestamp"
 )
 QUIET_MS = 10 * 60_000
 GAP = timedelta(minutes=5)

@@ -129,8 +129,8 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (
         lambda: pipeline(gold=[Topic("a")]),
         (
-            "Pipeline 'p': gold: expected Aggregate, ChangeFeed, Custom, History, Join, Upsert or View, "
-            "not Topic(…)"
+            "Pipeline 'p': gold: expected Aggregate, ChangeFeed, Custom, History, Join, Stateful, Upsert or "
+            "View, not Topic(…)"
         ),
     ),
     (lambda: pipeline(silver=["s"]), "Pipeline 'p': silver: expected Silver, not 's'"),
