@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from common.config.paths import Layout
-from common.declare import Aggregate, Gold, Join, Pipeline, Session, Silver
+from common.declare import Aggregate, Gold, Join, Pipeline, Session, Silver, Stateful
 from common.declare.intervals import length_of
 from common.delta.checkpoint import Checkpoint
 from common.machine.storage_folder import StorageFolder
@@ -63,7 +63,7 @@ def _tails(pipeline: Pipeline, queries: Sequence[RunningQuery]) -> Iterator[Tail
         states = report.get("stateOperators") or []
         rows = sum(int(one["numRowsTotal"]) for one in states)
         declared = pipeline.query(query.name)
-        if not rows or not isinstance(declared, Silver | Aggregate | Join):
+        if not rows or not isinstance(declared, Silver | Aggregate | Join | Stateful):
             continue
         at = (report.get("eventTime") or {}).get("watermark")
         watermark = None if at is None else datetime.fromisoformat(str(at))
@@ -79,6 +79,8 @@ def held_back(gold: Gold) -> str:
         return "open windows wait for the watermark; if no more events come: medallion backfill --flush"
     if isinstance(gold, Join) and gold.mode == "stream" and gold.how == "left":
         return "rows in state; those without a match are written when the watermark has passed them"
+    if isinstance(gold, Stateful) and gold.timers == "event_time":
+        return "keys and timers in state; a timer expires when the watermark has passed it"
     return ""
 
 

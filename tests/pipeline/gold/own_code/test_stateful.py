@@ -86,7 +86,8 @@ class Sessions(StatefulProcessor):
                 yield _session(key, times)
                 times = []
         self.open.clear()
-        self.open.appendList([(at,) for at in times])
+        if times:
+            self.open.appendList([(at,) for at in times])
 
     def close(self) -> None:
         pass
