@@ -1,11 +1,11 @@
-from datetime import timedelta
+from datetime import UTC, datetime
 
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from medallion import Json, Pipeline, Silver, Stateful, Topic
 
-QUIET = timedelta(minutes=10)
+QUIET_MS = 10 * 60 * 1000
 
 
 class Silence(StatefulProcessor):
@@ -13,21 +13,21 @@ class Silence(StatefulProcessor):
 
     def init(self, handle):
         self.handle = handle
-        self.newest = handle.getValueState("newest", "at timestamp")
+        self.newest = handle.getValueState("newest", "ms bigint")
 
     def handleInputRows(self, key, rows, timerValues):
         known = self.newest.get()
-        newest = max([row.read_at for row in rows] + list(known or ()))
+        newest = max([int(row.read_at.timestamp() * 1000) for row in rows] + list(known or ()))
         for timer in list(self.handle.listTimers()):
             self.handle.deleteTimer(timer)
         self.newest.update((newest,))
-        self.handle.registerTimer(int((newest + QUIET).timestamp() * 1000))
+        self.handle.registerTimer(newest + QUIET_MS)
         return iter(())
 
     def handleExpiredTimer(self, key, timerValues, expiredTimerInfo):
         (newest,) = self.newest.get()
         self.newest.clear()
-        yield Row(device=key[0], silent_since=newest)
+        yield Row(device=key[0], silent_since=datetime.fromtimestamp(newest / 1000, UTC))
 
     def close(self):
         pass

@@ -55,14 +55,14 @@ class Funnel(StatefulProcessor):
     """How far each device came: view, cart, pay, each after the other."""
 
     def init(self, handle: Any) -> None:
-        self.reached = handle.getValueState("reached", "steps int, since timestamp")
+        self.reached = handle.getValueState("reached", "steps int, ms bigint")
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
-        steps, since = self.reached.get() or (0, None)
+        steps, since = self.reached.get() or (0, 0)
         for row in rows:
             if steps < len(STEPS) and row.step == STEPS[steps]:
-                steps, since = steps + 1, row.at
-                yield Row(device=key[0], steps=steps, since=since)
+                steps, since = steps + 1, _ms(row.at)
+                yield Row(device=key[0], steps=steps, since=row.at)
         self.reached.update((steps, since))
 
     def close(self) -> None:
@@ -73,10 +73,10 @@ class Sessions(StatefulProcessor):
     """A row per session of a device; a session ends after five minutes, or with a payment."""
 
     def init(self, handle: Any) -> None:
-        self.open = handle.getListState("open", "at timestamp")
+        self.open = handle.getListState("open", "ms bigint")
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
-        times = [at for (at,) in self.open.get()]
+        times = [_time(ms) for (ms,) in self.open.get()]
         for row in rows:
             if times and row.at - times[-1] > GAP:
                 yield _session(key, times)
@@ -87,7 +87,7 @@ class Sessions(StatefulProcessor):
                 times = []
         self.open.clear()
         if times:
-            self.open.appendList([(at,) for at in times])
+            self.open.appendList([(_ms(at),) for at in times])
 
     def close(self) -> None:
         pass
@@ -98,7 +98,7 @@ def _session(key: Any, times: list[datetime]) -> Row:
 
 
 def _ms(at: datetime) -> int:
-    return round(at.replace(tzinfo=at.tzinfo or UTC).timestamp() * 1000)
+    return round(at.timestamp() * 1000)
 
 
 def _time(ms: int) -> datetime:
