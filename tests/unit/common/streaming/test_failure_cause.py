@@ -43,6 +43,7 @@ CHAINS = [
     ("operator", [("java.lang.IllegalStateException", "[KAFKA_DATA_LOSS.START_OFFSET_HAS_BEEN_RESET] gone")]),
     ("operator", [(f"{KAFKA}.OffsetOutOfRangeException", "out of range")]),
     ("data", [(f"{KAFKA}.RecordTooLargeException", "too large")]),
+    ("transient", [("org.apache.spark.SparkException", "Python worker failed to connect back.")]),
     # Tasks: Spark names their errors in the text of its own.
     (
         BROKER,
