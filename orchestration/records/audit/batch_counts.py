@@ -131,14 +131,18 @@ def table_faults(
         if not log.is_whole and after[name] < 0:
             continue
         rebuilt = max((one.version for one in log.commits if one.is_rebuilt), default=-1)
-        written = 0
+        written = by_others = 0
         for one in log.since(after[name]):
-            if one.is_foreign and one.version > rebuilt:
-                continue
             removed = [file.rows for file in one.commit.removed]
-            if one.commit.rows is None or None in removed:
+            change = None if None in removed else (one.commit.rows or 0) - sum(rows or 0 for rows in removed)
+            if one.is_foreign and one.version > rebuilt:
+                by_others += change or 0
+                continue
+            if one.commit.rows is None or change is None:
                 break
-            written += one.commit.rows - sum(rows or 0 for rows in removed)
+            # Rows that were erased, brought back by others, and erased again.
+            back = max(0, min(int(one.counts.get("again", 0)), by_others)) if one.by == "erasure" else 0
+            written, by_others = written + change + back, by_others - back
         else:
             if written != held[name]:
                 yield (

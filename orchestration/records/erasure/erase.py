@@ -49,11 +49,19 @@ _BY = "erasure"
 
 @dataclass(frozen=True, slots=True)
 class TableCount:
-    """How many rows of a table are erased; ``rows`` are those that it has before."""
+    """How many rows of a table are erased.
+
+    Attributes:
+        table: The table.
+        rows: Those that it has before.
+        erased: Those that are erased.
+        again: Of these, rows of records that were erased before.
+    """
 
     table: str
     rows: int
     erased: int
+    again: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,10 +196,12 @@ class Erasure:
         names = coordinates_of(one.table)
         rows = records.select(*renamed(PLACE, names))
         facts = {"lowest": _lowest(records)} if is_bronze else {}
-        delta_merge.delete_matching(rows, path, self._metadata(one.table, one.erased, **facts), key=names)
+        metadata = self._metadata(one.table, one.erased, one.again, **facts)
+        delta_merge.delete_matching(rows, path, metadata, key=names)
 
-    def _metadata(self, table: str, erased: int, **more: Any) -> str:
-        facts = {"run_id": self.facts["run_id"], "counts": {"erased": erased}, **more}
+    def _metadata(self, table: str, erased: int, again: int = 0, **more: Any) -> str:
+        counts = {"erased": erased} | ({"again": again} if again else {})
+        facts = {"run_id": self.facts["run_id"], "counts": counts, **more}
         return delta_table.maintenance_metadata(self.pipeline.name, table, _BY, **facts)
 
 
@@ -265,7 +275,7 @@ def planned(  # noqa: PLR0913  # one per option
             if back is not None:
                 records = kept(stack, records.frame.union(back.frame).distinct())
             begin("counting the rows to erase, per table")
-            tables = tuple(_counts(spark, layout, records, written_tables(pipeline, silver)))
+            tables = tuple(_counts(spark, layout, records, back, written_tables(pipeline, silver)))
         changed = [one.table for one in tables if one.erased or cut_off is not None]
         follow = tuple(followers(pipeline, layout, changed))
         plan = Plan(
@@ -316,22 +326,33 @@ def _there_again(
 
 
 def _counts(
-    spark: SparkSession, layout: Layout, records: Rows, tables: Sequence[str]
+    spark: SparkSession, layout: Layout, records: Rows, back: Rows | None, tables: Sequence[str]
 ) -> Iterator[TableCount]:
-    """How many rows of each existing table are erased; pruned by the bounds of the coordinates."""
+    """How many rows of each existing table are erased; pruned by the bounds of the coordinates.
+
+    Args:
+        spark: The session.
+        layout: The paths.
+        records: The records that are erased.
+        back: Those of them that were erased before; None if there are none.
+        tables: The tables.
+    """
     for table in tables:
         path = layout.table_path(table)
         now = LogReader(path).snapshot()
         if now is None:
             continue
         rows = spark.read.format("delta").load(path)
-        erased = 0
-        if records.count:
-            names = coordinates_of(table)
-            own = records.renamed(dict(zip(PLACE, names, strict=True)))
-            erased = delta_merge.frame_with_keys(rows, own, names).count()
+        names = coordinates_of(table)
+        own = dict(zip(PLACE, names, strict=True))
+        erased, again = (
+            delta_merge.frame_with_keys(rows, one.renamed(own), names).count()
+            if one is not None and one.count
+            else 0
+            for one in (records, back)
+        )
         total = now.rows if now.rows is not None else rows.count()
-        yield TableCount(table, total, erased)
+        yield TableCount(table, total, erased, again)
 
 
 def unread(layout: Layout, silver: Silver) -> str:

@@ -158,6 +158,29 @@ def test_a_rebuild_makes_good_what_others_have_changed_before() -> None:
     assert text.startswith("s holds 4 rows, but the engine's commits left 5 there; written by someone else")
 
 
+def test_rows_that_others_brought_back_and_that_were_erased_again_count_once() -> None:
+    """A RESTORE behind an erasure; only as many rows as others have added are made good."""
+    mine = silver(1, 0, (1, -1), 5)
+    erased = TableCommit(commit(2, 2, removed=(5,)), {"by": "erasure", "counts": {"erased": 3}})
+    restored = TableCommit(commit(3, 5, removed=(2,)), {})
+    again = TableCommit(commit(4, 2, removed=(5,)), {"by": "erasure", "counts": {"erased": 3, "again": 3}})
+    held = {"silver": 2, "late": 0, "quarantine": 0}
+    after = dict.fromkeys(held, -1)
+    assert (
+        list(batch_counts.table_faults(pins(EMPTY, log("s", mine, erased, restored, again)), held, after))
+        == []
+    )
+    held["silver"] = 5
+    ((_, text),) = batch_counts.table_faults(pins(EMPTY, log("s", mine, erased, restored)), held, after)
+    assert text.startswith("s holds 5 rows, but the engine's commits left 2 there; written by someone else")
+    held["silver"] = -1
+    twice = TableCommit(commit(3, 2, removed=(5,)), {"by": "erasure", "counts": {"erased": 3, "again": 3}})
+    ((_, text),) = batch_counts.table_faults(
+        pins(EMPTY, log("s", mine, erased, twice)), {**held, "silver": 2}, after
+    )
+    assert text == "s holds 2 rows, but the engine's commits left -1 there"
+
+
 def test_metadata_that_is_not_ours_tells_nothing() -> None:
     for text in ("no json", "[1]", "null"):
         found = table_commit(Commit(1, AT, "WRITE", (), (), 0, False, text), "silver.orders")
