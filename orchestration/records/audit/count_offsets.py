@@ -423,7 +423,7 @@ class TableAudit:
         self._add_rows(
             "missing",
             f"in {self.pins.bronze.table} and processed, but in no table, and no row of {self.silver.table} "
-            "has its key",
+            f"has its key. Fill it again from bronze: medallion rebuild {self.silver.table}",
             lone.frame.where("is_first"),
         )
         self._add_rows(
