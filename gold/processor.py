@@ -34,6 +34,7 @@ from gold.table import create
 from gold.table.context import Context
 from gold.table.identity import ELEMENT
 from gold.table.row_order import total_order
+from gold.table.sql_columns import meeting
 
 _TURN = "__turn"
 """In update mode: the place of a row among those that its Python worker emits."""
@@ -68,6 +69,7 @@ def build_query(context: Context, gold: Stateful) -> Stream:
 
 def emitted(rows: DataFrame, gold: Stateful, output: StructType) -> DataFrame:
     """What the processor emits for the rows of a source."""
+    rows = meeting(rows, gold.where)
     if gold.event_time is not None and gold.watermark is not None:
         rows = rows.withWatermark(gold.event_time, gold.watermark)
     order = total_order(() if gold.event_time is None else (gold.event_time,))
@@ -156,7 +158,7 @@ def _last(rows: DataFrame, gold: Stateful) -> DataFrame:
 def _require_columns(gold: Stateful, rows: DataFrame, output: StructType) -> None:
     """Raise PipelineError for columns that the source or the output lacks."""
     try:
-        rows.select(*gold.key, *([] if gold.event_time is None else [gold.event_time]))
+        meeting(rows, gold.where).select(*gold.key, *([] if gold.event_time is None else [gold.event_time]))
     except PySparkException as error:
         problem = Problem(gold.table, Fault("MED-1202", first_line(error)), source_of(gold))
         raise PipelineError([problem]) from error

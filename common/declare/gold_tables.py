@@ -510,6 +510,8 @@ class Stateful(GoldTable):
     """``append``: each row that is emitted is added. ``update``: it replaces the row of its ``key``, whose
     columns are in ``output``.
     """
+    where: str | None = None
+    """SQL condition; a row for which it is false or null is not given to the processor."""
     event_time: str | None = None
     """The column by which the rows of a key are ordered, and which moves the watermark."""
     watermark: Interval | None = None

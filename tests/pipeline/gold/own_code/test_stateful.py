@@ -122,6 +122,7 @@ FUNNEL = Stateful(
     processor=Funnel,
     output="device string, steps int, since timestamp",
     mode="update",
+    where="step <> 'late'",
     event_time="at",
 )
 SESSIONS = Stateful(

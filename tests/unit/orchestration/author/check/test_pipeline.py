@@ -353,12 +353,12 @@ def test_groups_and_filters_are_row_by_row() -> None:
     wrong = aggregate(by={"g": "max(magnitude)"}, where="count(*) > 1")
     assert told(pipeline(silver(), wrong)) == [
         (
-            "gold.counts, by 'g': max() is an aggregate, but this is "
-            "evaluated row by row; put it in gold's measures"
-        ),
-        (
             "gold.counts, where: count() is an aggregate, but this is evaluated row by row; "
             "put it in gold's measures"
+        ),
+        (
+            "gold.counts, by 'g': max() is an aggregate, but this is "
+            "evaluated row by row; put it in gold's measures"
         ),
     ]
 

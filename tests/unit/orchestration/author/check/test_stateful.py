@@ -62,6 +62,7 @@ def test_what_is_right_passes() -> None:
             {"event_time": "at_"},
             "gold.silent: event_time 'at_' is no column of silver.readings; did you mean 'at'?",
         ),
+        ({"where": "devise = 'a'"}, "gold.silent, where: silver.readings has no 'devise'"),
         ({"output": "device strng"}, "gold.silent, output: "),
         ({"mode": "update", "output": "since timestamp"}, "gold.silent: key 'device' is no column of output"),
     ],
