@@ -111,3 +111,21 @@ def test_the_program_of_the_page_finds_a_wrong_count_and_another_format(tables: 
     edit(log, lambda told: told.update(format=2))
     code, text = run(tables, "orders", "orders")
     assert (code, "format 2; this program reads format 1" in text) == (1, True)
+
+
+def test_the_program_of_the_page_reads_logs_that_others_write_too(tables: Path) -> None:
+    """A note of another program, and a checkpoint; a log without its first commits is named."""
+    log = tables / "silver" / "payments" / "_delta_log"
+    before = run(tables, "payments", "payments")
+    note = {"commitInfo": {"operation": "OPTIMIZE", "userMetadata": "weekly tidy-up"}}
+    last = max(int(file.stem) for file in log.glob("[0-9]*.json"))
+    (log / f"{last + 1:020}.json").write_text(json.dumps(note), encoding="utf-8")
+    checkpoint = f"{last:020}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json"
+    (log / checkpoint).write_text("{}", encoding="utf-8")
+    assert run(tables, "payments", "payments") == before
+    (log / f"{0:020}.json").unlink()
+    code, text = run(tables, "payments", "payments")
+    assert (code, "the log has no commit 0" in text) == (1, True)
+    assert "the log has no commit 0" in run(tables, "payments", "nowhere")[1]
+    done = subprocess.run([sys.executable, str(PROGRAM)], capture_output=True, text=True, check=False)
+    assert "python balance.py" in done.stderr
