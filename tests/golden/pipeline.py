@@ -6,7 +6,11 @@ that a later change of this file leaves the older archives as they are.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
+
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from common.declare import (
     Aggregate,
@@ -27,6 +31,7 @@ from common.declare import (
     Rule,
     Session,
     Silver,
+    Stateful,
     Storage,
     Topic,
     Upsert,
@@ -34,6 +39,25 @@ from common.declare import (
     Window,
     Within,
 )
+
+
+class ThirdOrders(StatefulProcessor):
+    """Each third order of a country."""
+
+    def init(self, handle: Any) -> None:
+        self.seen = handle.getValueState("seen", "orders int")
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
+        (seen,) = self.seen.get() or (0,)
+        for row in rows:
+            seen += 1
+            if seen % 3 == 0:
+                yield Row(country=key[0], order_id=row.order_id)
+        self.seen.update((seen,))
+
+    def close(self) -> None:
+        """Nothing to close."""
+
 
 ORDER = Json("id string, customer string, country string, amount decimal(12,2), state string, at timestamp")
 COLUMNS = {
@@ -293,6 +317,13 @@ GOLD = [
             from silver.orders
             group by country
         """,
+    ),
+    Stateful(
+        "third_orders",
+        reads="silver.orders",
+        key=["country"],
+        processor=ThirdOrders,
+        output="country string, order_id string",
     ),
     Custom(
         "tally",
