@@ -41,7 +41,7 @@ from common.declare import (
 )
 
 
-class ThirdOrders(StatefulProcessor):
+class ThirdOrders(StatefulProcessor):  # type: ignore[misc]
     """Each third order of a country."""
 
     def init(self, handle: Any) -> None:

@@ -103,7 +103,7 @@ DOCUMENTS: Mapping[str, Any] = {
         "expired?": {"*": "int  rows of expired records, by table; of a silver table"},
     },
     "medallion recover": {"table": "text?", "plan": "bool", "steps": [STEP], "kept": ["text  folder"]},
-    "medallion recover (--new-topic or --same-topic)": {
+    "medallion recover (of a topic)": {
         "table": "text",
         "plan": "bool",
         "steps": ["text  what changes"],
