@@ -7,13 +7,11 @@ emitted; ``update`` keeps the last one of each key.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any, cast
 
-from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
@@ -22,10 +20,8 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from common.declare import Stateful
 from common.declare.declared import source_of
-from common.delta import merge as delta_merge
-from common.delta import table as delta_table
 from common.delta.micro_batch import MicroBatch
-from common.errors import Fault, PipelineError, Problem, first_line
+from common.errors import Fault, PipelineError, Problem
 from common.machine import extras
 from common.rows.spark_rows import SparkRows
 from common.streaming.query import Stream
@@ -33,8 +29,10 @@ from gold.source.stream import new_rows
 from gold.table import create
 from gold.table.context import Context
 from gold.table.identity import ELEMENT
+from gold.table.own_code import send_to_workers
+from gold.table.results import write_results
 from gold.table.row_order import total_order
-from gold.table.sql_columns import meeting
+from gold.table.sql_columns import each, meeting, misfit
 
 _TURN = "__turn"
 """In update mode: the place of a row among those that its Python worker emits."""
@@ -55,15 +53,18 @@ def build_query(context: Context, gold: Stateful) -> Stream:
     rows = new_rows(context, gold, in_order=True)
     output = cast("StructType", StructType.fromDDL(gold.output))
     _require_columns(gold, rows, output)
+    path, key = context.path(gold.table), gold.key if gold.mode == "update" else None
     create.ensure(context, gold.table, output, gold.storage)
-    write = _Writer(gold, context.path(gold.table))
-    found = context.query(
-        gold,
-        emitted(rows, gold, output),
-        write,
-        output_mode=gold.mode,
-        without_rows=gold.timers is not None,
-    )
+
+    def write(result: SparkRows, batch: MicroBatch) -> None:
+        if key is not None:
+            result = result.derive(_last(result.frame, key))
+        with result.kept(whole=True, before_retry=batch.forget_dropped) as rows:
+            counts = {"rows": rows.count, **batch.late_counts()}
+            write_results(rows, path, batch, counts, step=gold.mode, key=key)
+
+    frame, without_rows = emitted(rows, gold, output), gold.timers is not None
+    found = context.query(gold, frame, write, output_mode=gold.mode, without_rows=without_rows)
     return replace(found, needs_rocksdb=True)
 
 
@@ -76,9 +77,7 @@ def emitted(rows: DataFrame, gold: Stateful, output: StructType) -> DataFrame:
     order = tuple(name for name in (*order, ELEMENT) if name in rows.columns)
     is_update = gold.mode == "update"
     shape = StructType([*output, StructField(_TURN, LongType())]) if is_update else output
-    # A worker process imports neither the pipeline file nor this module: what it runs is sent to it.
-    for name in {__name__, gold.processor.__module__} & sys.modules.keys():
-        cloudpickle.register_pickle_by_value(sys.modules[name])  # type: ignore[no-untyped-call]
+    send_to_workers(__name__, gold.processor.__module__)
     return rows.groupBy(*gold.key).transformWithState(
         InOrder(gold.processor(), order, numbers=is_update), shape, gold.mode, _TIME_MODES[gold.timers]
     )
@@ -115,61 +114,30 @@ class InOrder(StatefulProcessor):
             yield row if self._turns is None else Row(**row.asDict(), **{_TURN: next(self._turns)})
 
 
-class _Writer:
-    """Writes what the processor has emitted in each micro-batch."""
-
-    def __init__(self, gold: Stateful, path: str) -> None:
-        self._gold, self._path = gold, path
-
-    def __call__(self, result: SparkRows, batch: MicroBatch) -> None:
-        """Write one micro-batch."""
-        gold = self._gold
-        if gold.mode == "update":
-            result = result.derive(_last(result.frame, gold))
-        with result.kept(whole=True, before_retry=batch.forget_dropped) as rows:
-            counts = {"rows": rows.count, **batch.late_counts()}
-            if batch.batch_id == 0:
-                # The first micro-batch replaces what a lost checkpoint has left behind.
-                delta_table.append(rows, self._path, batch, gold.mode, counts, mode="overwrite")
-            elif gold.mode == "append":
-                delta_table.append(rows, self._path, batch, gold.mode, counts)
-            else:
-                keys = rows.frame.select(*gold.key)
-                delta_merge.replace_groups(
-                    rows.frame,
-                    self._path,
-                    batch,
-                    counts,
-                    touched=rows.derive(keys),
-                    group=gold.key,
-                    key=gold.key,
-                    step=gold.mode,
-                )
-
-
-def _last(rows: DataFrame, gold: Stateful) -> DataFrame:
+def _last(rows: DataFrame, key: Sequence[str]) -> DataFrame:
     """The row that was emitted last for each key."""
     columns = [name for name in rows.columns if name != _TURN]
     newest = F.max_by(F.struct(*(F.col(f"`{name}`") for name in columns)), _TURN)
-    keys = [F.col(f"`{name}`") for name in gold.key]
-    return rows.groupBy(*keys).agg(newest.alias("__row")).select("__row.*")
+    return rows.groupBy(*(F.col(f"`{name}`") for name in key)).agg(newest.alias("__row")).select("__row.*")
 
 
 def _require_columns(gold: Stateful, rows: DataFrame, output: StructType) -> None:
-    """Raise PipelineError for columns that the source or the output lacks."""
+    """Raise PipelineError for what does not fit the source, or a key that the output has in another type."""
+    trials = each({name: f"`{name}`" for name in gold.key}, "key", rows.select)
+    if gold.event_time is not None:
+        trials += each({gold.event_time: f"`{gold.event_time}`"}, "event_time", rows.select)
+    trials.append(("where", lambda: meeting(rows, gold.where)))
     try:
-        meeting(rows, gold.where).select(*gold.key, *([] if gold.event_time is None else [gold.event_time]))
+        for _, resolve in trials:
+            resolve()
     except PySparkException as error:
-        problem = Problem(gold.table, Fault("MED-1202", first_line(error)), source_of(gold))
-        raise PipelineError([problem]) from error
-    for name in gold.key:
-        if (
-            gold.mode == "update"
-            and name in output.names
-            and output[name].dataType != rows.schema[name].dataType
-        ):
-            text = (
-                f"output has {name} as {output[name].dataType.simpleString()}, and {gold.reads} as "
-                f"{rows.schema[name].dataType.simpleString()}: give the key the type that it has there"
-            )
-            raise PipelineError([Problem(gold.table, Fault("MED-1401", text), source_of(gold))])
+        raise misfit(error, trials, gold.table, source_of(gold)) from error
+    if gold.mode == "update":
+        emitted_types = {field.name: field.dataType.simpleString() for field in output}
+        for name in gold.key:
+            wanted, given = rows.schema[name].dataType.simpleString(), emitted_types.get(name)
+            if given != wanted:
+                text = (
+                    f"output has the key {name} as {given}, and {gold.reads} as {wanted}: give it that type"
+                )
+                raise PipelineError([Problem(gold.table, Fault("MED-1401", text), source_of(gold))])

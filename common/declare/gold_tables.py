@@ -26,6 +26,8 @@ class GoldKind:
     LAYER: ClassVar[str] = "gold"
 
     name: str
+    where: str | None = None
+    """The condition on the rows that count; a kind that can have one declares it."""
 
     @property
     def table(self) -> str:

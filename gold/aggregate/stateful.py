@@ -19,7 +19,6 @@ from pyspark.sql import DataFrame
 
 from common.declare import Aggregate
 from common.declare.declared import source_of
-from common.delta import merge as delta_merge
 from common.delta import table as delta_table
 from common.delta.micro_batch import MicroBatch
 from common.rows.spark_rows import SparkRows
@@ -30,6 +29,7 @@ from gold.table import create
 from gold.table.context import Context
 from gold.table.defined import Defined, inexact_columns
 from gold.table.identity import group
+from gold.table.results import write_results
 from gold.table.sql_columns import columns, each, meeting, misfit, named
 
 
@@ -87,16 +87,11 @@ class _Writer:
             counts = {"groups": groups.count}
             if self.gold.watermark is not None:
                 counts |= batch.late_counts()
-            if self.mode == "complete" or batch.batch_id == 0:
-                # The first micro-batch replaces what a lost checkpoint has left behind.
+            if self.mode == "complete":
                 delta_table.append(groups, self.path, batch, self.mode, counts, mode="overwrite")
-            elif self.mode == "append":
-                delta_table.append(groups, self.path, batch, self.mode, counts)
             else:
-                key = group(self.gold)
-                delta_merge.replace_groups(
-                    groups.frame, self.path, batch, counts, touched=groups, group=key, key=key, step=self.mode
-                )
+                key = group(self.gold) if self.mode == "update" else None
+                write_results(groups, self.path, batch, counts, step=self.mode, key=key)
 
 
 def grouped(silver: DataFrame, gold: Aggregate) -> DataFrame:

@@ -9,7 +9,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from common.declare import Join, Reading, Within
-from common.delta import table as delta_table
 from common.delta.micro_batch import MicroBatch
 from common.rows.spark_rows import SparkRows
 from common.streaming.query import Stream
@@ -17,6 +16,7 @@ from gold.join.columns import joined, other_path
 from gold.source.stream import new_rows, rows_in_order
 from gold.table import create
 from gold.table.context import Context
+from gold.table.results import write_results
 
 _HERE, _THERE = "__at", "__other_at"
 
@@ -39,8 +39,7 @@ def build_query(context: Context, gold: Join) -> Stream:
     def write(result: SparkRows, batch: MicroBatch) -> None:
         with result.kept(whole=True) as rows:
             counts = {"rows": rows.count, **batch.late_counts()}
-            mode = "overwrite" if batch.batch_id == 0 else "append"
-            delta_table.append(rows, path, batch, "join", counts, mode=mode)
+            write_results(rows, path, batch, counts, step="join")
 
     # A left row without a match comes when the watermark moves, with or without new rows.
     return context.query(gold, frame, write, without_rows=gold.how == "left")

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from pyspark import TaskContext, cloudpickle
+from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -35,6 +35,7 @@ from gold.source.stream import CHANGE, FEED_COLUMNS, REMOVED, VERSION, keeps_fee
 from gold.source.stream import stream as table_stream
 from gold.table.context import Context
 from gold.table.identity import identity
+from gold.table.own_code import send_to_workers
 from gold.table.sql_columns import columns, each, misfit, named
 
 _PLACE = "__place"
@@ -267,10 +268,8 @@ def _require_flat(rows: DataFrame, publish: Publish, sink: FileSink) -> None:
 
 def _to_each(sink: ForeachSink) -> Callable[[DataFrame, MicroBatch], None]:
     writer = sink.writer
-    # A worker process imports neither the pipeline file nor this module: what it runs is sent to it.
     kind = writer if isinstance(writer, type) or not hasattr(writer, "process") else type(writer)
-    for name in {__name__, getattr(kind, "__module__", __name__)} & sys.modules.keys():
-        cloudpickle.register_pickle_by_value(sys.modules[name])  # type: ignore[no-untyped-call]
+    send_to_workers(__name__, getattr(kind, "__module__", __name__))
 
     def send(rows: DataFrame, batch: MicroBatch) -> None:
         number = batch.batch_id

@@ -41,11 +41,12 @@ def gold_problems(
     """
     yield from _reads_elements(gold) if gold.reads in elements else ()
     if gold.reads in replaced and not gold.takes_rows_back:
+        other_mode = 'declare it with mode="recompute", ' if isinstance(gold, Aggregate | Join) else ""
         text = Fault(
             "MED-1305",
             f"reads {gold.reads}, which keeps the newest row of a key: this kind of table cannot take back a "
-            'row that is replaced there; declare it with mode="recompute", read a table that keeps the first '
-            f"row, or read {gold.reads} with an Upsert",
+            f"row that is replaced there; {other_mode}read a table that keeps the first row, or read "
+            f"{gold.reads} with an Upsert",
         )
         yield Problem(gold.table, text, source_of(gold))
     if isinstance(gold, Join) and gold.mode == "stream" and gold.joins in replaced:
@@ -66,6 +67,7 @@ def gold_problems(
 
 
 def _of_kind(gold: Gold, silver: Mapping[str, Scope]) -> Iterator[Problem]:
+    """Problems of the attributes that its kind has."""
     seen = silver.get(gold.reads, Scope(gold.reads, None))
     yield from _condition(gold, seen)
     match gold:
@@ -111,7 +113,7 @@ def _reads_elements(gold: Gold) -> Iterator[Problem]:
 
 def _condition(gold: Gold, silver: Scope) -> Iterator[Problem]:
     """Problems of the condition on the rows that count."""
-    if not isinstance(gold, View | Custom) and gold.where is not None:
+    if gold.where is not None:
         yield from each(f"{gold.table}, where", _row_faults(gold.where, silver), source_of(gold))
 
 

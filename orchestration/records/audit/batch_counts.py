@@ -133,12 +133,11 @@ def table_faults(
         rebuilt = max((one.version for one in log.commits if one.is_rebuilt), default=-1)
         written = by_others = 0
         for one in log.since(after[name]):
-            removed = [file.rows for file in one.commit.removed]
-            change = None if None in removed else (one.commit.rows or 0) - sum(rows or 0 for rows in removed)
+            change = _rows_more(one)
             if one.is_foreign and one.version > rebuilt:
                 by_others += change or 0
                 continue
-            if one.commit.rows is None or change is None:
+            if change is None:
                 break
             # Rows that were erased, brought back by others, and erased again.
             back = max(0, min(int(one.counts.get("again", 0)), by_others)) if one.by == "erasure" else 0
@@ -150,6 +149,14 @@ def table_faults(
                     f"{log.table} holds {held[name]:,} rows, but the engine's commits left {written:,} there"
                     + _written_by_others(log),
                 )
+
+
+def _rows_more(one: TableCommit) -> int | None:
+    """By how many rows a commit has made its table longer; None where its files do not say it."""
+    removed = [file.rows for file in one.commit.removed]
+    if one.commit.rows is None or None in removed:
+        return None
+    return one.commit.rows - sum(rows or 0 for rows in removed)
 
 
 def _written_by_others(log: TableLog) -> str:

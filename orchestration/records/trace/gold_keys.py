@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from common.declare import (
     Aggregate,
     ChangeFeed,
-    Custom,
     Gold,
     History,
     Join,
@@ -88,9 +87,9 @@ def gold_keys(tables: Tables, gold: Gold, table: str, sql: str) -> GoldKeys | No
     Raises:
         SqlError: The key's SQL is not known to mean the same in DuckDB, or a view's row has no key.
     """
-    rows, where = f"({sql})", None if isinstance(gold, View | Custom) else gold.where
-    if where is not None and table == gold.reads:
-        rows = f"(SELECT * FROM {rows} WHERE {expression(where)})"
+    rows = f"({sql})"
+    if gold.where is not None and table == gold.reads:
+        rows = f"(SELECT * FROM {rows} WHERE {expression(gold.where)})"
     match gold:
         case Upsert() | ChangeFeed():
             return _keys(_named(gold), rows)

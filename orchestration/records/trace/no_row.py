@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from common.declare import Aggregate, Custom, Gold, History, Join, View, Window
+from common.declare import Aggregate, Gold, History, Join, View, Window
 from orchestration.records.proof.definitions import END, windows_of
 from orchestration.records.trace.gold_keys import AT, GoldKeys
 from orchestration.records.trace.tables import Tables, iso
@@ -35,7 +35,7 @@ def why_no_row(tables: Tables, gold: Gold, table: str, rows: str, keys: GoldKeys
     found = tables.rows(f"SELECT * FROM ({keys.sql}) LIMIT 1")
     if isinstance(gold, Aggregate):
         return _of_group(tables, gold, rows, found)
-    if not found and not isinstance(gold, Custom) and gold.where is not None and table == gold.reads:
+    if not found and gold.where is not None and table == gold.reads:
         return f"no row: the record does not count: {_WHERE}"
     if isinstance(gold, Join):
         return _of_join(gold, table)
