@@ -123,6 +123,10 @@ def _is_known(node: exp.Expr) -> bool:  # noqa: PLR0911  # one return per kind o
         return str(node.args["unit"].name).upper() in _TRUNCATED_TO
     if isinstance(node, exp.Left | exp.Substring | exp.SubstringIndex):
         numbers = [node.args.get(part) for part in ("expression", "start", "length", "count")]
+        if (_number(node.args.get("start")) or 0) < 0 and node.args.get("length") is not None:
+            return (
+                False  # Spark counts the length from before the text's beginning, DuckDB from its beginning
+            )
         return all(_number(one) for one in numbers if one is not None)
     if isinstance(node, exp.ArgMax | exp.ArgMin):
         return node.args.get("count") is None
@@ -155,7 +159,9 @@ def _same_in_duckdb(node: exp.Expr) -> exp.Expr:  # noqa: PLR0911  # one return 
         name = "arg_max_null" if isinstance(node, exp.ArgMax) else "arg_min_null"
         return _call(name, node.this, _nulls_lowest(node.expression))
     if isinstance(node, exp.Quantile):
-        return _call("quantile_cont", node.this, node.args["quantile"])
+        return _call("quantile_cont", exp.cast(node.this, "DOUBLE"), node.args["quantile"])
+    if isinstance(node, exp.Median):  # Spark gives a double, also of a decimal
+        return _call("median", exp.cast(node.this, "DOUBLE"))
     if isinstance(node, _PARTS_OF_TIME):
         return _call(type(node).__name__.lower(), _of_date(node.this))
     return node

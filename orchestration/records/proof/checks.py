@@ -27,17 +27,21 @@ SELECT about, "check", verdict, expected, found, first_differing FROM (
   SELECT rowid AS place, * FROM checks
   UNION ALL
   SELECT count(*), 'all', count(*) || ' checks',
-    CASE WHEN count(*) FILTER (verdict = 'different') > 0 THEN 'different' ELSE 'equal' END,
+    CASE WHEN count(*) FILTER (verdict = 'different') > 0 THEN 'different'
+      WHEN count(*) FILTER (verdict = 'equal') = 0 THEN 'not compared: nothing was compared' ELSE 'equal' END,
     count(*) FILTER (verdict = 'equal') || ' equal, '
       || count(*) FILTER (verdict = 'different') || ' different',
     count(*) FILTER (verdict LIKE 'not compared%') || ' not compared', ''
   FROM checks)
 ORDER BY place;
 
--- The end: an error, and with it an exit status that is not 0, if a check found a difference.
+-- The end: an error, and with it an exit status that is not 0, if a check found a difference
+-- or nothing was compared.
 SELECT CASE WHEN count(*) FILTER (verdict = 'different') > 0
   THEN error('the proof does not hold: ' || count(*) FILTER (verdict = 'different') || ' of ' || count(*)
     || ' checks differ')
+  WHEN count(*) FILTER (verdict = 'equal') = 0
+  THEN error('the proof does not hold: nothing was compared, the reasons are in the rows above')
   ELSE 'the proof holds: ' || count(*) FILTER (verdict = 'equal') || ' of ' || count(*)
     || ' checks are equal, ' || count(*) FILTER (verdict LIKE 'not compared%')
     || ' not compared, none differs' END AS verdict
@@ -59,7 +63,7 @@ def compared(  # noqa: PLR0913  # the columns of a check
     found: str,
     shown: str,
     rows: str,
-    otherwise: str = "different",
+    otherwise: str = "'different'",
 ) -> str:
     """A statement that records a check.
 
@@ -71,11 +75,11 @@ def compared(  # noqa: PLR0913  # the columns of a check
         found: What is there.
         shown: The first keys or coordinates that differ; only printed if it does not hold.
         rows: The rest of the SELECT statement, from FROM on.
-        otherwise: The verdict if it does not hold.
+        otherwise: SQL text: the verdict if it does not hold.
     """
     return f"""\
 INSERT INTO checks SELECT {standard_text(about)}, {check},
-  CASE WHEN {holds} THEN 'equal' ELSE {standard_text(otherwise)} END,
+  CASE WHEN {holds} THEN 'equal' ELSE {otherwise} END,
   {expected},
   {found},
   CASE WHEN {holds} THEN '' ELSE coalesce({shown}, '') END

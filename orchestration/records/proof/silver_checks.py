@@ -255,7 +255,6 @@ FROM ({values.source(rest)});"""
     def _witnesses(self, key: Sequence[str]) -> str:
         same = " AND ".join(f"s.{double_quoted(name)} = r.{double_quoted(name)}" for name in key)
         has = f"EXISTS (FROM {self.silver} AS s WHERE {same})" if self.silver else "false"
-        has_erased = self.given.erased is not None
         return compared(
             about=self.about,
             check="'witness of each duplicate'",
@@ -265,10 +264,18 @@ FROM ({values.source(rest)});"""
             shown=_FIRST_ALONE,
             rows=f"""FROM (
   SELECT r.*, {has} AS has_witness FROM {self.temporary("rest")} AS r WHERE kind = 'duplicates')""",
-            otherwise="not compared: those without one may be copies of erased records"
-            if has_erased
-            else "different",
+            otherwise=self._unless_erased(key),
         )
+
+    def _unless_erased(self, key: Sequence[str]) -> str:
+        """The verdict on duplicates without a witness: each of their keys needs an erased record."""
+        if self.erased is None:
+            return "'different'"
+        keys = ", ".join(double_quoted(name) for name in key)
+        return f"""CASE WHEN count(DISTINCT row({keys})) FILTER (NOT has_witness) <= (
+    SELECT count(*) FROM (SELECT DISTINCT {_AT} FROM {self.erased} AS e
+      WHERE e.bronze = {standard_text(self.given.topic.table)}))
+    THEN 'not compared: those without one may be copies of erased records' ELSE 'different' END"""
 
     def _event_key(self) -> tuple[str, ...]:
         silver = self.given.silver

@@ -40,16 +40,21 @@ GROUPED: list[tuple[str, Any]] = [
     ("count(distinct rank)", 2),
     ("sum(rank) filter (where name = 'a')", 1),
     ("percentile(place, 0.5)", 2.5),
+    ("percentile(price, 0.25)", 1.0025),
+    ("median(price)", 1.005),
     ("bool_or(rank = 2)", True),
 ]
-ROWS = "(VALUES ('a', 1, 4), ('b', 2, 3), ('c', NULL, 2), (NULL, 2, 1)) AS t(name, rank, place)"
+ROWS = (
+    "(VALUES ('a', 1, 4, 1.00), ('b', 2, 3, 1.01), ('c', NULL, 2, NULL), (NULL, 2, 1, NULL)) "
+    "AS t(name, rank, place, price)"
+)
 
 REFUSED = [
     *("lower(a)", "round(a, 1)", "cast(a as bigint)", "cast(a as string)", "first(a)", "collect_list(a)"),
     *("row_number() over (partition by a order by b)", "a rlike 'x'", "current_date()", "uuid()", "rand()"),
     *("a like b", r"a like '50\\%'", "substring(a, 0, 2)", "a + interval 1 month", "date_format(a, 'y')"),
     *("approx_count_distinct(a)", "struct(a, b)", "array(a)", "a div b", "a % b", "explode(a)"),
-    "dayofweek(a)",
+    *("dayofweek(a)", "substring(a, -5, 3)"),
 ]  # fmt: skip
 
 

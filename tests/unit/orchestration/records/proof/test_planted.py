@@ -177,6 +177,12 @@ def cut(shop: Shop, table: str, commits: int) -> None:
             (log / file).unlink(missing_ok=True)
 
 
+def erased(shop: Shop, *, bronze: str) -> None:
+    """A record of a bronze table was erased."""
+    row = {"bronze": bronze, "topic": "golden_orders", "partition": 0, "offset": 4, "run_id": "r"}
+    write_deltalake(shop.layout.table_path("ops.erased"), pa.Table.from_pylist([row]))
+
+
 def at(offset: int) -> Is:
     """The row of a record in silver, or beside it."""
     return lambda row: row.get("_kafka_offset", row.get("offset")) == offset
@@ -207,6 +213,16 @@ def place(*offsets: int) -> str:
 Planted = tuple[Callable[[Shop], None], str, str | None]
 PLANTED: dict[str, Planted] = {
     "an accepted row is gone": (lambda s: change(s, ORDERS, at(3)), WITNESS, place(3)),
+    "a row is gone, and a record of another table was erased": (
+        lambda s: (change(s, ORDERS, at(3)), erased(s, bronze="bronze.customers")),
+        WITNESS,
+        place(3),
+    ),
+    "two rows are gone, and one record was erased": (
+        lambda s: (change(s, ORDERS, lambda row: row["_kafka_offset"] in {3, 21}), erased(s, bronze=BRONZE)),
+        WITNESS,
+        place(3, 21),
+    ),
     "a witness is gone": (lambda s: change(s, ORDERS, at(0)), WITNESS, place(0, 4)),
     "a row is gone, and its commit counts it as a duplicate": (
         lambda s: (change(s, ORDERS, at(21)), edit(s, ORDERS, _one_more_duplicate)),
@@ -374,7 +390,13 @@ PLANTED: dict[str, Planted] = {
 }
 """By fault: how it is planted, a check that must find it, and the first keys or offsets (None: any)."""
 
-OFTEN = {"an accepted row is gone", "an amount in silver is changed by a cent", "a row of a view is gone"}
+OFTEN = {
+    "an accepted row is gone",
+    "a row is gone, and a record of another table was erased",
+    "two rows are gone, and one record was erased",
+    "an amount in silver is changed by a cent",
+    "a row of a view is gone",
+}
 
 
 def _one_more_duplicate(told: dict[str, Any]) -> None:
@@ -428,6 +450,13 @@ def test_a_planted_fault_is_named(shop: Shop, fault: str) -> None:
 def test_a_hostile_key_is_shown_as_text(shop: Shop) -> None:
     again(shop, "gold.living", is_(order_id="o4"), order_id="\u202e\x1b[31m")
     assert shop.different() == {f"gold.living: {DEFINED}": '{"order_id":"?\\u001B[31m"}'}
+
+
+def test_a_missing_witness_may_be_an_erased_record(shop: Shop) -> None:
+    change(shop, ORDERS, at(3))
+    erased(shop, bronze=BRONZE)
+    found = {one.check: one.verdict for one in checks(shop.pipeline, shop.layout)}
+    assert found["witness of each duplicate"].startswith("not compared: those without one may be copies")
 
 
 @pytest.mark.long
