@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import sqlglot
 from sqlglot import exp
 
 from common.errors import SqlError
@@ -81,6 +82,31 @@ def statement(sql: str, tables: Mapping[str, str]) -> str:
         table.set("db", other.args.get("db"))
         table.set("alias", alias)
     return _written(root)
+
+
+def refuse_by_types(sql: str, types: Mapping[str, str]) -> None:
+    """Refuse operators that DuckDB computes otherwise for some types of columns.
+
+    Args:
+        sql: Text of DuckDB that was translated from Spark's.
+        types: DuckDB's type by the name of a column, in lower case; that of any other is not known.
+
+    Raises:
+        SqlError: It writes something else than text as text, or multiplies decimals.
+    """
+    root = sqlglot.parse_one(sql, dialect="duckdb")
+    for node in root.find_all(exp.DPipe, exp.Mul):
+        columns = [
+            [types.get(one.name.lower()) for one in side.find_all(exp.Column)]
+            for side in node.iter_expressions()
+        ]
+        if isinstance(node, exp.DPipe):
+            if any(one != "VARCHAR" for side in columns for one in side) or node.find(
+                exp.Div, exp.Cast, exp.Avg
+            ):
+                raise SqlError("has || or concat() of what is no text, which DuckDB may write otherwise")
+        elif all(columns) and any(str(one).startswith("DECIMAL") for side in columns for one in side):
+            raise SqlError("multiplies decimals, which DuckDB may have no room for")
 
 
 def _renamed(node: exp.Expr, column: Callable[[tuple[str, ...]], str]) -> exp.Expr:

@@ -12,6 +12,7 @@ from common.delta.checkpoint import DeltaPosition, delta_position_of
 from common.delta.log import LogReader
 from common.errors import SqlError, TableError
 from common.machine.object_store import storage_options
+from common.sql.duckdb_text import refuse_by_types
 from common.sql.quoting import double_quoted, standard_text
 from orchestration.records.proof.checks import compared, heading, not_compared
 from orchestration.records.proof.definitions import Definition, definition
@@ -60,7 +61,15 @@ def _checks(gold: Gold, layout: Layout, tables: Tables) -> Iterator[str]:
     }
     columns = {name: tables.columns(view) for name, view in {**views, gold.table: found}.items()}
     defined = definition(gold, views, {name: tuple(each) for name, each in columns.items()})
+    refuse_by_types(defined.sql, _types_of([columns[name] for name in views]))
     yield from _comparison(gold.table, found, defined, columns[gold.table], tables)
+
+
+def _types_of(sources: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """The type of each column of some tables; those that have several types are left out."""
+    every = {(name.lower(), text) for source in sources for name, text in source.items()}
+    names = [name for name, _ in every]
+    return {name: text for name, text in every if names.count(name) == 1}
 
 
 class _Anything(dict[str, tuple[str, ...]]):

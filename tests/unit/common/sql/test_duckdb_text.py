@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from common.errors import SqlError
-from common.sql.duckdb_text import expression, statement
+from common.sql.duckdb_text import expression, refuse_by_types, statement
 
 SAME: list[tuple[str, Any]] = [
     ("substring_index('https://a/b/c', '/', -1)", "c"),
@@ -107,3 +107,28 @@ ROWS_OF = 'silver."orders@4"'
 def test_a_statement_with_another_meaning_is_refused(sql: str) -> None:
     with pytest.raises(SqlError):
         statement(sql, {"silver.x": "silver.x"})
+
+
+TYPES = {
+    "name": "VARCHAR",
+    "at": "TIMESTAMP WITH TIME ZONE",
+    "price": "DECIMAL(12,2)",
+    "n": "INTEGER",
+    "d": "DOUBLE",
+}
+
+
+@pytest.mark.parametrize(
+    "sql",
+    ["concat(at, '')", "at || ''", "d || ''", "x || ''", "(1 / 4) || name", "price * price", "n * price"],
+)
+def test_operators_of_some_types_are_refused(sql: str) -> None:
+    with pytest.raises(SqlError):
+        refuse_by_types(expression(sql), TYPES)
+
+
+@pytest.mark.parametrize(
+    "sql", ["concat(name, '-')", "name || '-' || name", "n * n", "price * 2", "price + n", "d * d"]
+)
+def test_operators_of_other_types_are_not(sql: str) -> None:
+    refuse_by_types(expression(sql), TYPES)
