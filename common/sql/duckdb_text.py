@@ -149,10 +149,9 @@ def _is_known(node: exp.Expr) -> bool:  # noqa: PLR0911  # one return per kind o
         return str(node.args["unit"].name).upper() in _TRUNCATED_TO
     if isinstance(node, exp.Left | exp.Substring | exp.SubstringIndex):
         numbers = [node.args.get(part) for part in ("expression", "start", "length", "count")]
+        # Spark counts the length from before the text's beginning, DuckDB from its beginning.
         if (_number(node.args.get("start")) or 0) < 0 and node.args.get("length") is not None:
-            return (
-                False  # Spark counts the length from before the text's beginning, DuckDB from its beginning
-            )
+            return False
         return all(_number(one) for one in numbers if one is not None)
     if isinstance(node, exp.ArgMax | exp.ArgMin):
         return node.args.get("count") is None
