@@ -78,7 +78,8 @@ class OtherSide:
 
     def failed(self, error: Exception) -> TableError:
         """The error of a side that cannot be read, without its password."""
-        text = first_line(error)
+        # The client quotes the address that it was given, with the secrets that its options may have.
+        text = re.sub(r"postgres(ql)?://[^\s\"']*", "the database", first_line(error))
         return TableError(
             f"{self.shown} cannot be read: {text.replace(self.secret, '***') if self.secret else text}"
         )

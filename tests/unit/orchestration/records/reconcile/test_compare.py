@@ -18,6 +18,7 @@ from common.config.paths import Layout
 from common.declare import Aggregate, Json, Pipeline, Silver, Topic, Upsert
 from common.errors import TableMissingError, UsageError
 from orchestration.records.reconcile.compare import Unreadable
+from orchestration.records.reconcile.other_side import OtherSide
 from orchestration.records.reconcile.reconcile import Reconciled, Wanted, reconcile
 
 PIPELINE = Pipeline(
@@ -244,3 +245,11 @@ def test_a_table_without_key_or_rows_is_refused(shop: Shop) -> None:
         reconcile(PIPELINE, shop.layout, Wanted("gold.day", "some.csv"))
     with pytest.raises(UsageError, match=r"gold\.lates is no silver or gold table.*gold\.latest"):
         reconcile(PIPELINE, shop.layout, Wanted("gold.lates", "x.csv"))
+
+
+def test_the_address_that_the_client_quotes_is_not_printed() -> None:
+    address = "postgresql://u:hunter2@h/db?password=hunter3"
+    given = RuntimeError(f'Unable to connect to Postgres at "{address}": refused')
+    assert str(OtherSide("h, table x", "x", address).failed(given)) == (
+        'h, table x cannot be read: Unable to connect to Postgres at "the database": refused'
+    )
