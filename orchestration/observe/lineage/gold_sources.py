@@ -49,7 +49,7 @@ def of_gold(  # noqa: PLR0911  # one return per kind
         case View():
             return of_view(gold, own, columns)
         case Stateful():
-            return ColumnSources(of_all(own, gold.reads, columns.get(gold.reads, ())))
+            return _stateful(gold, own, columns.get(gold.reads, ()))
         case Custom():
             parts = [of_all(own, name, columns.get(name, ())) for name in (gold.reads, *gold.also_reads)]
             return ColumnSources({column: once(*(part[column] for part in parts)) for column in own})
@@ -147,3 +147,15 @@ def _join(gold: Join, own: Sequence[str], columns: Mapping[str, Sequence[str]]) 
         rows += [of_sql(gold.within.on, left, "JOIN"), of_sql(gold.within.joins_on, right, "JOIN")]
     ordered = {name: found[name] for name in own if name in found} if own else found
     return ColumnSources(ordered, _bare(once(*rows)))
+
+
+def _stateful(gold: Stateful, own: Sequence[str], reads: Sequence[str]) -> ColumnSources:
+    """Each column from all that the processor is given: it is Python."""
+    resolve = in_table(gold.reads, reads)
+    order = () if gold.event_time is None else (gold.event_time,)
+    rows = [
+        _rows(map(backquoted, gold.key), resolve, "GROUP_BY"),
+        _rows(map(backquoted, order), resolve, "SORT"),
+        () if gold.where is None else of_sql(gold.where, resolve, "FILTER"),
+    ]
+    return ColumnSources(of_all(own, gold.reads, reads), _bare(once(*rows)))

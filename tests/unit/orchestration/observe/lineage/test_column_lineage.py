@@ -27,6 +27,7 @@ from common.declare import (
     Rule,
     Session,
     Silver,
+    Stateful,
     Topic,
     Upsert,
     View,
@@ -242,6 +243,28 @@ def test_a_function_says_all_columns() -> None:
     assert shown(lineage(tables)) == {
         **{name: [f"silver.orders.{of} TRANSFORMATION" for of in read] for name in ("day", "n")},
         "rows": [],
+    }
+
+
+def test_a_processor_is_given_rows_of_a_key_by_a_condition_in_order() -> None:
+    processor = type("Third", (), {"handleInputRows": None})
+    declared = Stateful(
+        "thirds",
+        reads="silver.orders",
+        key=["Country"],
+        processor=processor,
+        output="country string, orders int",
+        where="cents > 0",
+        event_time="at",
+    )
+    read = ["id", "at", "cents", "country", *COORDINATES, "_ingested_at"]
+    assert shown(lineage(datasets(shop(declared)).of("gold.thirds"))) == {
+        **{name: [f"silver.orders.{of} TRANSFORMATION" for of in read] for name in ("country", "orders")},
+        "rows": [
+            "silver.orders.country GROUP_BY",
+            "silver.orders.at SORT",
+            "silver.orders.cents FILTER",
+        ],
     }
 
 
