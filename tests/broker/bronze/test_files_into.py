@@ -79,6 +79,7 @@ def check(engine: Engine, topic: str, sent: Sequence[int], from_files: Sequence[
     assert engine.faults() == ()
 
 
+@pytest.mark.long
 def test_history_joins_a_topic_that_is_being_read(
     engine: Engine, topic: str, send: Callable[..., None], tmp_path: Path
 ) -> None:
@@ -99,6 +100,7 @@ def test_history_joins_a_topic_that_is_being_read(
     check(engine, topic, range(100, 112), range(14))
 
 
+@pytest.mark.long
 def test_a_lost_checkpoint_of_either_query_is_written_again(
     engine: Engine, topic: str, send: Callable[..., None], tmp_path: Path
 ) -> None:

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from common.declare import Json, Message, Pipeline, Rule, Silver, Topic, View
 from orchestration.records.audit.audit import audit
 from tests.conftest import make_settings
@@ -44,6 +46,7 @@ def declared(topic: str) -> Pipeline:
     )
 
 
+@pytest.mark.long
 def test_each_line_is_a_row_once(
     spark: Any, tmp_path: Path, broker: str, topic: str, send: Callable[[str, list[Message]], None]
 ) -> None:

@@ -71,6 +71,7 @@ def read(broker: str, topic: str, isolation: str) -> Counter[tuple[str, int]]:
     return found
 
 
+@pytest.mark.long
 def test_each_row_is_committed_once_whatever_dies(
     spark: Any, broker: str, new_topic: Callable[[], str], tmp_path: Path
 ) -> None:

@@ -141,6 +141,7 @@ def test_each_row_is_read_once_over_restarts(spark: Any, tmp_path: Path) -> None
     check(engine, range(21))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("done_first", [0, 1])
 def test_kills_at_every_write_lose_and_double_nothing(spark: Any, tmp_path: Path, done_first: int) -> None:
     """Each write of three layers in turn is not done before its process ends, or is the last it does."""
@@ -195,6 +196,7 @@ def test_types_are_kept_as_they_are(spark: Any, tmp_path: Path) -> None:
     assert engine.faults() == ()
 
 
+@pytest.mark.long
 def test_rejected_rows_keep_their_columns_and_can_be_erased(spark: Any, tmp_path: Path) -> None:
     """A typed row goes to quarantine by a rule, with its columns; an erasure takes it from all tables."""
     from common.declare import Rule
@@ -220,6 +222,7 @@ def test_rejected_rows_keep_their_columns_and_can_be_erased(spark: Any, tmp_path
     assert engine.faults() == ()
 
 
+@pytest.mark.long
 def test_updates_and_deletions_of_the_source_stop_until_the_declaration_says(
     spark: Any, tmp_path: Path
 ) -> None:
@@ -240,6 +243,7 @@ def test_updates_and_deletions_of_the_source_stop_until_the_declaration_says(
     check(skipping, range(5))
 
 
+@pytest.mark.long
 def test_ignored_changes_read_rewritten_rows_again(spark: Any, tmp_path: Path) -> None:
     """Bronze has both rows of an order that was rewritten with its file; silver has each order once."""
     source = Source(spark, tmp_path / "source")
@@ -282,6 +286,7 @@ def test_a_change_data_feed_has_each_change_once(spark: Any, tmp_path: Path) -> 
     assert engine.faults() == ()
 
 
+@pytest.mark.long
 def test_reading_begins_where_it_is_declared(spark: Any, tmp_path: Path) -> None:
     """At a version, at a time, or with what comes after the first start, also if that read nothing."""
     source = Source(spark, tmp_path / "source")
@@ -308,6 +313,7 @@ def test_reading_begins_where_it_is_declared(spark: Any, tmp_path: Path) -> None
     check(ends["latest"], [3])
 
 
+@pytest.mark.long
 def test_commits_that_are_gone_stop_by_name(spark: Any, tmp_path: Path) -> None:
     """What the log's clean-up took before it was read is never left out; nothing is written."""
     source = Source(spark, tmp_path / "source", checkpointInterval="2")
@@ -327,6 +333,7 @@ def test_commits_that_are_gone_stop_by_name(spark: Any, tmp_path: Path) -> None:
     check(engine, [0, 1])
 
 
+@pytest.mark.long
 def test_new_columns_of_the_source_are_added_and_other_types_refused(spark: Any, tmp_path: Path) -> None:
     """Bronze's and silver's queries go on with a new column by themselves; a new type stops."""
     source = Source(spark, tmp_path / "source")
@@ -354,6 +361,7 @@ def test_new_columns_of_the_source_are_added_and_other_types_refused(spark: Any,
     assert len(bronze(engine)) == 5
 
 
+@pytest.mark.long
 def test_a_renamed_column_of_the_source_stops_with_the_way_out(spark: Any, tmp_path: Path) -> None:
     """Another name of the table begins with the version that has the new column."""
     source = Source(spark, tmp_path / "source", **{"columnMapping.mode": "name"})
@@ -372,6 +380,7 @@ def test_a_renamed_column_of_the_source_stops_with_the_way_out(spark: Any, tmp_p
     assert [value["client"] for value in bronze(again)] == ["c0"]
 
 
+@pytest.mark.long
 def test_a_lost_checkpoint_is_written_again_by_the_commits(spark: Any, tmp_path: Path) -> None:
     """A start without it is refused; after the recovery no row is there twice."""
     source = Source(spark, tmp_path / "source")
@@ -387,6 +396,7 @@ def test_a_lost_checkpoint_is_written_again_by_the_commits(spark: Any, tmp_path:
     check(engine, range(5))
 
 
+@pytest.mark.long
 def test_a_source_that_is_missing_or_an_older_copy_is_refused(spark: Any, tmp_path: Path) -> None:
     """Nothing is written; the newest copy is read on."""
     source = Source(spark, tmp_path / "source")
@@ -408,6 +418,7 @@ def test_a_source_that_is_missing_or_an_older_copy_is_refused(spark: Any, tmp_pa
     check(engine, range(4))
 
 
+@pytest.mark.long
 def test_status_counts_unread_rows_of_the_source(spark: Any, tmp_path: Path) -> None:
     """Rows, files and the age of the oldest one; silver counts those of bronze."""
     source = Source(spark, tmp_path / "source")

@@ -181,6 +181,7 @@ def test_each_record_is_read_once_over_restarts(spark: Any, tmp_path: Path) -> N
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kills", [{0: False, 2: True, 3: False}, {1: True, 4: False, 6: True}])
 def test_kills_lose_and_double_nothing(spark: Any, tmp_path: Path, kills: dict[int, bool]) -> None:
     folder = tmp_path / "export"
@@ -213,6 +214,7 @@ def test_csv_has_a_header_and_line_breaks_between_quotes(spark: Any, tmp_path: P
     assert engine.faults() == ()
 
 
+@pytest.mark.long
 def test_large_files_are_read_from_cuts(spark: Any, tmp_path: Path) -> None:
     """A file of 120,000 lines and one of as many Parquet rows, in micro-batches that begin inside them."""
     folder, count = tmp_path / "export", 120_000
@@ -406,6 +408,7 @@ def test_names_and_quotes_of_any_kind(spark: Any, tmp_path: Path) -> None:
     assert headers == [b"z.csv", b"z.csv"]
 
 
+@pytest.mark.long
 def test_a_file_that_had_no_records_is_read_when_it_has_some(spark: Any, tmp_path: Path) -> None:
     """An empty one, and one that could not be read; nothing of them was read before."""
     folder = tmp_path / "export"
@@ -455,6 +458,7 @@ def skip(
     return done.offset, done.records, done.is_new
 
 
+@pytest.mark.long
 def test_a_file_that_changes_while_it_is_read_in_part_is_not_mixed(spark: Any, tmp_path: Path) -> None:
     """The query stops until the file is what it was; then no record is there twice, and none is missing."""
     folder = tmp_path / "export"
@@ -481,6 +485,7 @@ def problems(engine: Engine) -> list[str]:
     return [*table.source_files.problems()]
 
 
+@pytest.mark.long
 def test_a_file_that_is_skipped_is_a_gap_with_its_reason(spark: Any, tmp_path: Path) -> None:
     """In a micro-batch that was planned, in part, and before it was found; the others are read."""
     folder = tmp_path / "export"
@@ -539,6 +544,7 @@ def test_a_file_that_is_skipped_is_a_gap_with_its_reason(spark: Any, tmp_path: P
     ]
 
 
+@pytest.mark.long
 def test_a_lost_checkpoint_is_written_again_by_the_commits(spark: Any, tmp_path: Path) -> None:
     """Starting without it is refused; after ``medallion recover`` each record is there once."""
     folder = tmp_path / "export"

@@ -61,6 +61,7 @@ def check(engine: Engine, batches: int) -> None:
     assert engine.faults() == ()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("done_first", [0, 1])
 def test_kills_at_every_write_lose_and_double_nothing(spark: Any, tmp_path: Path, done_first: int) -> None:
     """Each write of two runs in turn is not done before its process ends, or is the last that it does."""
@@ -71,6 +72,7 @@ def test_kills_at_every_write_lose_and_double_nothing(spark: Any, tmp_path: Path
     check(engine, len(engine.rows(NAME)) // ROWS)
 
 
+@pytest.mark.long
 def test_positions_that_are_numbers_and_a_lost_checkpoint(spark: Any, tmp_path: Path) -> None:
     """``rate`` names its positions by a number; what it keeps in its checkpoint is in no commit."""
     engine = engine_of(spark, tmp_path, format="rate", options={"rowsPerSecond": "50"})
@@ -93,6 +95,7 @@ def test_positions_that_are_numbers_and_a_lost_checkpoint(spark: Any, tmp_path: 
         recover_all(engine.pipeline, engine.settings, engine.layout, spark=lambda: spark)
 
 
+@pytest.mark.long
 def test_a_damaged_position_is_repaired(spark: Any, tmp_path: Path) -> None:
     """An entry of the checkpoint that was edited is written again by the commits."""
     engine = engine_of(spark, tmp_path)

@@ -191,6 +191,7 @@ CODECS: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("codec", CODECS)
 def test_avro_of_every_codec(spark: Any, tmp_path: Path, codec: str) -> None:
     """Two blocks, one of them damaged; micro-batches begin inside of them."""
@@ -268,6 +269,7 @@ def test_an_avro_record_that_cannot_be_read_is_one(spark: Any, tmp_path: Path) -
     assert found == expected
 
 
+@pytest.mark.long
 def test_an_avro_file_that_is_none_is_named(spark: Any, tmp_path: Path) -> None:
     """Announced sizes are compared with what there is before anything is allocated."""
     folder = tmp_path / "export"
@@ -300,6 +302,7 @@ def test_an_avro_file_that_is_none_is_named(spark: Any, tmp_path: Path) -> None:
     assert set_aside(engine) == {name: ["unreadable_file"] for name in files}
 
 
+@pytest.mark.long
 def test_lines_of_another_compression_or_encoding_are_named(spark: Any, tmp_path: Path) -> None:
     """Whatever format silver declares; names in capitals are decompressed as others are."""
     folder, text = tmp_path / "export", b"o1\no2\n"

@@ -20,6 +20,7 @@ def wrong(life: Life) -> list[str]:
     return [*(one.name for one in life.engine.faults()), *life.shop.problems(life.engine)]
 
 
+@pytest.mark.long
 def test_erased_records_stay_away_from_a_waiting_shadow_and_an_undo_and_a_restore_is_a_fault(
     spark: Any, tmp_path: Path
 ) -> None:

@@ -117,6 +117,7 @@ def test_a_replay_judges_elements_and_records_and_the_query_goes_on(engine: Engi
     assert told == [(0, "silver"), (1, "silver"), (2, "quarantine"), (3, "dropped")]
 
 
+@pytest.mark.long
 def test_a_rebuild_fills_the_table_by_elements(engine: Engine) -> None:
     wider = under(engine, WIDER)
     say = str.strip
@@ -130,6 +131,7 @@ def test_a_rebuild_fills_the_table_by_elements(engine: Engine) -> None:
         rebuild_silver(engine.spark, wider.pipeline, engine.settings, engine.layout, other, say)
 
 
+@pytest.mark.long
 def test_an_erasure_takes_whole_records(engine: Engine) -> None:
     where = "sku = 'ink'"
     with planned(engine.spark, engine.pipeline, STRICT, engine.layout, where, is_dry_run=False) as erasure:

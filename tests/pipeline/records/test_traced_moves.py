@@ -118,6 +118,7 @@ def again(engine: Engine) -> None:
     engine.run("silver", "gold")
 
 
+@pytest.mark.long
 def test_a_replayed_record_is_traced_to_the_replay_also_after_a_compaction(
     start: Callable[[Pipeline], Engine],
 ) -> None:

@@ -81,6 +81,7 @@ def engine(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Engine:
     return made
 
 
+@pytest.mark.long
 def test_each_query_reads_as_much_as_its_own_table_says(engine: Engine) -> None:
     assert commits_of(engine, READS) == 6
     before: dict[str, int] = engine.before  # type: ignore[attr-defined]

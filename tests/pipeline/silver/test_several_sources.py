@@ -109,6 +109,7 @@ def test_each_record_of_both_tables_is_in_its_one_place(lived: tuple[Engine, Two
     assert {place[0] // 10 for place in oracle.duplicates} == {0, 1}  # also of a row of the other table
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("crashes", [{0: True, 4: False}, {2: False, 6: True, 9: False}])
 def test_it_is_so_through_kills(spark: Any, session_dir: Path, crashes: dict[int, bool]) -> None:
     live(spark, session_dir, crashes)
@@ -118,10 +119,10 @@ def test_it_is_so_through_kills(spark: Any, session_dir: Path, crashes: dict[int
     ("table", "topic", "name"),
     [
         ("silver.events", "app", "missing"),
-        ("silver.events", "web", "missing"),
-        ("silver.events", "app", "twice"),
-        ("silver.events__quarantine", "app", "missing"),
-        ("silver.events__quarantine", "web", "twice"),
+        pytest.param("silver.events", "web", "missing", marks=pytest.mark.long),
+        pytest.param("silver.events", "app", "twice", marks=pytest.mark.long),
+        pytest.param("silver.events__quarantine", "app", "missing", marks=pytest.mark.long),
+        pytest.param("silver.events__quarantine", "web", "twice", marks=pytest.mark.long),
     ],
 )
 def test_a_planted_fault_is_found_in_either_table(
@@ -145,6 +146,7 @@ def test_a_planted_fault_is_found_in_either_table(
     assert any(fault.name == "counts" for fault in faults)
 
 
+@pytest.mark.long
 def test_a_record_of_a_topic_that_neither_has_read_is_found(lived: tuple[Engine, TwoTablesOracle]) -> None:
     engine, _ = lived
     path = engine.path("silver.events")
@@ -178,6 +180,7 @@ def test_commands_know_both_tables_or_refuse_by_name(
         pass
 
 
+@pytest.mark.long
 def test_another_list_of_tables_is_refused_and_filled_by_a_rebuild(spark: Any, session_dir: Path) -> None:
     one = replace(PIPELINE, silver=[replace(BOTH, reads="bronze.web")])
     engine = begun(spark, session_dir, one)
@@ -211,6 +214,7 @@ def test_another_list_of_tables_is_refused_and_filled_by_a_rebuild(spark: Any, s
         engine.run("silver")
 
 
+@pytest.mark.long
 def test_a_first_load_by_event_time_has_both_tables(spark: Any, session_dir: Path) -> None:
     engine = begun(spark, session_dir, PIPELINE)
     web, app = (engine.version(topic.table) for topic in TOPICS)
@@ -244,6 +248,7 @@ def with_silver(engine: Engine, **given: Any) -> Settings:
     return engine.settings.model_copy(update={"silver": engine.settings.silver.model_copy(update=given)})
 
 
+@pytest.mark.long
 def test_exact_duplicates_are_found_over_both_tables(spark: Any, session_dir: Path) -> None:
     exact = replace(PIPELINE, silver=[replace(BOTH, dedupe="exact")])
     engine = begun(spark, session_dir, exact)

@@ -158,6 +158,7 @@ def test_a_process_of_this_host_that_has_ended_holds_nothing(
         assert len(with_log(warehouse, TABLES[0])) == len(log) + 1
 
 
+@pytest.mark.long
 def test_a_holder_that_was_stopped_for_longer_than_its_lease_has_lost_it(
     server: S3Server, warehouse: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -240,6 +241,7 @@ def test_a_store_that_does_not_answer_is_an_error_of_the_operating_system(
         object_store.use(server.access)
 
 
+@pytest.mark.long
 def test_status_names_the_job_of_another_host_and_its_death(
     server: S3Server, warehouse: str, tmp_path: Path
 ) -> None:

@@ -140,6 +140,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
         yield Up(commands, killed, rows_at_kill, running, produced, second, status, query, after, jvm)
 
 
+@pytest.mark.long
 def test_what_is_produced_while_up_runs_comes_out_of_every_table(up: Up) -> None:
     """Once, and nothing else."""
     assert json.loads(up.produced.stdout)["messages"] == 1200

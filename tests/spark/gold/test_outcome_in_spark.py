@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
+import pytest
+
 from common.delta.delta_rs import DELETED
 from common.rows.latest_in_spark import with_orders
 from common.rows.spark_rows import SparkRows
@@ -94,6 +96,7 @@ def done(spark: Any, there: Place, ended: Place) -> tuple[Place, Place]:
     return after
 
 
+@pytest.mark.long
 def test_every_history_ends_right_wherever_the_writes_were_cut_off(spark: Any) -> None:
     """Each key has what the source has now; also where one of the two tables was written before."""
     before, want = split({"stays", "leaves"}), split({"stays", "comes"})

@@ -74,6 +74,7 @@ def fates(spark: Any, folder: Path, reader: Any) -> dict[str, str | None]:
     return dict(zip(KINDS, (row.fault for row in rows), strict=True))
 
 
+@pytest.mark.long
 def test_the_page_has_the_fate_of_each_pair_of_types(spark: Any, tmp_path: Path) -> None:
     """A type reads itself; what no line of the page has is refused with one reason, and never null."""
     lines, reasons = [], set[str]()

@@ -132,6 +132,7 @@ def test_every_write_of_every_micro_batch_is_there_once(ran: Engine) -> None:
     assert found(ran, "ids") == Counter({(id_, amount >= 100) for id_, _, amount in ALL})
 
 
+@pytest.mark.long
 def test_each_write_is_named_by_table_and_step_and_its_commit_tells_it(ran: Engine) -> None:
     steps = {"every": ["small", "large"], "by_country": ["sql"], "newest": ["overwrite"], "ids": ["api"]}
     for table, names in steps.items():

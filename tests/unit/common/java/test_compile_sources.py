@@ -71,6 +71,7 @@ def test_a_jar_that_is_cut_or_changed_is_built_again(
     assert reader_jar(settings(tmp_path)) == path
 
 
+@pytest.mark.long
 def test_two_processes_that_build_at_once_both_have_the_jar(tmp_path: Path) -> None:
     """Neither sees half a jar: it is put in its place whole."""
     told = settings(tmp_path)

@@ -130,6 +130,7 @@ PRODUCT: dict[str, Callable[[], object]] = {
 """A request of each client as the product opens it."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("call", PRODUCT)
 def test_a_client_repeats_a_request_for_as_long_as_it_is_told(
     call: str, monkeypatch: pytest.MonkeyPatch

@@ -205,6 +205,7 @@ def test_an_error_without_an_interrupt_is_not_hidden(monkeypatch: pytest.MonkeyP
         main.main()
 
 
+@pytest.mark.long
 def test_an_object_store_that_does_not_answer_is_one_error(tmp_path: Path) -> None:
     """Nothing listens on the port that this test has closed."""
     with socket.create_server(("127.0.0.1", 0)) as listener:

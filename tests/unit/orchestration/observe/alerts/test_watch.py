@@ -163,6 +163,7 @@ with watching(watch_of(pipeline)):
 """
 
 
+@pytest.mark.long
 def test_a_frozen_process_silences_no_alert_and_repeats_none(tmp_path: Path, inbox: Inbox) -> None:
     """A real one, which gets SIGSTOP while it holds the lock."""
     frozen = subprocess.Popen(
