@@ -1,4 +1,4 @@
-"""Addresses, sizes and masters of settings that cannot work are refused where the settings are read."""
+"""Addresses and masters of settings that cannot work are refused where the settings are read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from common.errors import closest
 _LOOPBACK = "127.0.0.1"
 _LAST_PORT = 65_535
 _BROKER = re.compile(r"(?:[\w.%-]*://)?(?:\[[\da-fA-F:.%\w]+\]|[^\s:/\[\]@]+):(\d+)")
-_SIZE = re.compile(r"\d+\s*(?:[bkmgtp]|[kmgtp]b)?", re.IGNORECASE)
 _MASTER = re.compile(
     r"local|local\[(?:\*|\d+)(?:\s*,\s*\d+)?\]|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]|yarn|[\w-]+://\S+"
 )
@@ -53,12 +52,6 @@ def _listens(text: str | None) -> str | None:
     return text
 
 
-def _size(text: str | None) -> str | None:
-    if text is not None and not _SIZE.fullmatch(text.strip()):
-        raise ValueError("expected a whole number and a unit, such as 512m or 2g")
-    return text
-
-
 def _master(text: str) -> str:
     if _MASTER.fullmatch(text.strip()) is None:
         near = closest(text, _MASTERS)
@@ -71,5 +64,4 @@ def _master(text: str) -> str:
 
 BrokerAddresses = Annotated[str | None, AfterValidator(_brokers)]
 ListenAddress = Annotated[str | None, AfterValidator(_listens)]
-Size = Annotated[str, AfterValidator(_size)]
 Master = Annotated[str, AfterValidator(_master)]

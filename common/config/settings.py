@@ -28,11 +28,12 @@ from pydantic import (
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as UnreadableVariableError
 
-from common.config.addresses import BrokerAddresses, ListenAddress, Master, Size
+from common.config.addresses import BrokerAddresses, ListenAddress, Master
 from common.config.alert_settings import AlertSettings
 from common.config.driver_limits import DriverLimits
 from common.config.durations import Duration, seconds_of
 from common.config.wrong_settings import PREFIX, Origins, explained
+from common.declare.field_types import ByteSize
 from common.declare.intervals import FOLLOW, following_trigger, own_trigger
 from common.errors import Fault, Problem, SettingsError, nearest
 
@@ -164,7 +165,7 @@ class SilverSettings(_Section):
     max_files_per_trigger: int = Field(
         default=200, ge=1, description="Files of a source table per micro-batch."
     )
-    max_bytes_per_trigger: Size | None = Field(
+    max_bytes_per_trigger: ByteSize | None = Field(
         default=None,
         description="Soft limit of bytes per micro-batch, such as 512m; unset: only files are limited.",
     )
@@ -203,7 +204,7 @@ class GoldSettings(_Section):
     max_files_per_trigger: int = Field(
         default=200, ge=1, description="Files of a source table per micro-batch."
     )
-    max_bytes_per_trigger: Size | None = Field(
+    max_bytes_per_trigger: ByteSize | None = Field(
         default=None,
         description="Soft limit of bytes per micro-batch, such as 512m; unset: only files are limited.",
     )
@@ -272,7 +273,7 @@ class SparkSettings(_Section):
     """The Spark session of the jobs."""
 
     master: Master = Field(default="local[*]", description="Spark's master: local[*], or that of a cluster.")
-    driver_memory: Size = Field(
+    driver_memory: ByteSize = Field(
         default="2g", description="Heap of the driver; with local[*] the driver does all the work."
     )
     shuffle_partitions: int = Field(

@@ -17,7 +17,7 @@ Hook = Callable[[Any], Any]
 
 T = TypeVar("T")
 
-_BYTES = re.compile(r"^[1-9]\d*[bkmgtp]?b?$")
+_BYTES = re.compile(r"^[1-9]\d*[kmgtp]?b?$")
 """What Spark reads as a number of bytes: 512m, 1g, 1024."""
 
 _NAME = re.compile(r"^[a-z][a-z0-9]*(_[a-z0-9]+)*$")

@@ -73,8 +73,9 @@ def recover(
     was put back to an older state: its rows have the topic's name with its generation, such as orders#2.
 
     --json: {"table", "plan", "steps": [{"query", "kind", "reasons", "changes", "reads", "rows", "bytes",
-    "seconds", "moves"}], "kept": [folder]}; with --new-topic and --same-topic "steps" is a list of texts;
-    with --accept-gap {"plan", "gaps": [the columns of ops.gaps], "kept": [folder]}.
+    "seconds", "moves"}], "kept": [folder]}; with --new-topic and --same-topic {"table", "plan",
+    "changes": [text], "kept": [folder]}; with --accept-gap {"plan", "gaps": [the columns of ops.gaps],
+    "kept": [folder]}.
     """
     ready = context(pipeline, settings, set_)
     if new_topic or same_topic:
@@ -143,7 +144,8 @@ def _begin_topics(
     topics = recoveries.NewTopics(new, same)
     done = recoveries.recover(ready.pipeline, ready.settings, ready.layout, table, topics, is_plan=plan)
     if as_json:
-        print_document({"table": table, "plan": plan, "steps": list(done.steps), "kept": done.kept})
+        kept = [] if done.kept is None else [done.kept]
+        print_document({"table": table, "plan": plan, "changes": list(done.steps), "kept": kept})
         return
     if not done.steps:
         say(f"{table}: the checkpoint agrees with the table's commits; there is nothing to do")

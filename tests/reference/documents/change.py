@@ -106,8 +106,8 @@ DOCUMENTS: Mapping[str, Any] = {
     "medallion recover (of a topic)": {
         "table": "text",
         "plan": "bool",
-        "steps": ["text  what changes"],
-        "kept": "text?  folder",
+        "changes": ["text"],
+        "kept": ["text  folder"],
     },
     "medallion recover --accept-gap": {"plan": "bool", "gaps": [GAP], "kept": ["text  folder"]},
 }

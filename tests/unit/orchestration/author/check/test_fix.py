@@ -129,6 +129,7 @@ def test_settings_are_mended_in_their_file(tmp_path: Path, monkeypatch: pytest.M
     ("setting", "code"),
     [
         ("spark.driver_memory=lots", "MED-1502"),
+        ("spark.driver_memory=2 g", "MED-1502"),
         ("spark.master=yarnn", "MED-1502"),
         ("http.address=foo", "MED-1502"),
         ("java_home=/nope", "MED-1502"),
@@ -156,7 +157,7 @@ def test_settings_that_cannot_work_are_refused_in_words_of_the_engine(
 @pytest.mark.parametrize(
     "setting",
     [
-        *("spark.driver_memory=2g", "spark.driver_memory=512m"),
+        *("spark.driver_memory=2g", "spark.driver_memory=512M"),
         *("spark.master=local", "spark.master=local[*]", "spark.master=local[2,3]", "spark.master=yarn"),
         *("spark.master=spark://a:7077,b:7077", "spark.master=k8s://https://x:6443"),
         *("http.address=8484", "http.address='[::1]:0'", "http.address=:8484", "http.address=0.0.0.0:80"),
