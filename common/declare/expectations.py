@@ -304,7 +304,7 @@ class SameAs(Expectation):
     table, or files of Parquet or CSV. The password comes from ``PGPASSWORD`` or ``~/.pgpass``.
     """
     key: Names | None = None
-    """Columns that identify a row; unset: the declared key of the table."""
+    """Columns that identify a row; unset: those that do by the declaration of the table."""
     columns: Names | None = None
     """The columns to compare; unset: all that both sides have."""
     map: Annotated[Mapping[str, str], AfterValidator(dict)] = field(default_factory=dict)

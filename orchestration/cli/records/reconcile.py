@@ -24,7 +24,10 @@ AgainstOption = Annotated[
 KeyOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--key", metavar="COLUMN", help="A column of the key; repeatable.", show_default="the declared key"
+        "--key",
+        metavar="COLUMN",
+        help="A column of the key; repeatable.",
+        show_default="what identifies a row by the declaration",
     ),
 ]
 ColumnOption = Annotated[
@@ -113,7 +116,8 @@ def reconcile(
         noun = "key is" if wrong == 1 else "keys are"
         raise ReconciliationError(f"{table}: {wrong:,} {noun} not the same as in {found.against}")
     if not as_json:
-        say(f"{table} (version {found.version}) has the rows of {found.against}: {found.result.equal:,} keys")
+        equal = f"{found.result.equal:,} keys, {reconcile_output.compared(found)}"
+        say(f"{table} (version {found.version}) has the rows of {found.against}: {equal}")
 
 
 def _mapped(text: str) -> tuple[str, str]:

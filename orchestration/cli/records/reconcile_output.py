@@ -35,12 +35,23 @@ def report(found: Reconciled, *, has_values: bool) -> Iterator[Grid | Text]:
     yield Grid(
         [Column("keys"), Column("", "right")], [("the same on both sides", f"{result.equal:,}"), *keys]
     )
+    yield Text(
+        f"compared by {', '.join(found.key)}: {', '.join(result.columns) or 'no other column'}", style="dim"
+    )
     if result.left_out:
         yield Text(f"not compared, because one side lacks them: {', '.join(result.left_out)}", style="dim")
     if len(result.ranges) > 1:
         yield _ranges(found)
     if result.differences:
         yield _differences(found, has_values=has_values)
+
+
+def compared(found: Reconciled) -> str:
+    """How many columns were compared, in words."""
+    count = len(found.result.columns)
+    return (
+        f"{count:,} column{'' if count == 1 else 's'} beside the key" if count else "nothing beside the key"
+    )
 
 
 def _ranges(found: Reconciled) -> Grid:

@@ -10,14 +10,19 @@ or only by losing digits, differs; it is never rounded to an equal one.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any, Literal
 
 from common.errors import UsageError, first_line, nearest
-from common.sql.quoting import double_quoted
+from common.sql.quoting import double_quoted, standard_text
+from gold.table.identity import ELEMENT, MATCH, RECORD
 from orchestration.access.query.duckdb_views import Database
+from orchestration.records.reconcile.text_values import holds, is_nested
+from silver.read.column_names import INGESTED_AT, KAFKA_TIMESTAMP, WATERMARK
 
 Kind = Literal["missing", "extra", "differs", "repeated"]
 
@@ -28,6 +33,12 @@ KINDS: Mapping[Kind, str] = {
     "repeated": "a side has the key more than once",
 }
 """What can be wrong with a key."""
+
+OWN = frozenset({*RECORD, KAFKA_TIMESTAMP, INGESTED_AT, ELEMENT, MATCH, WATERMARK})
+"""The columns that the engine adds to a table, which no source has."""
+
+KEY_CANNOT_BE_READ = "of the other side cannot be read as"
+"""A part of the error of a key that is none of the type of the table's key."""
 
 _RANGES = 10
 _SAMPLE = 20_000
@@ -129,52 +140,112 @@ class Sides:
     changed_at: str | None = None
     read_until: datetime | None = None
 
+    @cached_property
+    def here_types(self) -> dict[str, str]:
+        """The table's columns with DuckDB's types."""
+        return self._types(self.here)
+
+    @cached_property
+    def there_types(self) -> dict[str, str]:
+        """The other side's columns with DuckDB's types."""
+        return self._types(self.there)
+
+    @cached_property
+    def there_columns(self) -> dict[str, tuple[str, str]]:
+        """The table's columns that the other side has, each as its SQL and its type there.
+
+        Names differ by case where systems do, as ``ID`` and ``id``; one that fits two columns fits none.
+        """
+        found = {}
+        for name in self.here_types:
+            if (other := _same_name(name, self.there_types)) is not None:
+                found[name] = (double_quoted(other), self.there_types[other])
+        return found | {name: (f"({text})", self._type_of(name)) for name, text in self.expressions.items()}
+
     def compared(self) -> tuple[dict[str, str], tuple[str, ...]]:
         """The columns to compare with their types, and the names of those that are left out.
 
         Raises:
-            UsageError: A column that is named is on one side only, or SQL of a column is wrong.
+            UsageError: A column that is named is on one side only, SQL of a column is wrong, the key has a
+                nested column, or there is no column to compare.
         """
-        here, there = self.types(self.here), self.types(self.there)
-        for name in self.expressions:
-            self._check(name)
-        known = {**there, **self.expressions}
+        here, known = self.here_types, self.there_columns
         for name in (*self.key, *self.only, *self.expressions):
             if name not in here:
                 raise UsageError(f"the table has no column {name}; {nearest(name, here)}")
             if name not in known:
+                raise UsageError(self._lacking(name))
+        if self.changed_at is not None and _same_name(self.changed_at, self.there_types) is None:
+            advice = nearest(self.changed_at, self.there_types)
+            raise UsageError(f"the other side has no column {self.changed_at}; {advice}")
+        for name in self.key:
+            if is_nested(here[name]):
                 raise UsageError(
-                    f"the other side has no column {name}; {nearest(name, there)}. Say what it is there: "
-                    f"--map {name}=SQL"
+                    f"the key {name} is of type {here[name]}; a key has columns of single values only: name "
+                    "others with --key"
                 )
-        if self.changed_at is not None and self.changed_at not in there:
-            raise UsageError(
-                f"the other side has no column {self.changed_at}; {nearest(self.changed_at, there)}"
-            )
-        own = {name for name in here if name.startswith("_")}
-        wanted = self.only or [name for name in here if name in known and name not in own]
+        wanted = self.only or [name for name in here if name in known and name not in OWN]
         columns = {name: here[name] for name in wanted if name not in self.key}
-        left_out = (set(here) - own) ^ (set(there) | set(self.expressions))
-        left_out -= {*self.key, self.changed_at, *_named_in(self.expressions.values(), there)}
-        return columns, tuple(sorted(left_out)) if not self.only else ()
+        left_out = () if self.only else self._left_out()
+        if not (columns or self.only) and set(here) - OWN - set(self.key):
+            raise UsageError(
+                "the other side has no column of the table but the key, so that no value would be compared. "
+                f"One side only has: {', '.join(left_out)}. Say what a column is there: --map COLUMN=SQL; or "
+                f"compare the keys alone: --column {self.key[0]}"
+            )
+        return columns, left_out
 
-    def _check(self, name: str) -> None:
+    def _lacking(self, name: str) -> str:
+        text = f"the other side has no column {name}; {nearest(name, self.there_types)}"
+        advice = f"Say what it is there: --map {name}=SQL"
+        return f"{text}. {advice}" + ("; or name other columns: --key COLUMN" if name in self.key else "")
+
+    def _left_out(self) -> tuple[str, ...]:
+        """The columns that one side lacks, but the engine's own and those that expressions read."""
+        here = [name for name in self.here_types if name not in self.there_columns]
+        read = {*self.here_types, *self._read_by_expressions(), self.changed_at or ""}
+        there = [name for name in self.there_types if _same_name(name, read) is None]
+        return tuple(sorted({*here, *there} - OWN))
+
+    def _read_by_expressions(self) -> Iterator[str]:
+        for text in self.expressions.values():
+            ((parsed,),) = self.database.connection.execute(
+                "SELECT json_serialize_sql(?)", [f"SELECT ({text})"]
+            ).fetchall()
+            yield from _columns_of(json.loads(parsed))
+
+    def _type_of(self, name: str) -> str:
         import duckdb
 
         text = self.expressions[name]
         try:
-            self.types(f"(SELECT ({text}) AS x FROM {self.there})")
+            return self._types(f"(SELECT ({text}) AS x FROM {self.there})")["x"]
         except (duckdb.ParserException, duckdb.BinderException) as error:
             raise UsageError(f"--map {name}={text}: {first_line(error)}") from error
 
-    def types(self, relation: str) -> dict[str, str]:
-        """The columns of a relation with DuckDB's types."""
+    def _types(self, relation: str) -> dict[str, str]:
         found = self.database.connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
         return {str(row[0]): str(row[1]) for row in found}
 
 
-def _named_in(expressions: Collection[str], columns: Mapping[str, str]) -> set[str]:
-    return {name for name in columns if any(name in text for text in expressions)}
+def _same_name(name: str, names: Collection[str]) -> str | None:
+    """Of these names the same one, or else the only one that differs by case alone."""
+    if name in names:
+        return name
+    found = [other for other in names if other.lower() == name.lower()]
+    return found[0] if len(found) == 1 else None
+
+
+def _columns_of(node: object) -> Iterator[str]:
+    """The names in references to columns, in SQL as DuckDB serializes it."""
+    if isinstance(node, list):
+        for each in node:
+            yield from _columns_of(each)
+    elif isinstance(node, dict):
+        if node.get("class") == "COLUMN_REF":
+            yield from node["column_names"]
+        for each in node.values():
+            yield from _columns_of(each)
 
 
 def compare(sides: Sides, limit: int, *, is_again: bool = False) -> Comparison:
@@ -262,11 +333,11 @@ class _Work:
         return f"SELECT {', '.join(parts)}, NULL::TIMESTAMPTZ AS changed FROM {self.sides.here}"
 
     def _rows_there(self) -> str:
-        here = self.sides.types(self.sides.here)
         parts = []
         for number, name in enumerate(self.sides.key):
-            value, is_other = self._read_as(name, here[name])
-            message = f"'the key {name} of the other side cannot be read as {here[name]}: '".replace('"', "")
+            kind = self.sides.here_types[name]
+            value, is_other = self._read_as(name, kind)
+            message = standard_text(f"the key {name} {KEY_CANNOT_BE_READ} {kind}: ")
             refused = f"error({message} || CAST({self._there(name)} AS VARCHAR))"
             parts.append(f"CASE WHEN {is_other} THEN {refused} ELSE {value} END AS k{number}")
         for number, (name, kind) in enumerate(self.columns.items()):
@@ -278,23 +349,19 @@ class _Work:
         return f"SELECT {', '.join(parts)} FROM {self.sides.there}"
 
     def _there(self, name: str) -> str:
-        return f"({self.sides.expressions.get(name, double_quoted(name))})"
+        return self.sides.there_columns[name][0]
 
     def _read_as(self, name: str, kind: str) -> tuple[str, str]:
         """A column of the other side by the table's type, and the condition that it cannot be read so."""
-        given = self._there(name)
-        there = self.sides.types(f"(SELECT {given} AS x FROM {self.sides.there})")["x"]
+        given, there = self.sides.there_columns[name]
         value = f"TRY_CAST({given} AS {kind})"
         if there == kind:
             return given, "false"
-        if there != "VARCHAR":
-            is_same = f"TRY_CAST({value} AS {there}) IS NOT DISTINCT FROM {given}"
-        elif kind.startswith("DECIMAL") or kind.endswith("INT") or kind == "INTEGER":
-            exact = "TRY_CAST({} AS DECIMAL(38, 12))"
-            is_same = f"{exact.format(given)} IS NOT DISTINCT FROM {exact.format(value)}"
+        if there == "VARCHAR":
+            is_same = holds(given, value, kind)
         else:
-            is_same = "true"
-        return value, f"{given} IS NOT NULL AND ({value} IS NULL OR NOT ({is_same}))"
+            is_same = f"TRY_CAST({value} AS {there}) IS NOT DISTINCT FROM {given}"
+        return value, f"{given} IS NOT NULL AND ({value} IS NULL OR NOT coalesce({is_same}, false))"
 
     def keep_wrong(self, *, is_again: bool) -> dict[str, int]:
         """The keys that are not the same, and those of them that are wrong; returns how many by kind."""
@@ -324,13 +391,13 @@ class _Work:
         keys = ", ".join(self.keys)
         self.run(f"CREATE OR REPLACE TEMP TABLE __first AS FROM __wrong ORDER BY {keys} LIMIT {limit}")
         rows = {side: self._rows_of_first(side) for side in ("here", "there")}
+        unlike = self._unlike()
         for *key, here, there, kind, _ in self.run(f"SELECT * FROM __first ORDER BY {keys}"):
             one, other = (rows[side].get(str(key)) for side in ("here", "there"))
-            unlike = tuple(name for name in self.columns if one and other and one[name] != other[name])
             yield Difference(
                 kind,
                 dict(zip(self.sides.key, key, strict=True)),
-                unlike if kind == "differs" else (),
+                unlike[str(key)] if kind == "differs" else (),
                 one,
                 other,
                 (here or 0, there or 0),
@@ -338,12 +405,14 @@ class _Work:
 
     def _rows_of_first(self, side: str) -> dict[str, dict[str, Any]]:
         """The rows of a side with the first differing keys, by key; of a repeated key any one."""
-        keys = ", ".join(f"r.{key}" for key in self.keys)
-        values = "".join(f", r.v{number}, r.b{number}" for number in range(len(self.columns)))
+        keys = ", ".join(self.keys)
+        self.run(
+            f"CREATE OR REPLACE TEMP TABLE __{side}_first AS SELECT DISTINCT ON ({keys}) * "
+            f"FROM __{side}_rows AS r SEMI JOIN __first AS f ON {self.same('r', 'f')}"
+        )
+        values = "".join(f", v{number}, b{number}" for number in range(len(self.columns)))
         found = {}
-        for row in self.run(
-            f"SELECT {keys}{values} FROM __{side}_rows AS r SEMI JOIN __first AS f ON {self.same('r', 'f')}"
-        ):
+        for row in self.run(f"SELECT {keys}{values} FROM __{side}_first"):
             key, rest = list(row[: len(self.keys)]), row[len(self.keys) :]
             read = zip(rest[::2], rest[1::2], strict=True)
             found[str(key)] = {
@@ -351,6 +420,23 @@ class _Work:
                 for name, (value, text) in zip(self.columns, read, strict=True)
             }
         return found
+
+    def _unlike(self) -> dict[str, tuple[str, ...]]:
+        """The columns that differ, by key; of the keys of ``__first`` that both sides have."""
+        keys = ", ".join(f"h.{key}" for key in self.keys)
+        values = "".join(
+            f", h.v{number} IS DISTINCT FROM t.v{number} OR t.b{number} IS NOT NULL"
+            for number in range(len(self.columns))
+        )
+        found = self.run(
+            f"SELECT {keys}{values} FROM __here_first AS h JOIN __there_first AS t ON {self.same('h', 't')}"
+        )
+        return {
+            str(list(row[: len(self.keys)])): tuple(
+                name for name, differs in zip(self.columns, row[len(self.keys) :], strict=True) if differs
+            )
+            for row in found
+        }
 
     def ranges(self) -> Iterator[Range]:
         """About ten ranges of as many keys each."""

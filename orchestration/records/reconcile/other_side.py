@@ -6,13 +6,15 @@ written                                                   is
 ``postgresql://user@host:5432/shop?table=public.orders``  a table or view of PostgreSQL; the password comes
                                                           from ``PGPASSWORD`` or ``~/.pgpass``
 ``/lake/orders``, ``/lake/orders?version=12``             a Delta table
-``export/*.parquet``, ``export/orders.csv.gz``            files; the columns of CSV have a header
+``export/*.parquet``, ``export/orders.csv.gz``            files on local disks; those of CSV are UTF-8 with
+                                                          a header, and values may be in double quotes
 ========================================================  =================================================
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -31,6 +33,18 @@ _FORMS = (
     ".parquet, .csv or .csv.gz"
 )
 _ATTACHED = "other_side"
+_CSV = (
+    # Text stays text: the types are those of the pipeline's table, and none is guessed.
+    "all_varchar = true, union_by_name = true, strict_mode = true, "
+    # Not guessed from the first rows, by which later ones would be read wrongly or skipped.
+    "quote = '\"', escape = '\"', comment = '', skip = 0, "
+    # Nothing between commas is null, an empty text in quotes is one.
+    "allow_quoted_nulls = false"
+)
+_RENAMED = re.compile(r"(.*)_\d+")
+_CSV_ERROR = re.compile(
+    r"CSV Error on Line: (\d+)\n(.*?)\nPossible (?:Solution|fixes):?.*?\n  file = (.*?)\n", re.DOTALL
+)
 
 
 @dataclass(frozen=True)
@@ -78,6 +92,12 @@ class OtherSide:
 
     def failed(self, error: Exception) -> TableError:
         """The error of a side that cannot be read, without its password."""
+        if found := _CSV_ERROR.search(str(error)):
+            line, said, file = found.groups()
+            reason = said.strip().rpartition("\n")[
+                2
+            ]  # before it is the line itself, which may hold any payload
+            return TableError(f"{file} cannot be read: line {line}: {reason}")
         # The client quotes the address that it was given, with the secrets that its options may have.
         text = re.sub(r"postgres(ql)?://[^\s\"']*", "the database", first_line(error))
         return TableError(
@@ -89,13 +109,14 @@ def other_side(given: str, database: Database) -> OtherSide:
     """What ``--against`` names.
 
     Raises:
-        UsageError: It is none of the forms above, or there is nothing.
+        UsageError: It is none of the forms above, there is nothing, or two columns have one name.
+        TableError: A file of CSV or an object store cannot be read.
         MissingExtraError: PostgreSQL's extension of DuckDB is not installed.
     """
     if urlsplit(given).scheme in {"postgres", "postgresql"}:
         return _postgres(given)
     if given.endswith((".parquet", ".csv", ".csv.gz")):
-        return _files(given)
+        return _files(given, database)
     return _delta(given, database)
 
 
@@ -117,14 +138,40 @@ def _postgres(given: str) -> OtherSide:
     )
 
 
-def _files(given: str) -> OtherSide:
-    if is_local(given) and not any(Path().glob(given) if not Path(given).is_absolute() else _absolute(given)):
+def _files(given: str, database: Database) -> OtherSide:
+    if not is_local(given):
+        raise UsageError(
+            f"--against {urlsplit(given).scheme}://…: files are read from local disks only; copy them to "
+            "one. In an object store the folder of a Delta table can be read"
+        )
+    if not any(Path().glob(given) if not Path(given).is_absolute() else _absolute(given)):
         raise UsageError(f"--against {given}: there is no such file")
     if given.endswith(".parquet"):
         return OtherSide(given, f"read_parquet({standard_text(given)}, union_by_name = true)")
-    # Text stays text: the types are those of the pipeline's table, and none is guessed.
-    options = "header = true, all_varchar = true, union_by_name = true, strict_mode = true"
-    return OtherSide(given, f"read_csv({standard_text(given)}, {options})")
+    side = OtherSide(given, f"read_csv({standard_text(given)}, header = true, {_CSV})")
+    _refuse_repeated_names(side, database)
+    return side
+
+
+def _refuse_repeated_names(side: OtherSide, database: Database) -> None:
+    """Refuse a header with a name twice, of which DuckDB would call the second one ``name_1``."""
+    import duckdb
+
+    run = database.connection.execute
+    try:
+        names = [str(row[0]) for row in run(f"DESCRIBE SELECT * FROM {side.relation}").fetchall()]
+        known = {name.lower() for name in names}
+        renamed = (found[1] for name in names if (found := _RENAMED.fullmatch(name)))
+        if not any(name.lower() in known for name in renamed):
+            return
+        for (file,) in run(f"FROM glob({standard_text(side.shown)})").fetchall():
+            first = f"read_csv({standard_text(file)}, header = false, {_CSV})"
+            for header in run(f"FROM {first} LIMIT 1").fetchall():
+                counts = Counter((name or "").lower() for name in header)
+                if twice := [name for name, count in counts.items() if name and count > 1]:
+                    raise UsageError(f"{file}: the header has the name {twice[0]} more than once; rename one")
+    except duckdb.Error as error:
+        raise side.failed(error) from error
 
 
 def _absolute(given: str) -> Iterator[Path]:
@@ -138,7 +185,10 @@ def _delta(given: str, database: Database) -> OtherSide:
     version = options.get("version")
     if set(options) - {"version"} or (version is not None and not version.isdigit()):
         raise UsageError(f"--against {given}: after ? only version=NUMBER can be given for a Delta table")
-    newest = LogReader(path).latest_version()
+    try:
+        newest = LogReader(path).latest_version()
+    except (OSError, ValueError) as error:  # such as a kind of address that no object store has
+        raise TableError(f"{path} cannot be read: {first_line(error)}") from error
     if newest is None:
         raise UsageError(f"--against {given}: no Delta table is there. It is {_FORMS}")
     read = newest if version is None else int(version)

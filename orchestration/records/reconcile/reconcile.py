@@ -6,17 +6,17 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
-from common.config.paths import Layout
+from common.config.paths import Layout, all_tables
 from common.declare import Pipeline
 from common.delta.log import LogReader
 from common.errors import TableMissingError, UsageError, first_line, nearest
+from gold.table.identity import identity
 from orchestration.access.query.duckdb_views import Database
-from orchestration.records.reconcile.compare import Comparison, Sides, compare
+from orchestration.records.reconcile.compare import KEY_CANNOT_BE_READ, Comparison, Sides, compare
 from orchestration.records.reconcile.other_side import OtherSide, other_side
-
-_READ_AT = "_kafka_timestamp"
+from silver.judge.dedupe import event_key
+from silver.read.column_names import KAFKA_TIMESTAMP
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Wanted:
     Attributes:
         table: A silver or gold table.
         against: The other side, as ``other_side`` takes it.
-        key: The key's columns; unset: the table's declared key.
+        key: The key's columns; unset: those that identify a row by the table's declaration.
         columns: The columns to compare; unset: all that both sides have.
         expressions: What a column is on the other side, in SQL.
         version: The version of the table; unset: the newest.
@@ -80,6 +80,7 @@ def reconcile(pipeline: Pipeline, layout: Layout, wanted: Wanted) -> Reconciled:
     """
     if wanted.settle_seconds and wanted.version is not None:
         raise UsageError("--settle reads the newest version again; leave out --as-of, or --settle.")
+    _refuse_unknown(pipeline, wanted.table)
     key = tuple(wanted.key) or _declared_key(pipeline, wanted.table)
     database = Database()
     other = other_side(wanted.against, database)
@@ -124,33 +125,42 @@ def _compared(  # noqa: PLR0913, PLR0917  # what is compared, and whether again
                 until,
             )
             result = compare(sides, wanted.limit, is_again=is_again)
-        except duckdb.InvalidInputException as error:
-            raise UsageError(first_line(error)) from error
         except duckdb.Error as error:
+            if KEY_CANNOT_BE_READ in (text := first_line(error)):
+                raise UsageError(text) from error
             raise other.failed(error) from error
     return Reconciled(wanted.table, version, other.shown, key, until, result)
 
 
 def _declared_key(pipeline: Pipeline, table: str) -> tuple[str, ...]:
-    declared: Mapping[str, Any] = {one.table: one for one in (*pipeline.silver, *pipeline.gold)}
-    if table not in declared:
-        raise UsageError(f"{table} is no silver or gold table of the pipeline; {nearest(table, declared)}")
-    found = declared[table]
-    names = getattr(found, "key", None) or getattr(found, "by", None) or ()
-    key = (names,) if isinstance(names, str) else tuple(names)
+    """The columns that identify a row by the declaration: of silver those of an event, not of its record.
+
+    Raises:
+        UsageError: No declaration says what identifies a row.
+    """
+    events = {silver.table: event_key(silver) for silver in pipeline.silver}
+    key = events.get(table) or identity(pipeline, table)
     if not key:
         raise UsageError(f"{table} declares no key; name its columns: --key order_id")
     return key
 
 
+def _refuse_unknown(pipeline: Pipeline, table: str) -> None:
+    tables = [name for name in all_tables(pipeline) if not name.startswith("bronze.")]
+    if table not in tables:
+        raise UsageError(f"{table} is no silver or gold table of the pipeline; {nearest(table, tables)}")
+
+
 def _read_until(database: Database, here: str, wanted: Wanted) -> datetime:
     names = [row[0] for row in database.connection.execute(f"DESCRIBE SELECT * FROM {here}").fetchall()]
-    if _READ_AT not in names:
+    if KAFKA_TIMESTAMP not in names:
         raise UsageError(
-            f"{wanted.table} has no column {_READ_AT}, so that it is not known up to when it has read; "
-            "use --settle instead of --changed-at."
+            f"{wanted.table} has no column {KAFKA_TIMESTAMP}, so that it is not known up to when it has "
+            "read; use --settle instead of --changed-at."
         )
-    (found,) = database.connection.execute(f'SELECT max("{_READ_AT}") FROM {here}').fetchone() or (None,)
+    (found,) = database.connection.execute(f'SELECT max("{KAFKA_TIMESTAMP}") FROM {here}').fetchone() or (
+        None,
+    )
     if found is None:
         raise UsageError(f"{wanted.table} has no row yet")
     return found  # type: ignore[no-any-return]  # DuckDB's rows have no types

@@ -15,8 +15,10 @@ import pytest
 from deltalake import write_deltalake
 
 from common.config.paths import Layout
-from common.declare import Aggregate, Json, Pipeline, Silver, Topic, Upsert
-from common.errors import TableMissingError, UsageError
+from common.declare import Aggregate, History, Join, Json, Pipeline, SameAs, Silver, Topic, Upsert, Window
+from common.errors import TableError, TableMissingError, UsageError
+from orchestration.quality.query_checks import same_as
+from orchestration.quality.versions import pin
 from orchestration.records.reconcile.compare import Unreadable
 from orchestration.records.reconcile.other_side import OtherSide
 from orchestration.records.reconcile.reconcile import Reconciled, Wanted, reconcile
@@ -253,3 +255,251 @@ def test_the_address_that_the_client_quotes_is_not_printed() -> None:
     assert str(OtherSide("h, table x", "x", address).failed(given)) == (
         'h, table x cannot be read: Unable to connect to Postgres at "the database": refused'
     )
+
+
+def silver(name: str, **more: Any) -> Silver:
+    columns = (
+        {"id": "id", "n": "n", "at": "at"} if "each" not in more else {"id": "id", "n": "lines.n", "at": "at"}
+    )
+    return Silver(
+        name,
+        reads="bronze.orders",
+        value=Json("id string, n int, at timestamp, lines array<struct<n: int>>"),
+        columns=columns,
+        event_time="at",
+        watermark="7 days",
+        **more,
+    )
+
+
+KINDS = Pipeline(
+    name="kinds",
+    bronze=[Topic("orders")],
+    silver=[
+        silver("orders", key=["id"]),
+        silver("states", key=["id"], dedupe="event_time"),
+        silver("lines", key=["id", "n"], each="lines"),
+    ],
+    gold=[
+        Upsert("latest", "silver.orders", key=["id"], newest_by=["at"], delete_when="n = 0"),
+        History("states", "silver.orders", key=["id"], valid_by="at", columns=["n"]),
+        Aggregate("days", "silver.orders", by={"day": "date(at)"}, measures={"n": "count(*)"}),
+        Aggregate(
+            "sliding",
+            "silver.orders",
+            by=["id"],
+            window=Window("at", "10 minutes", slide="5 minutes"),
+            measures={"n": "count(*)"},
+        ),
+        Aggregate("all", "silver.orders", window=Window("at", "10 minutes"), measures={"n": "count(*)"}),
+        Join("both", "silver.orders", "silver.states", on={"id": "id"}, columns={"id": "id"}),
+    ],
+)
+RECORD = ("_kafka_topic", "_kafka_partition", "_kafka_offset")
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("silver.orders", ("id",)),
+        ("silver.states", ("id", "at")),
+        ("silver.lines", ("id", "n")),
+        ("gold.latest", ("id",)),
+        ("gold.latest__deleted", ("id",)),
+        ("gold.states", ("id", "valid_from")),
+        ("gold.days", ("day",)),
+        ("gold.sliding", ("id", "window_start")),
+        ("gold.all", ("window_start",)),
+        ("gold.both", (*RECORD, "_match")),
+    ],
+)
+def test_a_table_has_the_rows_of_its_own_copy(tmp_path: Path, name: str, key: tuple[str, ...]) -> None:
+    """By what identifies a row of its kind, which its last column alone tells apart here."""
+    layout = Layout(str(tmp_path / "tables"), str(tmp_path / "checkpoints"), tmp_path)
+    rows = pa.table({**{each: ["a", "a"] for each in key}, key[-1]: ["b", "c"], "content": [1, 2]})
+    write_deltalake(layout.table_path(name), rows)
+    copy = str(tmp_path / "copy")
+    write_deltalake(copy, rows)
+    found = reconcile(KINDS, layout, Wanted(name, copy))
+    assert found.key == key
+    assert (found.result.equal, found.result.wrong, found.result.left_out) == (2, 0, ())
+    assert found.result.columns == ("content",)
+    judged = same_as(SameAs(copy), KINDS, layout, pin(layout, name))
+    assert (judged.is_met, judged.observed) == (True, "keys: 2 the same")
+
+
+def test_a_table_that_is_none_is_said_so_even_with_a_key(shop: Shop) -> None:
+    with pytest.raises(UsageError, match=r"gold\.nope is no silver or gold table"):
+        reconcile(PIPELINE, shop.layout, Wanted("gold.nope", "x.csv", key=["id"]))
+
+
+def test_no_digit_of_a_text_is_left_out(shop: Shop) -> None:
+    rows = pa.table(
+        {
+            "id": ["a"],
+            "amount": pa.array([Decimal("1.00")], pa.decimal128(12, 2)),
+            "n": pa.array([7], pa.int64()),
+            "at": pa.array([datetime(2026, 1, 1, 0, 0, 0, 123456, UTC)], pa.timestamp("us", "UTC")),
+            "day": pa.array([DAY.date()], pa.date32()),
+        }
+    )
+    write_deltalake(shop.layout.table_path("gold.latest"), rows)
+    head = "id,amount,n,at,day\n"
+    lost = "a,1.0000000000001,7.0000000000001,2026-01-01T00:00:00.1234567Z,2026-01-01 23:59:59\n"
+    (shop.folder / "lost.csv").write_text(head + lost)
+    same = "a,10e-1,+7.0,2026-01-01T00:00:00.1234560Z,2026-01-01 00:00:00\n"
+    (shop.folder / "same.csv").write_text(head + same)
+    assert told(shop.compare("lost.csv")) == {("differs", "a", ("amount", "n", "at", "day"))}
+    assert told(shop.compare("same.csv")) == set()
+
+
+def test_a_key_with_more_digits_is_another_key(shop: Shop) -> None:
+    write_deltalake(shop.layout.table_path("gold.latest"), pa.table({"id": pa.array([1], pa.int64())}))
+    (shop.folder / "x.csv").write_text("id\n1.0000000000001\n")
+    with pytest.raises(UsageError, match="the key id of the other side cannot be read as BIGINT"):
+        shop.compare("x.csv")
+
+
+def test_an_empty_text_in_quotes_is_no_null(shop: Shop) -> None:
+    write_deltalake(shop.layout.table_path("gold.latest"), pa.table({"id": ["a", "b"], "x": ["", None]}))
+    (shop.folder / "same.csv").write_text('id,x\na,""\nb,\n')
+    (shop.folder / "other.csv").write_text('id,x\na,\nb,""\n')
+    assert told(shop.compare("same.csv")) == set()
+    assert told(shop.compare("other.csv")) == {("differs", "a", ("x",)), ("differs", "b", ("x",))}
+
+
+def test_csv_is_read_whole_whatever_its_first_rows_look_like(shop: Shop) -> None:
+    """Quotes that come late are quotes, and a row that begins with # is no comment."""
+    ids = ["#1", *(f"k{number}" for number in range(30_000)), "last"]
+    texts = [*("plain" for _ in ids[1:]), 'a "b", c']
+    write_deltalake(shop.layout.table_path("gold.latest"), pa.table({"id": ids, "x": texts}))
+    lines = [f"{one},plain\n" for one in ids[:-1]]
+    (shop.folder / "x.csv").write_text("".join(["id,x\n", *lines, 'last,"a ""b"", c"\n']))
+    found = shop.compare("x.csv")
+    assert (found.result.equal, found.result.wrong) == (len(ids), 0)
+
+
+def test_names_are_the_same_whatever_their_case(shop: Shop) -> None:
+    shop.gold([order(1), order(2)])
+    there = table([order(1), order(2, "9.00")]).rename_columns(["ID", "Amount", "AT", "_kafka_timestamp"])
+    pq.write_table(there, shop.folder / "x.parquet")
+    found = shop.compare("x.parquet")
+    assert told(found) == {("differs", "o2", ("amount",))}
+    assert (found.result.columns, found.result.left_out) == (("amount", "at"), ())
+
+
+def test_a_column_of_the_source_that_begins_like_the_engines_own_is_compared(shop: Shop) -> None:
+    here = pa.table({"id": ["a"], "_id": [1], "_kafka_offset": [1], "_ingested_at": [1]})
+    write_deltalake(shop.layout.table_path("gold.latest"), here)
+    pq.write_table(pa.table({"id": ["a"], "_id": [2], "_kafka_offset": [2]}), shop.folder / "x.parquet")
+    found = shop.compare("x.parquet")
+    assert told(found) == {("differs", "a", ("_id",))}
+    assert (found.result.columns, found.result.left_out) == (("_id",), ())
+    assert told(shop.compare("x.parquet", columns=["_kafka_offset"])) == {
+        ("differs", "a", ("_kafka_offset",))
+    }
+
+
+def test_nothing_to_compare_is_no_equality(shop: Shop) -> None:
+    shop.gold([order(1)])
+    (shop.folder / "x.csv").write_text("id,price\no1,9\n")
+    with pytest.raises(
+        UsageError, match=r"no column of the table but the key.*amount, at, price.*--column id"
+    ):
+        shop.compare("x.csv")
+    assert shop.compare("x.csv", columns=["id"]).result.columns == ()
+    assert shop.compare("x.csv", expressions={"amount": "price::int / 6"}).result.wrong == 0
+
+
+def test_the_last_line_says_how_many_columns_were_compared(tmp_path: Path) -> None:
+    from orchestration.cli.records.reconcile_output import compared, report
+
+    shop = Shop(tmp_path)
+    shop.gold([order(1)])
+    write_deltalake(str(tmp_path / "copy"), table([order(1)]))
+    found = shop.compare("copy")
+    assert compared(found) == "2 columns beside the key"
+    assert "compared by id: amount, at" in [str(part) for part in report(found, has_values=False)]
+    assert compared(shop.compare("copy", columns=["at"])) == "1 column beside the key"
+    assert compared(shop.compare("copy", columns=["id"])) == "nothing beside the key"
+
+
+def test_a_nested_column_is_no_key(shop: Shop) -> None:
+    here = pa.table({"id": ["a"], "tags": [["x"]], "s": [{"a": 1}]})
+    write_deltalake(shop.layout.table_path("gold.latest"), here)
+    pq.write_table(here, shop.folder / "x.parquet")
+    for name in ("tags", "s"):
+        with pytest.raises(UsageError, match=rf"the key {name} is of type .*single values only"):
+            shop.compare("x.parquet", key=[name])
+    assert shop.compare("x.parquet").result.wrong == 0
+
+
+@pytest.mark.parametrize(
+    "against", ["s3://bucket/x.parquet", "https://u:hunter2@host/x.csv", "gs://b/*.csv.gz"]
+)
+def test_files_elsewhere_are_refused(shop: Shop, against: str) -> None:
+    shop.gold([order(1)])
+    with pytest.raises(UsageError, match="files are read from local disks only") as refused:
+        reconcile(PIPELINE, shop.layout, Wanted("gold.latest", against))
+    assert "hunter2" not in str(refused.value)
+
+
+def test_an_address_of_no_store_cannot_be_read(shop: Shop) -> None:
+    shop.gold([order(1)])
+    with pytest.raises(TableError, match="https://host/orders cannot be read"):
+        reconcile(PIPELINE, shop.layout, Wanted("gold.latest", "https://host/orders"))
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "says"),
+    [
+        (
+            "bad.csv",
+            b"id,amount\no1,1.50\nsecret,\xff\xfe\n",
+            r"bad\.csv cannot be read: line 3: .*not utf-8",
+        ),
+        (
+            "long.csv",
+            b"id,amount\n" + b"o1,1.50\n" * 30_000 + b"secret,1,2,3\n",
+            r"long\.csv cannot be read: line 3000\d: Expected Number of Columns: 2 Found: 3",
+        ),
+    ],
+)
+def test_bytes_that_are_no_csv_are_told_with_file_and_line(
+    shop: Shop, file: str, content: bytes, says: str
+) -> None:
+    shop.gold([order(1)])
+    (shop.folder / "good.csv").write_text("id,amount\no1,1.50\n")
+    (shop.folder / file).write_bytes(content)
+    for against in (file, "*.csv"):
+        with pytest.raises(TableError, match=says) as failed:
+            shop.compare(against)
+        assert "secret" not in str(failed.value)
+
+
+@pytest.mark.parametrize("header", ["id,amount,amount", "id,amount,Amount", 'id,amount,"amount"'])
+def test_a_name_twice_in_a_header_is_refused(shop: Shop, header: str) -> None:
+    shop.gold([order(1)])
+    (shop.folder / "x.csv").write_text(f"{header}\no1,1.50,9\n")
+    with pytest.raises(UsageError, match=r"x\.csv: the header has the name amount more than once"):
+        shop.compare("x.csv")
+    (shop.folder / "x.csv").write_text("id,amount,amount_1\no1,1.50,9\n")
+    assert shop.compare("x.csv").result.left_out == ("amount_1", "at")
+
+
+def test_what_is_no_number_on_both_sides_does_not_differ(shop: Shop) -> None:
+    here = pa.table({"id": ["a"], "x": [float("nan")], "l": [[float("nan")]], "y": [1]})
+    write_deltalake(shop.layout.table_path("gold.latest"), here)
+    pq.write_table(here.set_column(3, "y", pa.array([2])), shop.folder / "x.parquet")
+    assert told(shop.compare("x.parquet")) == {("differs", "a", ("y",))}
+
+
+def test_only_columns_that_an_expression_reads_count_as_compared(shop: Shop) -> None:
+    shop.gold([order(1)])
+    there = pa.table({"id": ["o1"], "Cents": [150], "c": [1], "cent": [1], "lower": [1]})
+    pq.write_table(there, shop.folder / "x.parquet")
+    found = shop.compare(
+        "x.parquet", expressions={"amount": "cast(lower('0') as int) + cents / 100 /* cent */"}
+    )
+    assert found.result.left_out == ("at", "c", "cent", "lower")
+    assert found.result.wrong == 0
