@@ -121,7 +121,7 @@ def _write_script(ready: Context, silvers: Sequence[Silver], file: Path, *, is_p
             f"{file} cannot be written: {error.strerror}. Name a file in a folder that exists."
         ) from error
     page().print(
-        f"{file} is written; anybody who can read the tables runs it: duckdb -f {file}", highlight=False
+        f"{file} is written; anybody who can read the tables runs it: duckdb < {file}", highlight=False
     )
 
 

@@ -7,6 +7,8 @@ from common.sql.quoting import standard_text
 START = """\
 CREATE TABLE checks (about VARCHAR, "check" VARCHAR, verdict VARCHAR, expected VARCHAR, found VARCHAR,
   first_differing VARCHAR);
+-- The checks that need an answer: each has a row 'answered' below, unless DuckDB could not finish it.
+CREATE TABLE planned (about VARCHAR, "check" VARCHAR);
 
 CREATE MACRO shown_places(places) AS
   array_to_string(list_transform(places, lambda p: p.topic || '/' || p.partition || '/' || p."offset"), ', ');
@@ -23,16 +25,24 @@ CREATE MACRO shown_keys(keys) AS
 """
 
 END = """\
+CREATE VIEW answers AS
+  SELECT row_number() OVER (ORDER BY is_missing, place) AS place, * EXCLUDE (place, is_missing) FROM (
+    SELECT false AS is_missing, rowid AS place, * FROM checks WHERE verdict <> 'answered'
+    UNION ALL
+    SELECT true, rowid, about, "check", 'different', 'an answer', 'none: DuckDB ended it with an error', ''
+    FROM planned AS p WHERE NOT EXISTS (
+      FROM checks AS c WHERE c.about = p.about AND c."check" = p."check" AND c.verdict = 'answered'));
+
 SELECT about, "check", verdict, expected, found, first_differing FROM (
-  SELECT rowid AS place, * FROM checks
+  FROM answers
   UNION ALL
-  SELECT count(*), 'all', count(*) || ' checks',
+  SELECT count(*) + 1, 'all', count(*) || ' checks',
     CASE WHEN count(*) FILTER (verdict = 'different') > 0 THEN 'different'
       WHEN count(*) FILTER (verdict = 'equal') = 0 THEN 'not compared: nothing was compared' ELSE 'equal' END,
     count(*) FILTER (verdict = 'equal') || ' equal, '
       || count(*) FILTER (verdict = 'different') || ' different',
     count(*) FILTER (verdict LIKE 'not compared%') || ' not compared', ''
-  FROM checks)
+  FROM answers)
 ORDER BY place;
 
 -- The end: an error, and with it an exit status that is not 0, if a check found a difference
@@ -45,7 +55,7 @@ SELECT CASE WHEN count(*) FILTER (verdict = 'different') > 0
   ELSE 'the proof holds: ' || count(*) FILTER (verdict = 'equal') || ' of ' || count(*)
     || ' checks are equal, ' || count(*) FILTER (verdict LIKE 'not compared%')
     || ' not compared, none differs' END AS verdict
-FROM checks;
+FROM answers;
 """
 
 
@@ -77,13 +87,17 @@ def compared(  # noqa: PLR0913  # the columns of a check
         rows: The rest of the SELECT statement, from FROM on.
         otherwise: SQL text: the verdict if it does not hold.
     """
+    name = ", ".join(map(standard_text, (about, check.split("'")[1].strip(" :"))))
     return f"""\
-INSERT INTO checks SELECT {standard_text(about)}, {check},
+INSERT INTO planned VALUES ({name});
+INSERT INTO checks
+(SELECT {standard_text(about)}, {check},
   CASE WHEN {holds} THEN 'equal' ELSE {otherwise} END,
   {expected},
   {found},
   CASE WHEN {holds} THEN '' ELSE coalesce({shown}, '') END
-{rows};"""  # SQL of the engine's own, declared names quoted
+{rows})
+UNION ALL SELECT {name}, 'answered', '', '', '';"""  # SQL of the engine's own, declared names quoted
 
 
 def stated(about: str, check: str, verdict: str, expected: str, found: str) -> str:

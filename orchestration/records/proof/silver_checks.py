@@ -28,6 +28,7 @@ class SilverChecks:
         given: What the logs say.
         bronze: The name of bronze's view; ``silver``, ``late``, ``quarantine``, ``erased`` likewise, None for
             a table that there is not.
+        waiting: SQL of the paths of bronze's files that silver has not read.
         columns_of: The columns and types of silver's view.
     """
 
@@ -37,6 +38,7 @@ class SilverChecks:
     late: str | None
     quarantine: str | None
     erased: str | None
+    waiting: tuple[str, ...]
     columns_of: dict[str, str]
 
     @property
@@ -91,9 +93,8 @@ INSERT INTO {self.temporary("given offsets")} VALUES
                 self._source(f"{self.quarantine} WHERE verdict IS DISTINCT FROM 'drop'", "quarantine")
             )
             sources.append(self._source(f"{self.quarantine} WHERE verdict = 'drop'", "dropped"))
-        if self.given.waiting:
-            listed = ", ".join(standard_text(file) for file in self.given.waiting)
-            sources.append(self._source(f"read_parquet([{listed}])", "waiting"))
+        if self.waiting:
+            sources.append(self._source(f"read_parquet([{', '.join(self.waiting)}])", "waiting"))
         every = "\n    UNION ALL ".join(sources)
         sums = ", ".join(f"sum(in_{name})::INTEGER AS in_{name}" for name in _TABLES)
         merges = self.given.silver.late == "merge" or bool(self.given.pins.silver.steps("late"))
@@ -218,7 +219,8 @@ WHERE following > "offset" + 1;
         silver, key = self.given.silver, self._event_key()
         values = self._key_and_conditions(key)
         counts_tombstones = silver.tombstones == "count"
-        rest = f"""(SELECT b.topic, b.partition, b."offset", b.kafka_timestamp AS "timestamp", b.value
+        rest = f"""(SELECT b.topic, b.partition, b."offset", b.kafka_timestamp AS "timestamp", b.ingested_at,
+      b.value
     FROM {self.bronze} AS b
     JOIN {self.temporary("places")} AS p ON {_SAME_PLACE.format("b", "p")} AND p.place = 'only in bronze')"""
         title = f"CREATE TEMP TABLE {self.temporary('rest')} AS"
@@ -235,7 +237,7 @@ WHERE following > "offset" + 1;
         yield f"""\
 -- What is only in bronze, and the key of each such record, read from its bytes.
 {title}
-SELECT {_AT}, CASE {tombstone}{other}ELSE 'duplicates' END AS kind, {keys}
+SELECT {_AT}, ingested_at AS "read at", CASE {tombstone}{other}ELSE 'duplicates' END AS kind, {keys}
 FROM ({values.source(rest)});"""
         yield self._witnesses(key)
 
@@ -268,13 +270,17 @@ FROM ({values.source(rest)});"""
         )
 
     def _unless_erased(self, key: Sequence[str]) -> str:
-        """The verdict on duplicates without a witness: each of their keys needs an erased record."""
+        """The verdict on duplicates without a witness: each of their keys needs an erased record.
+
+        An erasure takes the copies that bronze has with it, so what was read before has no excuse.
+        """
         if self.erased is None:
             return "'different'"
         keys = ", ".join(double_quoted(name) for name in key)
+        ours = f"FROM {self.erased} AS e WHERE e.bronze = {standard_text(self.given.topic.table)}"
         return f"""CASE WHEN count(DISTINCT row({keys})) FILTER (NOT has_witness) <= (
-    SELECT count(*) FROM (SELECT DISTINCT {_AT} FROM {self.erased} AS e
-      WHERE e.bronze = {standard_text(self.given.topic.table)}))
+    SELECT count(*) FROM (SELECT DISTINCT {_AT} {ours}))
+      AND min("read at") FILTER (NOT has_witness) > (SELECT min(erased_at) {ours})
     THEN 'not compared: those without one may be copies of erased records' ELSE 'different' END"""
 
     def _event_key(self) -> tuple[str, ...]:

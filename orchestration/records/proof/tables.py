@@ -17,10 +17,12 @@ class Tables:
 
     Attributes:
         database: In which a statement is tried out before it is written down.
+        lake: Folder or URI of the tables, which is a variable of the script.
         statements: The statements of the script that create the views, in order.
     """
 
     database: Database
+    lake: str
     statements: list[str] = field(default_factory=list)
     _names: dict[tuple[str, int], str] = field(default_factory=dict)
 
@@ -42,12 +44,17 @@ class Tables:
             self.database.connection.execute(here)
         except (duckdb.Error, OSError) as error:
             raise TableError(f"{table} cannot be read at version {version}: {first_line(error)}") from error
-        shown = path.replace("s3a://", "s3://", 1) if path.startswith("s3a://") else path
-        scan = f"delta_scan({standard_text(shown)}, version = {version})"
+        scan = f"delta_scan({self.located(path)}, version = {version})"
         self.statements.append(f"CREATE SCHEMA IF NOT EXISTS {layer};")
         self.statements.append(f"CREATE VIEW {name} AS SELECT * FROM {scan};")
         self._names[table, version] = name
         return name
+
+    def located(self, path: str) -> str:
+        """A path as SQL of the script: by its variable, if it is inside."""
+        if path.startswith(f"{self.lake}/"):
+            return f"getvariable('lake') || {standard_text(path.removeprefix(self.lake))}"
+        return standard_text(as_duckdb_has_it(path))
 
     def newest(self, table: str, path: str, version: int | None = None) -> str | None:
         """The view of a table at a version, unset: at its newest; None if there is no such table."""
@@ -67,3 +74,8 @@ class Tables:
         except duckdb.Error as error:
             raise TableError(first_line(error)) from error
         return {str(row[0]): str(row[1]) for row in found}
+
+
+def as_duckdb_has_it(path: str) -> str:
+    """A path or URI; Hadoop's scheme of S3 is one that DuckDB does not know."""
+    return path.replace("s3a://", "s3://", 1) if path.startswith("s3a://") else path

@@ -41,14 +41,22 @@ def answer(script: str) -> Sequence[Check]:
     return found
 
 
-def answer_of(script: str) -> tuple[Sequence[Check], str]:
-    """The rows of the last table that a script prints, and what its end says, as an error or not."""
+def answer_of(script: str, *, goes_on: bool = False) -> tuple[Sequence[Check], str]:
+    """The rows of the last table that a script prints, and what its end says, as an error or not.
+
+    With ``goes_on`` a statement that fails does not end the script, as in ``duckdb < proof.sql``.
+    """
     found: list[Check] = []
     with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as connection:
         connection.execute(f"LOAD '{_extension()}'")
         *statements, end = connection.extract_statements(script)
         for statement in statements:
-            rows = connection.execute(statement)
+            try:
+                rows = connection.execute(statement)
+            except duckdb.Error:
+                if not goes_on:
+                    raise
+                continue
             if statement.type == duckdb.StatementType.SELECT:
                 found = [Check(*row) for row in rows.fetchall()]
         if found[-1].verdict == "equal":

@@ -19,9 +19,10 @@ from common.config.paths import Layout
 from common.declare import Pipeline, View
 from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.records.audit.accepted_gaps import Gap, append_gaps
+from orchestration.records.proof.script import write
 from tests.conftest import make_settings
 from tests.golden import archive
-from tests.support.oracles.proof import checks, different
+from tests.support.oracles.proof import answer, answer_of, checks, different
 
 GOLD = ("totals", "by_state", "visits", "latest", "living")
 VIEWS = {
@@ -31,6 +32,7 @@ VIEWS = {
     "join gold.latest l on l.order_id = o.order_id",
     "shouting": "select upper(order_id) as id from silver.orders",
 }
+LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 
 Is = Callable[[dict[str, Any]], bool]
@@ -177,9 +179,10 @@ def cut(shop: Shop, table: str, commits: int) -> None:
             (log / file).unlink(missing_ok=True)
 
 
-def erased(shop: Shop, *, bronze: str) -> None:
-    """A record of a bronze table was erased."""
+def erased(shop: Shop, *, bronze: str, at: datetime = LONG_AGO) -> None:
+    """A record of a bronze table was erased, before all others came or at another time."""
     row = {"bronze": bronze, "topic": "golden_orders", "partition": 0, "offset": 4, "run_id": "r"}
+    row |= {"erased_at": at}
     write_deltalake(shop.layout.table_path("ops.erased"), pa.Table.from_pylist([row]))
 
 
@@ -222,6 +225,11 @@ PLANTED: dict[str, Planted] = {
         lambda s: (change(s, ORDERS, lambda row: row["_kafka_offset"] in {3, 21}), erased(s, bronze=BRONZE)),
         WITNESS,
         place(3, 21),
+    ),
+    "a row is gone, and a record was erased after it came": (
+        lambda s: (change(s, ORDERS, at(3)), erased(s, bronze=BRONZE, at=datetime.now(UTC))),
+        WITNESS,
+        place(3),
     ),
     "a witness is gone": (lambda s: change(s, ORDERS, at(0)), WITNESS, place(0, 4)),
     "a row is gone, and its commit counts it as a duplicate": (
@@ -394,6 +402,7 @@ OFTEN = {
     "an accepted row is gone",
     "a row is gone, and a record of another table was erased",
     "two rows are gone, and one record was erased",
+    "a row is gone, and a record was erased after it came",
     "an amount in silver is changed by a cent",
     "a row of a view is gone",
 }
@@ -459,12 +468,34 @@ def test_a_missing_witness_may_be_an_erased_record(shop: Shop) -> None:
     assert found["witness of each duplicate"].startswith("not compared: those without one may be copies")
 
 
+def test_what_duckdb_cannot_read_is_a_fault_of_that_table_alone(shop: Shop) -> None:
+    script = write(shop.pipeline, shop.pipeline.silver, shop.layout)
+    for file in Path(shop.layout.table_path("gold.totals")).glob("*.parquet"):
+        file.write_bytes(b"no parquet")
+    rows, end = answer_of(script, goes_on=True)
+    (one,) = [row for row in rows[:-1] if row.verdict == "different"]
+    assert one[:2] == ("gold.totals", DEFINED)
+    assert one.found == "none: DuckDB ended it with an error"
+    assert {row.about for row in rows if row.check == DEFINED and row.verdict == "equal"} >= {"gold.latest"}
+    assert end == f"the proof does not hold: 1 of {len(rows) - 1} checks differ"
+
+
+def test_the_tables_may_be_elsewhere(shop: Shop, tmp_path: Path) -> None:
+    script = write(shop.pipeline, shop.pipeline.silver, shop.layout)
+    moved = tmp_path / "moved"
+    shutil.move(shop.layout.warehouse, moved)
+    line = f"SET VARIABLE lake = '{shop.layout.warehouse}';"
+    assert script.count(shop.layout.warehouse) == script.count(line) == 1
+    assert different(answer(script.replace(line, f"SET VARIABLE lake = '{moved}';"))) == {}
+
+
 @pytest.mark.long
 def test_offsets_that_may_be_gone_have_their_place(shop: Shop) -> None:
     """Erased, expired or accepted as lost: counted; an erased record that is there again is a fault."""
     path, erased = shop.layout.table_path(BRONZE), shop.layout.table_path("ops.erased")
     change(shop, BRONZE, at(4))
     gone = {"bronze": BRONZE, "topic": "golden_orders", "partition": 0, "offset": 4, "run_id": "r"}
+    gone |= {"erased_at": LONG_AGO}
     write_deltalake(erased, pa.Table.from_pylist([gone]))
     found = {one.check: one for one in checks(shop.pipeline, shop.layout)}
     assert found["offsets of golden_orders/0"].found.endswith(", 1 erased")
