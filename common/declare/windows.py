@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import field
 from typing import ClassVar
 
-from common.declare.declared import declared
+from common.declare.declared import ADDED_LATER, declared
 from common.declare.field_types import Distance, Interval
 from common.declare.intervals import length_of
 from common.errors import Fault
@@ -21,7 +22,8 @@ class Window:
     """Windows of event time: tumbling, or sliding with a ``slide`` shorter than ``size``.
 
     The table gets the columns ``window_start`` (inclusive) and ``window_end`` (exclusive). Windows start at
-    whole multiples of the slide since 1970 in UTC; a row belongs to every window that covers its time.
+    whole multiples of the slide since 1970 in UTC, plus ``offset``; a row belongs to every window that covers
+    its time.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"on": '"ordered_at"', "size": '"1 hour"'}
@@ -32,6 +34,10 @@ class Window:
     """Length of a window."""
     slide: Interval | None = None
     """Time between the starts of two windows; unset: ``size``."""
+    offset: Distance | None = field(default=None, metadata={ADDED_LATER: True})
+    """How much later windows start, or earlier with a minus, such as ``4 days`` of weeks that begin on a
+    Monday: 1970 began on a Thursday. Shorter than the slide; unset: not.
+    """
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
@@ -43,6 +49,8 @@ class Window:
                 "MED-1104",
                 f"slide {slide!r} is longer than size {self.size!r}: rows would fall between two windows",
             )
+        elif self.offset is not None and abs(length_of(self.offset).seconds) >= length_of(slide).seconds:
+            yield Fault("MED-1104", f"offset {self.offset!r} must be shorter than slide {slide!r}")
         elif (many := int(length_of(self.size).seconds // length_of(slide).seconds)) > _MOST_WINDOWS:
             yield Fault(
                 "MED-1104",

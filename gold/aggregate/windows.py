@@ -122,7 +122,7 @@ def _window(window: Window | Session) -> Column:
     on = _column(window.on)
     if isinstance(window, Session):
         return F.session_window(on, window.gap)
-    return F.window(on, window.size, window.slide or window.size)
+    return F.window(on, window.size, window.slide or window.size, window.offset or "0 seconds")
 
 
 def _interval(text: str) -> Column:

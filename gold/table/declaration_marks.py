@@ -13,6 +13,7 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any
 
 from common.declare import Custom, Gold
+from common.declare.declared import ADDED_LATER
 from gold.table.sql_columns import named
 
 _PACE = {"trigger", "max_files_per_trigger", "max_bytes_per_trigger"}
@@ -67,7 +68,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _plain(each) for name, each in value.items()}
     if is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        return {
+            field.name: _plain(getattr(value, field.name))
+            for field in fields(value)
+            if not field.metadata.get(ADDED_LATER) or getattr(value, field.name) != field.default
+        }
     if isinstance(value, Sequence):
         return [_plain(each) for each in value]
     return value

@@ -102,10 +102,11 @@ def _aggregate(gold: Aggregate, source: str) -> Definition:
 
 
 def windows_of(rows: str, window: Window) -> str:
-    """Rows once per window that contains them; windows start at whole multiples of the slide since 1970."""
+    """Rows once per window that contains them; windows start at multiples of the slide, plus the offset."""
     size, slide = (length_of(text).milliseconds * 1000 for text in (window.size, window.slide or window.size))
+    offset = length_of(window.offset).milliseconds * 1000 if window.offset is not None else 0
     at = f"epoch_us({double_quoted(window.on)})"
-    last = f"{at} - ({at} % {slide} + {slide}) % {slide}"
+    last = f"{at} - (({at} - {offset}) % {slide} + {slide}) % {slide}"
     return f"""(SELECT * EXCLUDE (__start), make_timestamptz(__start) AS {START},
       make_timestamptz(__start + {size}) AS {END}
     FROM (SELECT *, unnest(range({last}, {at} - {size}, -{slide})) AS __start FROM {rows}

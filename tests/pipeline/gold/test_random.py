@@ -60,7 +60,10 @@ from tests.support.oracles.silver_history import (
 MEASURES = {"orders": "count(*)", "total": "sum(amount)", "first_at": "min(seen_at)"}
 ANY_MEASURES = {**MEASURES, "customers": "count(distinct customer)", "middle": "percentile(amount, 0.5)"}
 LARGE = {"country": "country", "is_paid": "status = 'paid'"}
-OVERLAPPING, SESSIONS = Window("seen_at", "50 minutes", "20 minutes"), Session("seen_at", "10 minutes")
+OVERLAPPING, SESSIONS = (
+    Window("seen_at", "50 minutes", "20 minutes", "-7 minutes"),
+    Session("seen_at", "10 minutes"),
+)
 
 
 def _spark(name: str, mode: Literal["complete", "update"], **how: Any) -> Aggregate:

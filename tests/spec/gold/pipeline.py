@@ -11,6 +11,7 @@ from medallion import (
     Storage,
     Topic,
     Upsert,
+    View,
     Window,
     Within,
 )
@@ -69,6 +70,20 @@ pipeline = Pipeline(
             by={"country": "country", "is_large": "amount >= 10"},
             measures={"orders": "count(*)", "total": "sum(amount)", "keys": "size(collect_set(k))"},
             where="version >= 0",
+        ),
+        View(
+            "days",
+            sql="""
+                select date_trunc('day', from_utc_timestamp(at, 'Europe/Berlin')) as day, count(*) as orders
+                from silver.orders group by day
+            """,
+        ),
+        Aggregate(
+            "weeks",
+            reads="silver.orders",
+            window=Window("at", "1 week", offset="4 days"),
+            measures={"orders": "count(*)"},
+            mode="recompute",
         ),
         Aggregate("most", reads="silver.orders", by=["k"], measures={"most": "max(amount)"}, mode="update"),
         Aggregate(

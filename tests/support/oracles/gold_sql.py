@@ -28,16 +28,16 @@ def _grouped(columns: str, rows: str, measures: str) -> str:
     return f"select {columns}, {measures} from {rows} group by {columns}"
 
 
-def _windows(size: int, slide: int) -> str:
-    """Each order once per window that contains it; ``size`` and ``slide`` are minutes."""
-    long, step = size * _MINUTE, slide * _MINUTE
-    starts = f"range(seen_at // {step} * {step}, seen_at - {long}, {-step})"
+def _windows(size: int, slide: int, offset: int) -> str:
+    """Each order once per window that contains it; all in minutes."""
+    long, step, later = size * _MINUTE, slide * _MINUTE, offset * _MINUTE
+    starts = f"range((seen_at - {later}) // {step} * {step} + {later}, seen_at - {long}, {-step})"
     return f"""(select *, window_start + {long} as window_end
                 from (select *, unnest({starts}) as window_start from orders where seen_at is not null))"""
 
 
 _LARGE = "(select *, status = 'paid' as is_paid from orders where amount > 2)"
-_OVERLAPPING = _windows(50, 20)
+_OVERLAPPING = _windows(50, 20, -7)
 
 LARGE, SPARKS_LARGE = (
     _grouped("country, is_paid", _LARGE, measures) for measures in (_MEASURES, _ONE_BY_ONE)

@@ -88,7 +88,7 @@ POSITIONS = {
     "Text": "max_bytes",
     "Topic": "name topics pattern assign starting_offsets starting_timestamp max_offsets_per_trigger min_partitions fail_on_data_loss may_have_gaps kafka sample keep trigger storage receipts",  # noqa: E501  # one line, one declaration
     "Upsert": "name reads key newest_by columns delete_when reading storage unchanged where",
-    "Window": "on size slide",
+    "Window": "on size slide offset",
     "Within": "on joins_on after before watermark joins_watermark",
 }
 """Order in which a declaration takes its values by position."""

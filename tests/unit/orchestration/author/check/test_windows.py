@@ -93,6 +93,10 @@ def test_a_windows_columns_are_the_tables() -> None:
             lambda: Window("at", "1 week", "1 second"),
             "a row would belong to 604,800 windows of 1 week that start",
         ),
+        (
+            lambda: Window("at", "1 week", offset="-7 days"),
+            "offset '-7 days' must be shorter than slide '1 week'",
+        ),
         (lambda: Session("at", "0 hours"), "gap must be longer than 0 seconds"),
     ],
 )
