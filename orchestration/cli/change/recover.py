@@ -73,9 +73,8 @@ def recover(
     was put back to an older state: its rows have the topic's name with its generation, such as orders#2.
 
     --json: {"table", "plan", "steps": [{"query", "kind", "reasons", "changes", "reads", "rows", "bytes",
-    "seconds", "moves"}], "kept": [folder]}; with --new-topic and --same-topic {"table", "plan",
-    "changes": [text], "kept": [folder]}; with --accept-gap {"plan", "gaps": [the columns of ops.gaps],
-    "kept": [folder]}.
+    "seconds", "moves"}], "kept": [folder]}; with --new-topic and --same-topic "changes": [text], with
+    --accept-gap "gaps": [the columns of ops.gaps], where "steps" is.
     """
     ready = context(pipeline, settings, set_)
     if new_topic or same_topic:
