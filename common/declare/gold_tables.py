@@ -206,6 +206,11 @@ class Upsert(GoldTable):
     """SQL condition over silver's columns; a row for which it is false or null does not count, so a key has
     the newest of its rows that meet it. ``delete_when`` is for a key that leaves by its newest row.
     """
+    ignore_nulls: bool = field(default=False, kw_only=True)
+    """Whether null leaves a value as it was (partial updates): each column but ``key`` and ``newest_by`` has
+    the value of the newest row that has one, also where that row comes late. A row that meets
+    ``delete_when`` ends what is known before it.
+    """
 
     @property
     def deleted(self) -> str:

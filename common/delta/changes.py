@@ -69,25 +69,25 @@ def differs(fields: Iterable[StructField], old: str = "t", new: str = "s") -> Co
     """The condition under which a row of two aliases has another value in one of some columns."""
 
     def value(alias: str, field: StructField) -> Column:
-        return _comparable(F.col(f"{alias}.`{field.name}`"), field.dataType)
+        return comparable(F.col(f"{alias}.`{field.name}`"), field.dataType)
 
     different = (~value(old, one).eqNullSafe(value(new, one)) for one in fields)
     return reduce(or_, different, F.lit(False))
 
 
-def _comparable(value: Column, kind: DataType) -> Column:
+def comparable(value: Column, kind: DataType) -> Column:
     """A value as Spark can compare it: a map as its sorted entries, a variant as its type and its text."""
     if not contains_type(kind, MapType, VariantType):
         return value
     if isinstance(kind, ArrayType):
-        return F.transform(value, lambda each: _comparable(each, kind.elementType))
+        return F.transform(value, lambda each: comparable(each, kind.elementType))
     if isinstance(kind, StructType):
-        parts = (_comparable(value.getField(one.name), one.dataType).alias(one.name) for one in kind)
+        parts = (comparable(value.getField(one.name), one.dataType).alias(one.name) for one in kind)
         return F.when(value.isNotNull(), F.struct(*parts))
     if isinstance(kind, MapType):
         entries = F.transform(
             F.map_entries(value),
-            lambda each: F.struct(each.getField("key"), _comparable(each.getField("value"), kind.valueType)),
+            lambda each: F.struct(each.getField("key"), comparable(each.getField("value"), kind.valueType)),
         )
         return F.array_sort(entries)
     return F.struct(F.schema_of_variant(value), F.to_json(value))

@@ -1,7 +1,8 @@
-"""Values that a change left as they were and that its record does not have: a placeholder stands for them.
+"""Values that a change left as they were and that its record does not have: a placeholder, or null.
 
 PostgreSQL's log has no large value (TOAST) that an update left unchanged; Debezium writes a text of its own
-in its place: in a text column, base64 or hexadecimal where the source's column is binary. Pure.
+in its place: in a text column, base64 or hexadecimal where the source's column is binary. A source of partial
+updates sends null. Pure.
 """
 
 from __future__ import annotations
@@ -20,35 +21,44 @@ class Unchanged:
     """The columns in which a placeholder may stand for the value that the row has.
 
     Attributes:
-        text: The placeholder.
-        columns: Their names and types; texts, bytes, and arrays of either.
+        text: The placeholder; it stands in texts, bytes, and arrays of either.
+        columns: Their names and types.
+        nulls: Whether null is a placeholder too, in each column.
     """
 
-    text: str
+    text: str | None
     columns: Mapping[str, DataType]
+    nulls: bool = False
 
     @classmethod
-    def of(cls, text: str | None, schema: StructType, without: Collection[str]) -> Unchanged | None:
+    def of(
+        cls, text: str | None, schema: StructType, without: Collection[str], *, nulls: bool = False
+    ) -> Unchanged | None:
         """The columns of a schema besides some; ``None`` without a placeholder or such a column."""
         found = {field.name: field.dataType for field in schema if field.name not in without}
-        found = {name: kind for name, kind in found.items() if _holds_text(kind)}
-        return cls(text, found) if text is not None and found else None
+        if not nulls:
+            found = {name: kind for name, kind in found.items() if text is not None and _holds_text(kind)}
+        return cls(text, found, nulls) if found else None
 
     def is_in(self, name: str, value: Column) -> Column:
-        """Whether a value of the column is the placeholder; never null."""
-        kind = self.columns[name]
+        """Whether a value of the column is a placeholder; never null."""
+        is_null, kind = value.isNull() if self.nulls else F.lit(False), self.columns[name]
+        if self.text is None or not _holds_text(kind):
+            return is_null
         if isinstance(kind, ArrayType):
             inner = kind.elementType
-            is_same = (F.size(value) == 1) & F.coalesce(self._is_one(value[0], inner), F.lit(False))
+            is_one = _is_text(self.text, value[0], inner)
+            is_same = (F.size(value) == 1) & F.coalesce(is_one, F.lit(False))
         else:
-            is_same = self._is_one(value, kind)
-        return F.coalesce(is_same, F.lit(False))
+            is_same = _is_text(self.text, value, kind)
+        return is_null | F.coalesce(is_same, F.lit(False))
 
-    def _is_one(self, value: Column, kind: DataType) -> Column:
-        raw = self.text.encode()
-        if isinstance(kind, BinaryType):
-            return value == F.lit(raw)
-        return value.isin(self.text, base64.b64encode(raw).decode(), raw.hex())
+
+def _is_text(text: str, value: Column, kind: DataType) -> Column:
+    raw = text.encode()
+    if isinstance(kind, BinaryType):
+        return value == F.lit(raw)
+    return value.isin(text, base64.b64encode(raw).decode(), raw.hex())
 
 
 def _holds_text(kind: DataType) -> bool:

@@ -13,6 +13,7 @@ from operator import and_
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from common.delta.changes import comparable
 from common.delta.delta_rs import DELETED, INSERTED, UPDATED
 from common.rows.expressions import (
     Expression,
@@ -193,11 +194,11 @@ def with_values_before(
     again = F.col(_AGAIN) if _AGAIN in compared.columns else F.lit(False)
     is_alive = F.coalesce(F.col(ROW) > F.col(END), F.col(END).isNull())
     is_equal, filled = F.lit(True), {_AGAIN: again}
-    for name in unchanged.columns:
+    for name, kind in unchanged.columns.items():
         value, theirs = F.col(f"`{name}`"), F.col(f"{_BEFORE}.`{name}`")
         is_left = ~again & F.col(IS_OPEN) & unchanged.is_in(name, value)
         filled[name] = F.when(is_left, F.when(is_alive, theirs)).otherwise(value)
-        is_equal &= value.eqNullSafe(theirs)
+        is_equal &= comparable(value, kind).eqNullSafe(comparable(theirs, kind))
     place = F.struct(*(F.col(f"`{name}`") for name in order))
     is_delete = F.coalesce(F.col(IS_DELETE), F.lit(False))
     is_same = F.when(is_delete, place.eqNullSafe(F.col(END))).otherwise(

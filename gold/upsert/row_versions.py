@@ -60,7 +60,8 @@ def versions(rows: DataFrame, gold: Upsert | ChangeFeed) -> DataFrame:
 def unchanged_of(gold: Upsert | ChangeFeed, schema: StructType) -> Unchanged | None:
     """The columns of the table whose value a change may leave as it was."""
     order = total_order(gold.sequence_by if isinstance(gold, ChangeFeed) else gold.newest_by)
-    return Unchanged.of(gold.unchanged, schema, {*gold.key, *order})
+    nulls = isinstance(gold, Upsert) and gold.ignore_nulls
+    return Unchanged.of(gold.unchanged, schema, {*gold.key, *order}, nulls=nulls)
 
 
 def table_columns(frame: DataFrame) -> list[str]:

@@ -53,8 +53,12 @@ def definition(gold: Gold, sources: Mapping[str, str], columns: Mapping[str, Seq
 
 
 def _upsert(gold: Upsert, source: str, columns: Mapping[str, Sequence[str]]) -> Definition:
-    if gold.unchanged is not None:
-        raise SqlError("takes values from older rows (unchanged)")
+    for attribute, is_given in (
+        ("unchanged", gold.unchanged is not None),
+        ("ignore_nulls", gold.ignore_nulls),
+    ):
+        if is_given:
+            raise SqlError(f"takes values from older rows ({attribute})")
     order = total_order(gold.newest_by)
     if gold.columns is None:
         there = {name.lower() for name in columns[gold.reads]}

@@ -185,6 +185,21 @@ FILTERED: Sequence[tuple[Gold, Mapping[str, str]]] = [
 ]
 """The kinds with a condition on the rows that count, and the SQL of their tables."""
 
+PARTIAL: Sequence[tuple[Gold, Mapping[str, str]]] = [
+    (
+        Upsert(
+            "filled",
+            reads=ORDERS,
+            key=["k"],
+            newest_by=["version"],
+            delete_when="status = 'gone'",
+            ignore_nulls=True,
+        ),
+        {"gold.filled": gold_sql.FILLED, "gold.filled__deleted": gold_sql.DELETED},
+    ),
+]
+"""Partial updates, and the SQL of their tables."""
+
 _folders = itertools.count()
 
 
@@ -303,6 +318,22 @@ def test_kinds_with_a_condition_are_a_batch_over_the_rows_that_meet_it(spark: An
     life = [*WRITTEN["driver"], BY_EXECUTORS]
     crashed, compared = live(spark, session_dir, FILTERED, life, 2)
     assert (crashed, compared > 3 * len(FILTERED)) == (2, True)
+
+
+@pytest.mark.long
+def test_partial_updates_are_a_batch_over_silver(spark: Any, session_dir: Path) -> None:
+    """Null leaves a value as it was, also where the row that has it is late, is deleted or changes."""
+    life = [replace(BEGINS, crashes={1: True}), replace(TAKEN_BACK, crashes={1: False}), BY_EXECUTORS]
+    crashed, compared = live(spark, session_dir, PARTIAL, life, 2)
+    assert (crashed >= 1, compared > 3 * len(PARTIAL)) == (True, True)
+
+
+@pytest.mark.long
+@drawn(changes=True)
+def test_partial_updates_are_a_batch_over_any_silver(
+    spark: Any, session_dir: Path, life: list[Run], files: int
+) -> None:
+    live(spark, session_dir, PARTIAL, life, files)
 
 
 @pytest.mark.long

@@ -64,6 +64,20 @@ pipeline = Pipeline(
         Upsert(
             "living", reads="silver.orders", key=["k"], newest_by=["version"], delete_when="status = 'gone'"
         ),
+        Upsert("large", reads="silver.orders", key=["k"], newest_by=["version"], where="amount >= 5"),
+        Upsert(
+            "partial",
+            reads="silver.orders",
+            key=["k"],
+            newest_by=["version"],
+            columns={
+                "k": "k",
+                "version": "version",
+                "status": "status",
+                "amounts": "if(amount is null, null, map('eur', amount))",
+            },
+            ignore_nulls=True,
+        ),
         Aggregate(
             "by_country",
             reads="silver.orders",

@@ -73,6 +73,22 @@ _NEWEST = f"""
 LATEST = f"select * from ({_NEWEST}) where (status = 'gone') is not true"
 DELETED = f"select k, version, {_PLACE} from ({_NEWEST}) where status = 'gone'"
 
+_SENT = ("country", "amount", "status", "seen_at", "customer")
+_FILLED = ", ".join(
+    f"last_value(case when not ends then {name} end ignore nulls) over so_far as {name}" for name in _SENT
+)
+FILLED = f"""
+    with ordered as (
+        select *, (status = 'gone') is true as ends, row_number() over (
+            partition by k order by version nulls first, {_PLACE}) as step
+        from orders),
+    lives as (select *, sum(ends::int) over (partition by k order by step) as life from ordered),
+    filled as (
+        select * replace ({_FILLED}), max(step) over (partition by k) as newest from lives
+        window so_far as (partition by k, life order by step rows unbounded preceding))
+    select * exclude (ends, step, life, newest) from filled where step = newest and not ends
+"""
+
 HISTORY = f"""
     with versions as (
         select *, (status = 'gone') is true as ends from (

@@ -87,7 +87,7 @@ POSITIONS = {
     "Storage": "cluster_by partition_by change_feed deletion_vectors newer_types",
     "Text": "max_bytes",
     "Topic": "name topics pattern assign starting_offsets starting_timestamp max_offsets_per_trigger min_partitions fail_on_data_loss may_have_gaps kafka sample keep trigger storage receipts",  # noqa: E501  # one line, one declaration
-    "Upsert": "name reads key newest_by columns delete_when reading storage unchanged where",
+    "Upsert": "name reads key newest_by columns delete_when reading storage unchanged where ignore_nulls",
     "Window": "on size slide offset",
     "Within": "on joins_on after before watermark joins_watermark",
 }
