@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType, TimestampType
 
 from common.declare import History
 from common.declare.declared import source_of
@@ -38,7 +39,7 @@ from gold.table.sql_columns import columns, each, meeting, misfit, named
 from gold.table.unchanged import Unchanged
 
 _ENDS, _REMOVED, _KNOWN, _TO, _UNSURE = "__ends", "__removed", "__known", "__to", "__unsure"
-_LIFE = "__life"
+_LIFE, _SEQUENCE, _AFTER_END = "__life", "__sequence", "__after_end"
 
 _PLACED = "valid_from IS NOT NULL"
 """A version without a time has no place in a history."""
@@ -146,7 +147,7 @@ def versions(silver: DataFrame, gold: History) -> DataFrame:
     Raises:
         PipelineError: An expression does not fit silver's columns.
     """
-    kept = named(gold.columns)
+    kept = _values(gold)
     gone = F.col(CHANGE).isin(*REMOVED) if CHANGE in silver.columns else F.lit(False)
     at = F.col(gold.valid_by)
     try:
@@ -158,6 +159,7 @@ def versions(silver: DataFrame, gold: History) -> DataFrame:
             at.alias("last_at"),
             F.lit(1).cast("bigint").alias("versions"),
             *COORDINATES,
+            *([F.struct(*gold.sequence_by).alias(_SEQUENCE)] if gold.sequence_by else ()),
             ends.alias(_ENDS),
             gone.alias(_REMOVED),
         )
@@ -165,9 +167,20 @@ def versions(silver: DataFrame, gold: History) -> DataFrame:
     except PySparkException as error:
         trials = each(kept, "column", silver.select)
         trials.append(("valid_by", lambda: silver.select(at)))
+        trials.append(("sequence_by", lambda: silver.select(*(gold.sequence_by or ()))))
         for what, sql in (("where", gold.where), ("delete_when", gold.delete_when)):
             trials.append((what, lambda sql=sql: meeting(silver, sql)))  # type: ignore[misc]
         raise misfit(error, trials, gold.table, source_of(gold)) from error
+
+
+def _values(gold: History) -> dict[str, str]:
+    """The columns that a version has values of, each with its SQL text."""
+    return {**named(gold.columns), **named(gold.untracked or ())}
+
+
+def _place(gold: History) -> Column:
+    """The order of versions of the same key and time: a removed one is the last."""
+    return F.struct(_REMOVED, *([_SEQUENCE] if gold.sequence_by else ()), *COORDINATES)
 
 
 def _whole_history(silver: DataFrame, gold: History) -> DataFrame:
@@ -179,21 +192,25 @@ def _history(found: DataFrame, gold: History) -> DataFrame:
     """The table's rows of some keys, from all their versions and runs. One shuffle.
 
     Args:
-        found: Runs and versions, none inside another; on equal times the highest coordinates count.
+        found: Runs and versions, none inside another; on equal times the last in order counts.
         gold: The table.
     """
     key, kept = [F.col(f"`{name}`") for name in gold.key], list(named(gold.columns))
+    newest = (
+        [F.struct(*(F.col(f"`{name}`") for name in named(gold.untracked or ())))] if gold.untracked else []
+    )
     in_time = Window.partitionBy(*key).orderBy("valid_from")
     state = F.when(~F.col(_ENDS), F.struct(*(F.col(f"`{name}`") for name in kept)))
     begins = ~state.eqNullSafe(F.lag(state).over(in_time))
     return (
-        _last_of_ties(_whole(found, gold), gold.key)
+        _last_of_ties(_whole(found, gold), gold)
         .withColumn("__run", F.sum(begins.cast("int")).over(in_time))
         .groupBy(*key, "__run")
         .agg(
             F.min_by(F.struct(*(F.col(f"`{name}`") for name in (*kept, *COORDINATES))), "valid_from").alias(
                 "__first"
             ),
+            *(F.max_by(one, "last_at").alias("__newest") for one in newest),
             F.min("valid_from").alias("valid_from"),
             F.max("last_at").alias("last_at"),
             F.sum("versions").alias("versions"),
@@ -204,6 +221,8 @@ def _history(found: DataFrame, gold: History) -> DataFrame:
         .select(
             *key,
             *(F.col(f"__first.`{name}`") for name in kept),
+            *(F.col(f"__newest.`{name}`") for name in named(gold.untracked or ())),
+            *_surrogate_key(gold, found.schema),
             "valid_from",
             "valid_to",
             F.col("valid_to").isNull().alias("is_current"),
@@ -212,6 +231,18 @@ def _history(found: DataFrame, gold: History) -> DataFrame:
             *(F.col(f"__first.`{name}`") for name in COORDINATES),
         )
     )
+
+
+def _surrogate_key(gold: History, schema: StructType) -> list[Column]:
+    """The SHA-256 of a JSON array with the texts of the key and ``valid_from``; times as microseconds."""
+    if gold.surrogate_key is None:
+        return []
+    parts = []
+    for name in (*gold.key, "valid_from"):
+        value = F.col(f"`{name}`")
+        is_instant = isinstance(schema[name].dataType, TimestampType)
+        parts.append((F.unix_micros(value) if is_instant else value).cast("string"))
+    return [F.sha2(F.to_json(F.array(*parts)), 256).alias(gold.surrogate_key)]
 
 
 def _whole(found: DataFrame, gold: History, within: Sequence[str] = ()) -> DataFrame:
@@ -229,7 +260,7 @@ def _whole(found: DataFrame, gold: History, within: Sequence[str] = ()) -> DataF
     if unchanged is None:
         return found
     group = [F.col(f"`{name}`") for name in (*gold.key, *within)]
-    place = (F.col("valid_from"), F.struct(_REMOVED, *COORDINATES))
+    place = (F.col("valid_from"), _place(gold))
     in_order = Window.partitionBy(*group).orderBy(*place)
     # Windows of one partitioning and order are one sort.
     found = found.withColumn(_LIFE, F.sum(F.col(_ENDS).cast("int")).over(in_order))
@@ -247,15 +278,14 @@ def _whole(found: DataFrame, gold: History, within: Sequence[str] = ()) -> DataF
 
 def _unchanged(found: DataFrame, gold: History) -> Unchanged | None:
     """The columns whose value a version may leave as it was."""
-    kept = (F.col(f"`{name}`") for name in named(gold.columns))
-    return Unchanged.of(gold.unchanged, found.select(*kept).schema, gold.key)
+    kept = (F.col(f"`{name}`") for name in _values(gold))
+    return Unchanged.of(gold.unchanged, found.select(*kept).schema, gold.key, nulls=gold.ignore_nulls)
 
 
-def _last_of_ties(found: DataFrame, key: Sequence[str]) -> DataFrame:
-    """On equal times keep a removed version, else the highest coordinates."""
-    in_order = Window.partitionBy(*(F.col(f"`{name}`") for name in key)).orderBy(
-        "valid_from", F.struct(_REMOVED, *COORDINATES)
-    )
+def _last_of_ties(found: DataFrame, gold: History) -> DataFrame:
+    """On equal times keep a removed version, else the last in order."""
+    of_key = Window.partitionBy(*(F.col(f"`{name}`") for name in gold.key))
+    in_order = of_key.orderBy("valid_from", _place(gold))
     next_one = F.lead("valid_from").over(in_order)
     return (
         found.withColumn("__tie", next_one.eqNullSafe(F.col("valid_from"))).where("NOT __tie").drop("__tie")
@@ -266,16 +296,22 @@ def _with_runs(new: DataFrame, runs: DataFrame, gold: History) -> DataFrame:
     """New versions and the table's runs of their keys, and whether a key has to be recomputed from silver."""
     known = runs.withColumn(_ENDS, F.lit(False)).withColumn(_REMOVED, F.lit(False))
     known = known.withColumn(_KNOWN, F.lit(True)).withColumnRenamed("valid_to", _TO).drop("is_current")
-    late = _last_of_ties(_whole(new, gold, ["valid_from"]), gold.key).withColumn(_KNOWN, F.lit(False))
+    late, leaves_values = _whole(new, gold, ["valid_from"]), _unchanged(new, gold) is not None
+    if leaves_values:
+        at_once = Window.partitionBy(*(F.col(f"`{name}`") for name in (*gold.key, "valid_from")))
+        late = late.withColumn(_AFTER_END, F.bool_or(_ENDS).over(at_once) & ~F.col(_ENDS))
+    late = _last_of_ties(late, gold).withColumn(_KNOWN, F.lit(False))
     found = known.unionByName(late, allowMissingColumns=True)
     of_key = Window.partitionBy(*(F.col(f"`{name}`") for name in gold.key))
     before = of_key.orderBy("valid_from").rowsBetween(Window.unboundedPreceding, -1)
     is_within = F.coalesce(F.max("last_at").over(before) >= F.col("valid_from"), F.lit(False))
     unsure = is_within | F.col(_REMOVED)
-    if _unchanged(new, gold) is not None:
+    if leaves_values:
         # What the runs after it left unchanged may be this version's.
         last_run = F.max(F.when(F.col(_KNOWN), F.col("valid_from"))).over(of_key)
         unsure |= ~F.col(_KNOWN) & F.coalesce(F.col("valid_from") <= last_run, F.lit(False))
+        # Of a version at the time of a delete, nothing before it is known.
+        unsure |= F.coalesce(F.col(_AFTER_END), F.lit(False))
     if gold.delete_when is not None or gold.reading.has_start:
         # Only after a run that still holds is nothing known; of a key that the table lacks, anything may be.
         open_at = F.max(F.when(F.col(_KNOWN) & F.col(_TO).isNull(), F.col("last_at"))).over(of_key)

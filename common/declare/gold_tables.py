@@ -295,14 +295,15 @@ class History(GoldTable):
     """Every state of a key with its time interval (SCD2).
 
     Grain: one row per key and unbroken run of equal ``columns``. Columns: the key, ``columns``,
-    ``valid_from`` (inclusive), ``valid_to`` (exclusive; null: still valid), ``is_current``, ``versions``
-    (number of versions in the run), ``last_at`` (``valid_by`` of the last one), and the Kafka coordinates of
-    the first version. The intervals of a key do not overlap, and have no gap except after ``delete_when``.
+    ``untracked``, ``valid_from`` (inclusive), ``valid_to`` (exclusive; null: still valid), ``is_current``,
+    ``versions`` (number of versions in the run), ``last_at`` (``valid_by`` of the last one), and the Kafka
+    coordinates of the first version. The intervals of a key do not overlap, and have no gap except after
+    ``delete_when``.
 
     A late version is inserted into the history at its time. Of versions with the same key and ``valid_by``
-    the one with the highest coordinates counts; a version without ``valid_by`` is not in the table, and is
-    counted as ``unplaced`` in the commit. Null is a key of its own. With a start in ``reading``, a key that
-    changes after it still gets its whole history.
+    the one that is highest by ``sequence_by`` and coordinates counts; a version without ``valid_by`` is not
+    in the table, and is counted as ``unplaced`` in the commit. Null is a key of its own. With a start in
+    ``reading``, a key that changes after it still gets its whole history.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {
@@ -329,6 +330,22 @@ class History(GoldTable):
     where: str | None = field(default=None, kw_only=True)
     """SQL condition over silver's columns; a version for which it is false or null does not count: the
     interval before it goes on. ``delete_when`` is for a version that ends it.
+    """
+    sequence_by: Names | None = field(default=None, kw_only=True)
+    """Columns that order versions with the same key and ``valid_by``: the one with the highest values counts,
+    null being the lowest; of equal ones the one with the highest coordinates.
+    """
+    untracked: Expressions | None = field(default=None, kw_only=True)
+    """Columns whose change starts no new row, or ``{"name": "SQL expression"}``: a row has the value of its
+    run's newest version.
+    """
+    ignore_nulls: bool = field(default=False, kw_only=True)
+    """Whether null leaves a value as it was (partial updates): a version has the value of the newest version
+    before it that has one, since the last one that meets ``delete_when``.
+    """
+    surrogate_key: str | None = field(default=None, kw_only=True)
+    """The name of a column that identifies a row by one value: the SHA-256, in hexadecimal, of the key and
+    ``valid_from``. A rebuild gives the same values.
     """
 
     @property

@@ -25,7 +25,7 @@ processor has no text."""
 _OPERATIONS = ("upserts", "deletes", "ignores")
 """Operations of a change feed: one that is added now was refused before, so no existing row depends on it."""
 
-_NAMED = {"by", "columns", "on"}
+_NAMED = {"by", "columns", "on", "untracked"}
 """Attributes with expressions by name: in a list, each column has its own name."""
 
 

@@ -148,7 +148,7 @@ def gold_scopes(  # noqa: PLR0911  # one return per kind
         case History() | Join():
             names = tuple(named(gold.columns))
             if isinstance(gold, History):
-                names = (*gold.key, *names, *_OF_A_HISTORY)
+                names = (*gold.key, *names, *named(gold.untracked or ()), *_surrogate(gold), *_OF_A_HISTORY)
             return {gold.table: Scope(gold.table, (*map(unknown, names), *_COORDINATES))}
     return {table: Scope(table, None) for table in (gold.table, *gold.side_tables)}
 
@@ -300,11 +300,19 @@ def _history(gold: History, silver: Scope) -> Iterator[Problem]:
         yield from each(f"{place}, column {name!r}", faults, source)
     if gold.delete_when is not None:
         yield from each(f"{place}, delete_when", _row_faults(gold.delete_when, silver), source)
-    yield from each(place, name_faults([*gold.key, *_OF_A_HISTORY, *kept]), source)
+    for name, sql in named(gold.untracked or ()).items():
+        yield from each(f"{place}, column {name!r}", _row_faults(sql, silver), source)
+    own = [*gold.key, *_surrogate(gold), *_OF_A_HISTORY, *kept, *named(gold.untracked or ())]
+    yield from each(place, name_faults(own), source)
     yield from each(place, references("key", gold.key, silver), source)
-    yield from each(place, references("valid_by", [gold.valid_by], silver), source)
-    order = {gold.valid_by: silver.type_of((gold.valid_by,))}
-    yield from each(place, _order_faults("valid_by", order), source)
+    for argument, names in (("valid_by", [gold.valid_by]), ("sequence_by", gold.sequence_by or ())):
+        yield from each(place, references(argument, names, silver), source)
+        order = {name: silver.type_of((name,)) for name in names}
+        yield from each(place, _order_faults(argument, order), source)
+
+
+def _surrogate(gold: History) -> Sequence[str]:
+    return () if gold.surrogate_key is None else (gold.surrogate_key,)
 
 
 def _joined(gold: Join, scopes: Mapping[str, Scope]) -> Scope:

@@ -106,17 +106,25 @@ def _upsert(gold: Upsert | ChangeFeed, own: Sequence[str], resolve: Resolve) -> 
 
 
 def _history(gold: History, own: Sequence[str], resolve: Resolve) -> ColumnSources:
-    declared = {**{name: f"`{name}`" for name in gold.key}, **_named(gold.columns)}
+    declared = {
+        **{name: f"`{name}`" for name in gold.key},
+        **_named(gold.columns),
+        **_named(gold.untracked or ()),
+    }
     found = {name: of_sql(sql, resolve) for name, sql in declared.items()}
     time = f"`{gold.valid_by}`"
     found["valid_from"] = of_sql(time, resolve)
     for name in _OF_TIME[1:]:
         found[name] = _bare(of_sql(time, resolve, "AGGREGATION" if name == "last_at" else "TRANSFORMATION"))
     found["versions"] = ()
+    if gold.surrogate_key is not None:
+        found[gold.surrogate_key] = _bare(
+            _rows(map(backquoted, (*gold.key, gold.valid_by)), resolve, "TRANSFORMATION")
+        )
     found |= {name: of_sql(name, resolve) for name in _COORDINATES}
     rows = [
         _rows(map(backquoted, gold.key), resolve, "GROUP_BY"),
-        of_sql(time, resolve, "SORT"),
+        _rows(map(backquoted, (gold.valid_by, *(gold.sequence_by or ()))), resolve, "SORT"),
         () if gold.where is None else of_sql(gold.where, resolve, "FILTER"),
         () if gold.delete_when is None else of_sql(gold.delete_when, resolve, "FILTER"),
     ]

@@ -159,6 +159,9 @@ def test_a_value_that_a_version_leaves_as_it_was_is_that_of_the_one_before(
         "a": [(1, 4, "x"), (4, 5, "y"), (5, None, "z")],
         "b": [(2, 3, "first"), (3, 6, "late"), (6, 7, "end"), (8, None, None)],
     }
+    # Deleted and sent again at one time, in one micro-batch.
+    found = after(made.row(9, "a", 1, "gone"), made.row(9, "a", 1, UNAVAILABLE))
+    assert found["a"] == [(1, 4, "x"), (4, 5, "y"), (5, 9, "z"), (9, None, None)]
 
 
 @pytest.mark.long

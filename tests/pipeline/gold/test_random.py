@@ -197,6 +197,21 @@ PARTIAL: Sequence[tuple[Gold, Mapping[str, str]]] = [
         ),
         {"gold.filled": gold_sql.FILLED, "gold.filled__deleted": gold_sql.DELETED},
     ),
+    (
+        History(
+            "filled_states",
+            reads=ORDERS,
+            key=["k"],
+            valid_by="seen_at",
+            columns=["status", "country"],
+            delete_when="status = 'gone'",
+            sequence_by=["version"],
+            untracked=["amount"],
+            ignore_nulls=True,
+            surrogate_key="state_id",
+        ),
+        {"gold.filled_states": gold_sql.FILLED_HISTORY},
+    ),
 ]
 """Partial updates, and the SQL of their tables."""
 

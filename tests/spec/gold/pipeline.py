@@ -140,6 +140,16 @@ pipeline = Pipeline(
             watermark="6 minutes",
         ),
         History(
+            "tracked",
+            reads="silver.orders",
+            key=["k"],
+            valid_by="at",
+            columns=["status"],
+            sequence_by=["version"],
+            untracked=["amount"],
+            ignore_nulls=True,
+        ),
+        History(
             "states",
             reads="silver.orders",
             key=["k", "country"],
