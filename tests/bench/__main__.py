@@ -23,19 +23,19 @@ from tests.bench.reporting.report import Report, Section
 from tests.bench.run import OURS, PEERS, Run, Workload
 from tests.bench.workloads import (
     drain,
+    elements,
     endurance,
     files,
     flat,
     freshness,
-    gold_tables,
     heap,
     idle,
     maintenance,
     restart,
     soak,
     state,
-    views,
 )
+from tests.bench.workloads.gold import gold_tables, processors, views
 
 WORKLOADS: Mapping[str, Workload] = {
     "drain": drain.drained,
@@ -54,6 +54,8 @@ WORKLOADS: Mapping[str, Workload] = {
     "flat": flat.flat,
     "state": state.state,
     "views": views.views,
+    "processors": processors.processors,
+    "elements": elements.elements,
     "scale_out": scale_out.scale_out,
     "soak": soak.soak,
 }

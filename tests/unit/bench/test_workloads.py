@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from dataclasses import replace
@@ -20,29 +21,29 @@ from tests.bench.__main__ import WORKLOADS
 from tests.bench.contenders.ours import WIDE as WIDE_PIPELINE
 from tests.bench.contenders.started_process import ContenderError, Started
 from tests.bench.data.events import WATERMARK_SECONDS
-from tests.bench.measure import footprint
+from tests.bench.measure import footprint, per_batch
 from tests.bench.measure.fresh_reader import TABLES, Ages
 from tests.bench.measure.machine import Usage
 from tests.bench.measure.oracle import SILVER, WIDE, Tables
 from tests.bench.measure.settling import all_paths
 from tests.bench.measure.stats import Quantile
 from tests.bench.workloads import (
+    elements,
     endurance,
     files,
     flat,
     freshness,
-    gold_tables,
     heap,
     idle,
     maintenance,
     restart,
     state,
-    views,
 )
 from tests.bench.workloads.files import Count, Files, Part
 from tests.bench.workloads.flat import Flat
 from tests.bench.workloads.freshness import Fresh, Minute
-from tests.bench.workloads.gold_tables import Cost
+from tests.bench.workloads.gold import gold_tables, processors, views
+from tests.bench.workloads.gold.gold_tables import Cost
 from tests.bench.workloads.idle import Idle
 from tests.bench.workloads.restart import Gold, Kill, Restart
 from tests.bench.workloads.shop import HOPS, Measured, Size, Spent
@@ -481,6 +482,53 @@ def test_a_view_is_compared_with_the_smallest_table_and_with_computing_it_again(
 
 def test_the_views_of_the_bench_are_kept_in_the_ways_that_they_are_named_by() -> None:
     assert [view.kept for view in views.pipeline().gold if isinstance(view, View)] == [*views.STATEMENTS]
+
+
+# W17, W18
+
+
+def test_a_processor_is_told_in_times_of_the_view() -> None:
+    costs = [per_batch.Cost("View", (1.0, 2.0, 1.5), 0.1), per_batch.Cost("Stateful", (6.0, 5.0, 7.0), 0.1)]
+    text = processors.lines(costs)
+    assert "| Stateful | 6 | 600 | 4 | 0.10 |" in text
+    rows = processors.rows_of(3)
+    assert (rows.num_rows, rows.schema) == (processors.ROWS, processors.SCHEMA)
+
+
+@pytest.mark.parametrize("kind", processors.KINDS)
+def test_the_pipelines_of_the_same_meaning_have_no_fault(kind: str, tmp_path: Path) -> None:
+    file = tmp_path / "shop.py"
+    file.write_text(processors.PIPELINE.format(gold=processors.KINDS[kind]).format(topic="orders"))
+    (gold,) = load_pipeline(file).gold
+    assert (gold.name, type(gold).__name__) == ("totals", kind.partition(",")[0])
+
+
+def test_an_element_may_cost_a_fifth_more_than_the_row_alone() -> None:
+    alone = per_batch.Cost(elements.ONE_BY_ONE, (2.0,), 0.0)
+    (goal,) = elements.goals([alone, per_batch.Cost(elements.BY_ELEMENT, (2.5,), 0.0)])
+    assert (goal.measured, goal.is_met) == (1.25, False)
+    (goal,) = elements.goals([alone, per_batch.Cost(elements.BY_ELEMENT, (2.5,), 0.0, ("wrong",))])
+    assert goal.measured is None
+    assert "| one by one | 2 | 100 | 1 | 0.00 |" in elements.lines([alone])
+
+
+@pytest.mark.parametrize("way", elements.PIPELINES)
+def test_elements_are_the_rows_that_are_sent_one_by_one(way: str, tmp_path: Path) -> None:
+    file = tmp_path / "shop.py"
+    file.write_text(elements.PIPELINES[way].format(topic="orders"), encoding="utf-8")
+    (silver,) = load_pipeline(file).silver
+    assert (silver.each is not None) == (way == elements.BY_ELEMENT)
+    sent = [json.loads(value) for value in elements.values(way, 1)]
+    lines_ = [{"order": one["order"], **line} for one in sent for line in one.get("lines", [one])]
+    assert len(lines_) == elements.ROWS
+    assert lines_[0] == {
+        "order": "o2000",
+        "sku": "p0",
+        "amount": 1,
+        "price": 0,
+        "at": "2026-01-01T00:03:20.000Z",
+    }
+    assert elements.rows_of(way, 1).num_rows == len(sent)
 
 
 def test_the_pipeline_of_events_declared_whole_has_all_columns_of_the_oracle(tmp_path: Path) -> None:
