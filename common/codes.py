@@ -346,6 +346,12 @@ CODES: Mapping[str, Code] = {
         "Set `spark.driver_memory` higher, or micro-batches smaller.",
         error="OutOfMemoryError",
     ),
+    "MED-4013": Code(
+        "The query's state was written with another schema than it is declared with.",
+        "Declare it as it was, or begin anew: `medallion rebuild gold.x`. "
+        "See [state of your own](../author/stateful.md#another-state).",
+        error="StateChangedError",
+    ),
     "MED-5001": Code(
         "The audit found offsets that are in no table, in two, or miscounted.",
         "The report names them; see [what happens to a row](../records/what-happens-to-a-row.md).",

@@ -29,6 +29,7 @@ MedallionError                  exit 1, the base class; never raised itself
 │   ├── UnknownFieldError       a value has an unknown field under unknown_fields="fail"
 │   ├── RecordsGoneError        Kafka no longer has records that bronze has not read
 │   ├── StateDamagedError       a file of the query's checkpoint is damaged or gone
+│   ├── StateChangedError       the query's state was written with another schema than it is declared with
 │   ├── DiskFullError           a disk is full
 │   ├── DiskLowError            too little space is free for a micro-batch; the query waits and retries
 │   └── OutOfMemoryError        the heap of Spark's JVM was full, and the JVM ended
@@ -365,6 +366,12 @@ class RecordsGoneError(QueryFailedError):
 
 class StateDamagedError(QueryFailedError):
     """A file of the query's checkpoint is damaged or gone; nothing of its micro-batch was written."""
+
+    cause_kind = "operator"
+
+
+class StateChangedError(QueryFailedError):
+    """The query declares state of another kind or schema than the stored one; nothing was written."""
 
     cause_kind = "operator"
 

@@ -547,6 +547,11 @@ class Stateful(GoldTable):
     needs ``event_time`` and ``watermark``. ``processing_time``: by the clock, as the time to live of state
     does; what is emitted then depends on when the query runs. Unset: no timers.
     """
+    initial: str | None = field(default=None, kw_only=True)
+    """Another silver or gold table of the pipeline, or the path or URI of any Delta table, with the columns
+    of ``key``: the first micro-batch gives each of its rows to the processor's ``handleInitialState``, before
+    the rows of the source. It is read once, as it is then; a rebuild reads it again.
+    """
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
@@ -568,6 +573,19 @@ class Stateful(GoldTable):
             )
         if self.reading.changes == "feed":
             yield Fault("MED-1305", "a processor cannot take a row back; leave changes out")
+        if self.initial == self.table:
+            yield Fault("MED-1105", f"initial is {self.initial}, the table itself; name another one")
+        if self.initial is not None and not _has_own(self.processor, "handleInitialState"):
+            yield Fault(
+                "MED-1105",
+                f"initial gives rows to handleInitialState, which {self.processor!r} does not have; write "
+                "it, or leave initial out",
+            )
+
+    @property
+    def initial_is_a_table(self) -> bool:
+        """Whether ``initial`` is a table of the pipeline, not a path."""
+        return self.initial is not None and "/" not in self.initial
 
     @property
     def takes_rows_back(self) -> bool:
@@ -583,6 +601,12 @@ class Stateful(GoldTable):
     def keeps_state(self) -> bool:
         """Whether its query always keeps state."""
         return True
+
+
+def _has_own(kind: Any, method: str) -> bool:
+    """Whether a class has a method that is not Spark's."""
+    own = (base for base in getattr(kind, "__mro__", ()) if not base.__module__.startswith("pyspark."))
+    return any(method in vars(base) for base in own)
 
 
 @declared

@@ -31,6 +31,7 @@ LOADED: Mapping[Profile, tuple[str, str]] = {"small": (CLASS_PATH, ":"), "cluste
 
 STREAMING_METRICS = "spark.sql.streaming.metricsEnabled"
 STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
+STATE_ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
 LOCAL_DIR = "spark.local.dir"
 WAREHOUSE = "spark.sql.warehouse.dir"
 CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"

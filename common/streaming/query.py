@@ -32,7 +32,7 @@ from common.errors import (
 from common.machine import event_log
 from common.machine.free_space import FreeSpace
 from common.spark import jvm
-from common.spark.session_conf import STATE_STORE, STATE_STORES, WITHOUT_ROWS
+from common.spark.session_conf import STATE_ENCODING, STATE_STORE, STATE_STORES, WITHOUT_ROWS
 from common.streaming.attempt_mark import AttemptMark, attempt
 from common.streaming.dropped_rows import DroppedRows
 from common.streaming.failure_cause import cause_of, causes_text
@@ -70,6 +70,8 @@ class Stream:
         output_mode: Spark's output mode.
         without_rows: Whether Spark runs a micro-batch without rows after one that moved the watermark. Such
             a batch writes the results that the watermark has closed.
+        by_clock: Whether such a batch follows every one, as timers by the clock have it. A run over what is
+            there goes without them: it would not end.
         needs_rocksdb: Whether its state must be in RocksDB, whatever ``spark.state_store`` says.
         reads: The tables that the query reads. A bounded run starts the query after the queries that write
             them have ended.
@@ -93,6 +95,7 @@ class Stream:
     trigger: str
     output_mode: OutputMode = "append"
     without_rows: bool = False
+    by_clock: bool = False
     needs_rocksdb: bool = False
     reads: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
@@ -285,7 +288,7 @@ def start(  # noqa: PLR0913  # a query and all that it shares with the others
     elif stream.trigger:
         writer = writer.trigger(processingTime=POLL_INTERVAL if stream.trigger == FOLLOW else stream.trigger)
     with ExitStack() as starting:
-        starting.enter_context(_own_settings(spark, stream))
+        starting.enter_context(_own_settings(spark, stream, available_now=available_now))
         if stream.trigger == FOLLOW and not available_now:
             wake = starting.enter_context(wakeable(stream.frame.sparkSession, stream.name))
             # Registered before the query looks for data the first time, so that no later commit is missed.
@@ -355,10 +358,13 @@ def _micro_batch_function(
 
 
 @contextmanager
-def _own_settings(spark: SparkSession, stream: Stream) -> Iterator[None]:
+def _own_settings(spark: SparkSession, stream: Stream, *, available_now: bool) -> Iterator[None]:
     """Within the block a query that starts copies the session's settings as it needs them."""
-    wanted = {WITHOUT_ROWS: "true"} if stream.without_rows else {}
-    wanted |= {STATE_STORE: STATE_STORES["rocksdb"]} if stream.needs_rocksdb else {}
+    never_ends = available_now and stream.by_clock
+    wanted = {WITHOUT_ROWS: "true"} if stream.without_rows and not never_ends else {}
+    if stream.needs_rocksdb:
+        # Avro: state whose columns are more, fewer or wider than the stored ones can be read.
+        wanted |= {STATE_STORE: STATE_STORES["rocksdb"], STATE_ENCODING: "avro"}
     before = {name: str(spark.conf.get(name)) for name in wanted}
     for name, value in wanted.items():
         spark.conf.set(name, value)

@@ -22,6 +22,7 @@ from common.errors import (
     QueryFailedError,
     RecordsGoneError,
     SourceReplacedError,
+    StateChangedError,
     StateDamagedError,
     TableError,
     TableShapeError,
@@ -175,11 +176,23 @@ def _columns_replaced(query: FailedQuery, found: re.Match[str], text: str) -> Me
 
 
 def _state_damaged(query: FailedQuery, found: re.Match[str], text: str) -> MedallionError:
-    file = _first(text, r"(\S*/state/\d+/\d+\S*)", r"(\S*/state\b\S*)") or f"{query.checkpoint}/state"
+    file = _first(text, r"(\S*/state/\d+/\d+\S*)", r"([^\s=]*/state\b\S*)") or f"{query.checkpoint}/state"
     return StateDamagedError(
         query.name,
         f"its state cannot be read: {file.strip(chr(39) + '(),;.')} is damaged or gone ({_shown(found[0])}). "
         f"Nothing was written. Restore the checkpoint {query.checkpoint} as a whole. {query.refill}",
+    )
+
+
+def _state_changed(query: FailedQuery, found: re.Match[str], text: str) -> MedallionError:
+    variable = re.search(r"Cannot change (\S+) to (\S+) between [^.]*\. Please set \S+ to (\w+)", text)
+    how = (
+        f"{variable[1]} was a {variable[3]} and is a {variable[2]}" if variable else "columns or types differ"
+    )
+    return StateChangedError(
+        query.name,
+        f"it declares other state than the stored one: {how} ({_shown(found[0])}). Nothing was written. "
+        f"Declare the state as it was, or begin with new state. {query.refill}",
     )
 
 
@@ -294,8 +307,15 @@ _KNOWN: Iterable[tuple[re.Pattern[str], _Explained]] = tuple(
         (r"UnknownTopicOrPartitionException: [^\n]*", _topic_gone),
         (r"kafka\.common\.errors\.TimeoutException: [^\n]*", _broker_away),
         (
-            r"\[?(?:CANNOT_LOAD_STATE_STORE|INVALID_CHANGE_LOG|STATE_STORE_\w*DOES_NOT_EXIST)[\w.]*\]?",
+            r"\[?(?:CANNOT_LOAD_STATE_STORE|INVALID_CHANGE_LOG|STATE_STORE_\w*DOES_NOT_EXIST|STDS_FAILED_TO_READ)[\w.]*\]?",
             _state_damaged,
+        ),
+        (
+            (
+                r"\[?STATE_STORE_(?:(?:KEY|VALUE)_SCHEMA_NOT_COMPATIBLE|INVALID_VALUE_SCHEMA_EVOLUTION"
+                r"|INVALID_VARIABLE_TYPE_CHANGE|COLUMN_FAMILY_SCHEMA_INCOMPATIBLE)\]?"
+            ),
+            _state_changed,
         ),
         (r"LZ4Exception|(?:Checksum|EOF|FileNotFound)Exception: [^\n]*/state/[^\n]*", _state_damaged),
         (r"Incomplete log file|[Ll]og file was malformed|UnrecognizedVersion[^\n]*", _entry_damaged),

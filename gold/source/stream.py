@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from common.config.pace import read_limits
-from common.declare import Custom, Gold, Publish, Reading
+from common.declare import Custom, Gold, Publish, Reading, Stateful
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
 from common.delta.foreign_commits import brings_rows_back
@@ -95,11 +95,13 @@ def rows_in_order(context: Context, gold: Gold, table: str, path: str, reading: 
     """
     if not reading.has_start:
         if Checkpoint(context.checkpoint(gold)).last_planned() is None and (why := _lost_order(path)):
+            reason = "a watermark must not call old rows late"
+            way = 'Declare it with mode="recompute", which needs no order, or say where to begin'
+            if isinstance(gold, Stateful):
+                reason, way = "its processor gets each row once, in that order", "Say where to begin"
             raise HistoryGoneError(
-                f"{gold.table}: reads {table} in the order in which its rows came, because a watermark must "
-                f"not call old rows late; but {why}. Declare it with "
-                'mode="recompute", which needs no order, or say where to begin: '
-                "reading=Reading(starting_version=…)."
+                f"{gold.table}: reads {table} in the order in which its rows came, because {reason}; "
+                f"but {why}. {way}: reading=Reading(starting_version=…)."
             )
         reading = Reading(starting_version=0)
     return stream(context, gold, path, reading)

@@ -20,12 +20,14 @@ from common.declare import (
     Rule,
     Session,
     Silver,
+    Stateful,
     Storage,
     Topic,
     Upsert,
     Window,
     Within,
 )
+from tests.support.oracles.numbered_rows import NumberedCustomers
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 STEP = timedelta(milliseconds=100)
@@ -52,6 +54,7 @@ def _copy(rows: Any, writer: Any) -> None:
 
 
 ORDERS = "silver.orders"
+_NUMBERED = "customer int, n int"
 PIPELINE = Pipeline(
     name="kinds",
     bronze=[Topic("events", topics=["events"])],
@@ -99,6 +102,15 @@ PIPELINE = Pipeline(
             how="inner",
             mode="stream",
             within=Within("at", "at", "0 seconds", "5 seconds", "1 hour", "1 hour"),
+        ),
+        Stateful("numbered", ORDERS, key=["customer"], processor=NumberedCustomers, output=_NUMBERED),
+        Stateful(
+            "last_number",
+            ORDERS,
+            key=["customer"],
+            processor=NumberedCustomers,
+            output=_NUMBERED,
+            mode="update",
         ),
         Custom("copied", ORDERS, write=_copy, tables={"copied": "id string, twice int"}),
     ],

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from common.config.paths import Layout
 from common.config.settings import Settings
-from common.declare import Bronze, Join, Pipeline, Table
+from common.declare import Bronze, Join, Pipeline, Stateful, Table
 from common.delta.log import column_types
 from common.errors import MedallionError
 from orchestration.access.declaration.lineage import is_path, sources
@@ -68,6 +68,8 @@ def declared_columns(
         for declared in wiring.tables("gold"):
             if isinstance(declared, Join) and declared.joins_a_table:
                 copy_empty(spark, declared.joins, layout, trial)
+            if isinstance(declared, Stateful) and declared.initial_is_a_table:
+                copy_empty(spark, str(declared.initial), layout, trial)
             _build(wiring, trial, declared, found)
     return found
 

@@ -6,13 +6,14 @@ which alone can tell whether it loads. It writes nothing.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from common.config.paths import Layout
-from common.declare import Bronze, Custom, Gold, Join, Publish, Silver, Stream, Table
+from common.declare import Bronze, Custom, Gold, Join, Publish, Silver, Stateful, Stream, Table
 from common.delta.checkpoint import Checkpoint, DeltaPosition, delta_position_of
 from common.delta.foreign_commits import brings_rows_back, reads_appends
 from common.delta.log import LogReader, is_creation_cut_off
@@ -211,13 +212,16 @@ def state_damage(layout: Layout, declared: Table, spark: SparkSource) -> Iterato
     for operator in operators:
         for side in sides:
             options = {"operatorId": operator, "batchId": str(last)} | ({"joinSide": side} if side else {})
-            fault = _state_fault(declared.table, path, options, spark())
+            is_own = isinstance(declared, Stateful)
+            fault = _state_fault(declared.table, path, options, spark(), is_of_processor=is_own)
             if fault is not None:
                 yield f"{declared.table}: Spark cannot load the state in {state.path}/{operator}: {fault}"
                 return
 
 
-def _state_fault(table: str, path: str, options: Mapping[str, str], spark: SparkSession) -> str | None:
+def _state_fault(
+    table: str, path: str, options: Mapping[str, str], spark: SparkSession, *, is_of_processor: bool = False
+) -> str | None:
     """What is damaged of one operator's state, in words; None if the state can be read.
 
     Raises:
@@ -228,6 +232,11 @@ def _state_fault(table: str, path: str, options: Mapping[str, str], spark: Spark
 
     _ = spark.streams  # creates the coordinator of state stores, which the first query of a session creates
     try:
+        if is_of_processor:
+            variable = _variable(path, options["operatorId"], spark)
+            if not variable:
+                return "what it holds is written nowhere (_metadata)" if variable is None else None
+            options = {**options, **variable}
         spark.read.format("statestore").options(**options).load(path).count()
     except (PySparkException, Py4JJavaError) as error:
         cause = without_values(one_line(str(error)), str(error))[:200]
@@ -239,6 +248,22 @@ def _state_fault(table: str, path: str, options: Mapping[str, str], spark: Spark
             f"changed. Run the command again",
         ) from error
     return None
+
+
+def _variable(path: str, operator: str, spark: SparkSession) -> Mapping[str, str] | None:
+    """The options that name a state variable of a processor, or its timers: all are in one store.
+
+    None where Spark finds no metadata of the state; empty where the processor keeps nothing.
+    """
+    known = spark.read.format("state-metadata").load(path).where(f"operatorId = {operator}").first()
+    if known is None:
+        return None
+    found = json.loads(known.operatorProperties)
+    names = [one["stateName"] for one in found["stateVariables"]]
+    own = [name for name in names if not name.startswith("$")]  # Spark's own are those of timers
+    if own:
+        return {"stateVarName": own[0]}
+    return {} if found["timeMode"] == "NoTime" else {"readRegisteredTimers": "true"}
 
 
 def has_state(declared: Table) -> bool:

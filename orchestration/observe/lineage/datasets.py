@@ -18,6 +18,7 @@ from common.declare import (
     Pipeline,
     Publish,
     Silver,
+    Stateful,
     Stream,
     Topic,
 )
@@ -123,6 +124,8 @@ class Datasets:
             reads.append(declared.joins)
         if isinstance(declared, Custom):
             reads += declared.also_reads
+        if isinstance(declared, Stateful) and declared.initial is not None:
+            reads.append(declared.initial)
         if isinstance(declared, Silver):
             reads += [lookup.table for lookup in declared.lookups]
         written = (declared.table, *declared.side_tables)

@@ -49,7 +49,7 @@ def of_gold(  # noqa: PLR0911  # one return per kind
         case View():
             return of_view(gold, own, columns)
         case Stateful():
-            return _stateful(gold, own, columns.get(gold.reads, ()))
+            return _stateful(gold, own, columns)
         case Custom():
             parts = [of_all(own, name, columns.get(name, ())) for name in (gold.reads, *gold.also_reads)]
             return ColumnSources({column: once(*(part[column] for part in parts)) for column in own})
@@ -157,13 +157,21 @@ def _join(gold: Join, own: Sequence[str], columns: Mapping[str, Sequence[str]]) 
     return ColumnSources(ordered, _bare(once(*rows)))
 
 
-def _stateful(gold: Stateful, own: Sequence[str], reads: Sequence[str]) -> ColumnSources:
+def _stateful(gold: Stateful, own: Sequence[str], columns: Mapping[str, Sequence[str]]) -> ColumnSources:
     """Each column from all that the processor is given: it is Python."""
-    resolve = in_table(gold.reads, reads)
+    resolve = in_table(gold.reads, columns.get(gold.reads, ()))
     order = () if gold.event_time is None else (gold.event_time,)
     rows = [
         _rows(map(backquoted, gold.key), resolve, "GROUP_BY"),
         _rows(map(backquoted, order), resolve, "SORT"),
         () if gold.where is None else of_sql(gold.where, resolve, "FILTER"),
     ]
-    return ColumnSources(of_all(own, gold.reads, reads), _bare(once(*rows)))
+    given = [gold.reads] if gold.initial is None else [gold.reads, gold.initial]
+    parts = [of_all(own, table, columns.get(table, ())) for table in given]
+    if gold.initial is not None:
+        rows.append(
+            _rows(map(backquoted, gold.key), in_table(gold.initial, columns.get(gold.initial, ())), "JOIN")
+        )
+    return ColumnSources(
+        {column: once(*(part[column] for part in parts)) for column in own}, _bare(once(*rows))
+    )

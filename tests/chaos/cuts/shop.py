@@ -1,4 +1,4 @@
-"""The pipeline whose cycle is cut: a topic, a silver table, a gold table that is merged, one overwritten."""
+"""The pipeline whose cycle is cut: gold tables that are merged and overwritten, two of them from state."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from common.config.settings import Settings
-from common.declare import Aggregate, Json, Message, Pipeline, Rule, Silver, Topic, Upsert
+from common.declare import Aggregate, Json, Message, Pipeline, Rule, Silver, Stateful, Topic, Upsert
 from tests.conftest import make_settings
 from tests.support.engine import Engine
+from tests.support.oracles.numbered_rows import NumberedOrders
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SILVER = Silver(
@@ -30,6 +31,21 @@ GOLD = (
         "latest", reads="silver.orders", key=["order_id"], newest_by=["ordered_at"], delete_when="amount = 13"
     ),
     Aggregate("by_amount", reads="silver.orders", by=["amount"], measures={"orders": "count(*)"}),
+    Stateful(
+        "numbered",
+        reads="silver.orders",
+        key=["order_id"],
+        processor=NumberedOrders,
+        output="order_id string, n int",
+    ),
+    Stateful(
+        "last_number",
+        reads="silver.orders",
+        key=["order_id"],
+        processor=NumberedOrders,
+        output="order_id string, n int",
+        mode="update",
+    ),
 )
 TABLES = (
     *("bronze.orders", "silver.orders", "silver.orders__quarantine", "silver.orders__late"),

@@ -32,6 +32,7 @@ from common.declare import (
     Join,
     Pipeline,
     Session,
+    Stateful,
     Topic,
     Upsert,
     Window,
@@ -41,6 +42,7 @@ from tests.conftest import make_settings
 from tests.support.crashes import run_through_crashes
 from tests.support.engine import Engine
 from tests.support.oracles import gold_sql
+from tests.support.oracles.numbered_rows import LAST_NUMBER, NUMBERED, Numbered
 from tests.support.oracles.silver_history import (
     ADDITION,
     CUSTOMERS,
@@ -74,6 +76,10 @@ def _exact(name: str, **how: Any) -> Aggregate:
     return Aggregate(name, reads=ORDERS, mode="recompute", measures=ANY_MEASURES, **how)
 
 
+def _processor(name: str, mode: Literal["append", "update"]) -> Stateful:
+    return Stateful(name, reads=ORDERS, key=["k"], processor=Numbered, output="k string, n int", mode=mode)
+
+
 SPARKS: Sequence[tuple[Gold, Mapping[str, str]]] = [
     (
         _spark("complete", "complete", by=LARGE, where="amount > 2"),
@@ -87,8 +93,10 @@ SPARKS: Sequence[tuple[Gold, Mapping[str, str]]] = [
         _spark("update", "update", by=["country"], window=OVERLAPPING),
         {"gold.update": gold_sql.SPARKS_SLIDING},
     ),
+    (_processor("numbered", "append"), {"gold.numbered": NUMBERED}),
+    (_processor("last_number", "update"), {"gold.last_number": LAST_NUMBER}),
 ]
-"""Spark's output modes, which cannot take a row back, and the SQL of their tables."""
+"""Spark's output modes and processors, which cannot take a row back, and the SQL of their tables."""
 
 EXACT: Sequence[tuple[Gold, Mapping[str, str]]] = [
     (

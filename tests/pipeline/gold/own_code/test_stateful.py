@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from common.declare import Pipeline, Stateful, Topic
 from common.delta import table as delta_table
 from tests.conftest import make_settings
+from tests.support.crashes import run_through_crashes
 from tests.support.engine import Engine
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
@@ -139,29 +142,23 @@ PIPELINE = Pipeline(name="shop", bronze=[Topic("clicks")], gold=[SILENCE, FUNNEL
 ROUNDS: tuple[tuple[tuple[str, int, str], ...], ...] = (
     (("a", 2, "cart"), ("a", 0, "view"), ("b", 1, "view"), ("a", 3, "pay"), ("c", 3, "pay")),
     (("b", 4, "cart"), ("a", 12, "view"), ("c", 5, "view")),
-    (("b", 13, "pay"), ("a", 14, "cart"), ("c", 2, "late"), ("c", 40, "cart")),
-    (("d", 90, "view"),),
+    (("b", 13, "pay"), ("a", 14, "cart"), ("c", 2, "late"), ("c", 40, "cart"), ("d", 90, "view")),
 )
 
 
-@pytest.fixture(scope="module")
-def engine(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Engine:
-    """Rounds, each of which is a restart; the micro-batch of one is replayed."""
-    made = Engine(spark, PIPELINE, make_settings(tmp_path_factory.mktemp("stateful"), "none:1"))
+def lived(spark: Any, folder: Path, gold: Sequence[Stateful], run: Callable[[Engine], object]) -> Engine:
+    """The tables after all rounds, over a silver table that gets the rows of one at a time."""
+    made = Engine(spark, replace(PIPELINE, gold=gold), make_settings(folder, "none:1"))
     empty = spark.createDataFrame([], SCHEMA).schema
     delta_table.ensure(spark, "silver.clicks", made.path("silver.clicks"), empty, {})
     offset = 0
-    for number, events in enumerate(ROUNDS):
+    for events in ROUNDS:
         rows = []
         for device, minute, step in events:
             offset += 1
             rows.append((device, START + timedelta(minutes=minute), step, "t", 0, offset, START, START))
         made.append("silver.clicks", rows, SCHEMA)
-        made.run("gold")
-        if number == 1:
-            for gold in PIPELINE.gold:
-                made.undo_last_commit(gold.table)
-            made.run("gold")
+        run(made)
     return made
 
 
@@ -171,12 +168,8 @@ def events() -> Iterator[list[tuple[str, datetime, str]]]:
         yield sorted((device, START + timedelta(minutes=minute), step) for device, minute, step in given)
 
 
-def found(engine: Engine, gold: Stateful) -> Counter[tuple[Any, ...]]:
-    return Counter(tuple(row.values()) for row in engine.rows(gold.table))
-
-
-def test_sessions_equal_a_replay(engine: Engine) -> None:
-    """Appended once each, in the order of event time within a micro-batch."""
+def sessions() -> Counter[tuple[Any, ...]]:
+    """In plain Python: appended once each, in the order of event time within a micro-batch."""
     open_: dict[str, list[datetime]] = {}
     expected: Counter[tuple[Any, ...]] = Counter()
     for given in events():
@@ -190,11 +183,11 @@ def test_sessions_equal_a_replay(engine: Engine) -> None:
                 expected[device, times[0], times[-1], len(times)] += 1
                 times.clear()
     assert sum(expected.values()) > 4
-    assert found(engine, SESSIONS) == expected
+    return expected
 
 
-def test_the_last_row_of_a_key_is_kept(engine: Engine) -> None:
-    """Several rows of a key in one micro-batch, and a key without a row in a later one."""
+def funnel() -> Counter[tuple[Any, ...]]:
+    """In plain Python: several rows of a key in one micro-batch, and a key without a row in a later one."""
     reached: dict[str, tuple[int, datetime]] = {}
     for given in events():
         for device, at, step in given:
@@ -203,13 +196,51 @@ def test_the_last_row_of_a_key_is_kept(engine: Engine) -> None:
                 reached[device] = (steps + 1, at)
     expected = Counter((device, *each) for device, each in reached.items())
     assert expected["a", 3, START + timedelta(minutes=3)] == 1
-    assert found(engine, FUNNEL) == expected
+    return expected
 
 
-def test_timers_expire_with_the_watermark(engine: Engine) -> None:
-    """Also over restarts; a row that is too late is not given to the processor, and is counted."""
-    quiet = [("a", 14), ("b", 13), ("c", 40)]  # c's timer of 0:15 was put off by its row of 0:40
-    assert found(engine, SILENCE) == Counter(
-        (device, START + timedelta(minutes=minute)) for device, minute in quiet
-    )
-    assert sum(one["counts"].get("late", 0) for one in engine.commits("gold.silence")) == 1
+def silence() -> Counter[tuple[Any, ...]]:
+    """The timer of c at 0:15 was put off by its row of 0:40; that of d does not expire."""
+    quiet = [("a", 14), ("b", 13), ("c", 40)]
+    return Counter((device, START + timedelta(minutes=minute)) for device, minute in quiet)
+
+
+EXPECTED = {"gold.sessions": sessions(), "gold.funnel": funnel(), "gold.silence": silence()}
+
+
+def compare(engine: Engine, gold: Stateful) -> None:
+    """The table has the rows of the replay, and a row that is too late is counted once."""
+    assert Counter(tuple(row.values()) for row in engine.rows(gold.table)) == EXPECTED[gold.table]
+    late = sum(one["counts"].get("late", 0) for one in engine.commits(gold.table))
+    assert late == (gold.watermark is not None)
+
+
+def test_processors_equal_a_replay_over_restarts(spark: Any, tmp_path: Path) -> None:
+    """The micro-batch of one is replayed."""
+
+    def run(engine: Engine) -> None:
+        if engine.version("silver.clicks") == len(ROUNDS):
+            for gold in PIPELINE.gold:
+                engine.undo_last_commit(gold.table)
+        engine.run("gold")
+
+    engine = lived(spark, tmp_path, PIPELINE.gold, run)
+    for gold in (SILENCE, FUNNEL, SESSIONS):
+        compare(engine, gold)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("gold", PIPELINE.gold, ids=lambda gold: gold.name)
+def test_processors_equal_a_replay_where_they_are_killed_between_every_two_writes(
+    spark: Any, tmp_path: Path, gold: Stateful
+) -> None:
+    """Before and after each: each run but the last of a round ends at a write."""
+    crashed: list[int] = []
+
+    def run(engine: Engine) -> None:
+        crashes = {write: write % 2 == 1 for write in range(16)}
+        crashed.append(run_through_crashes(lambda: engine.run("gold"), crashes))
+
+    engine = lived(spark, tmp_path, [gold], run)
+    compare(engine, gold)
+    assert sum(crashed) == 2 * len(engine.commits(gold.table))

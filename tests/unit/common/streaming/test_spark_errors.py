@@ -18,6 +18,7 @@ from common.errors import (
     MedallionError,
     QueryFailedError,
     RecordsGoneError,
+    StateChangedError,
     StateDamagedError,
     TableError,
     TableShapeError,
@@ -202,6 +203,33 @@ CASES: list[tuple[FailedQuery, str, type[MedallionError], list[str]]] = [
         ),
         StateDamagedError,
         ["file:/cp/gold.counts/state/0/1/2.delta is damaged or gone", "medallion rebuild gold.counts"],
+    ),
+    (
+        GOLD,
+        (
+            "[STDS_FAILED_TO_READ_OPERATOR_METADATA] Failed to read the operator metadata for "
+            "checkpointLocation=file:/cp/gold.counts/state/0 and batchId=2."
+        ),
+        StateDamagedError,
+        ["read: file:/cp/gold.counts/state/0 is damaged or gone", "medallion rebuild gold.counts"],
+    ),
+    (
+        GOLD,
+        (
+            "[STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE] Provided value schema does not match existing state "
+            "value schema.\nPlease check number and type of fields.\nExisting value_schema=StructType(…)"
+        ),
+        StateChangedError,
+        ["columns or types differ ([STATE_STORE_VALUE_SCHEMA_NOT", "medallion rebuild gold.counts"],
+    ),
+    (
+        GOLD,
+        (
+            "[STATE_STORE_INVALID_VARIABLE_TYPE_CHANGE] Cannot change seen to ListState between query "
+            "restarts. Please set seen to ValueState, or restart with a new checkpoint directory."
+        ),
+        StateChangedError,
+        ["seen was a ValueState and is a ListState", "Nothing was written"],
     ),
     (
         SILVER,

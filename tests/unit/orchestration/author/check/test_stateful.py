@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from common.declare import Json, Pipeline, Reading, Silver, Stateful, Topic
+from common.declare import Aggregate, Json, Pipeline, Reading, Silver, Stateful, Topic
 from common.errors import PipelineError
 from gold.query import marks_of, why_undefined
 from orchestration.author.check.gold import gold_scopes
@@ -27,6 +27,13 @@ SILVER = Silver(
 
 class Nothing(StatefulProcessor):  # type: ignore[misc]
     """Emits nothing."""
+
+
+class Beginning(Nothing):
+    """Begins with a table."""
+
+    def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802, N803
+        """Take a row."""
 
 
 def stateful(**changed: Any) -> Stateful:
@@ -71,6 +78,19 @@ def test_columns_that_there_are_not(changed: Any, text: str) -> None:
     assert [one for one in problems(**changed) if one.startswith(text)], problems(**changed)
 
 
+def test_the_table_with_the_initial_state() -> None:
+    """A table of the pipeline has the key; of a path nothing is known before the job starts."""
+    given = {"processor": Beginning}
+    assert problems(initial="silver.readings", **given) == problems(initial="/lake/former", **given) == []
+    (told,) = problems(initial="silver.reading", **given)
+    assert told.endswith("which is no silver or gold table of the pipeline; did you mean 'silver.readings'?")
+    without = Aggregate("days", "silver.readings", by={"day": "date(at)"}, measures={"n": "count(*)"})
+    declared = stateful(initial="gold.days", **given)
+    (problem,) = check(Pipeline("p", bronze=[Topic("readings")], silver=[SILVER], gold=[without, declared]))
+    assert "key 'device' is no column of gold.days" in problem.message
+    assert marks_of(declared).keys() == {"reads", "key", "output", "initial"}
+
+
 def test_a_source_that_replaces_rows() -> None:
     (told,) = problems(replace(SILVER, keep="newest", dedupe="exact"))
     assert "cannot take back a row that is replaced there; read a table that keeps the first row" in told
@@ -84,6 +104,8 @@ def test_a_source_that_replaces_rows() -> None:
         ({"event_time": "at", "watermark": "0 seconds"}, "watermark is 0 seconds"),
         ({"timers": "event_time"}, "give event_time and watermark"),
         ({"reading": Reading(changes="feed")}, "cannot take a row back"),
+        ({"initial": "gold.silent", "processor": Beginning}, "initial is gold.silent, the table itself"),
+        ({"initial": "/lake/former"}, "handleInitialState, which .* does not have; write it"),
     ],
 )
 def test_what_it_cannot_be_is_refused_where_it_is_declared(changed: Any, text: str) -> None:
@@ -94,6 +116,7 @@ def test_what_it_cannot_be_is_refused_where_it_is_declared(changed: Any, text: s
 def test_what_its_rows_mean() -> None:
     """Another key, output, mode or time is another table; another class has no text."""
     assert marks_of(stateful()).keys() == {"reads", "key", "output"}
+    assert marks_of(stateful(processor=Beginning)) == marks_of(stateful())
     assert marks_of(stateful(mode="update", event_time="at", timers="processing_time")).keys() == {
         "reads", "key", "output", "mode", "event_time", "timers"
     }  # fmt: skip

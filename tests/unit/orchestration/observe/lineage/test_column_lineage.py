@@ -268,6 +268,18 @@ def test_a_processor_is_given_rows_of_a_key_by_a_condition_in_order() -> None:
     }
 
 
+def test_a_processors_initial_state_is_a_source_of_each_column() -> None:
+    processor = type("Third", (), dict.fromkeys(("handleInputRows", "handleInitialState")))
+    declared = Stateful(
+        "thirds", "silver.orders", key=["id"], processor=processor, output="n int", initial="/lake/former"
+    )
+    read = datasets(shop(declared), {"/lake/former": ["id", "seen"]}).of("gold.thirds")
+    assert [one.name.name for one in read.inputs][1] == "/lake/former"
+    found = shown(lineage(read))
+    assert found["n"][-2:] == [f"/lake/former.{name} TRANSFORMATION" for name in ("id", "seen")]
+    assert found["rows"] == ["silver.orders.id GROUP_BY", "/lake/former.id JOIN"]
+
+
 def test_a_reference_to_the_record_is_not_the_value() -> None:
     columns = {"id": "cast(_kafka.key as string)", "at": "_kafka.timestamp", "raw": "value"}
     pipeline = shop(value=Bytes(), columns=columns, where="_kafka.topic = 'a'")
