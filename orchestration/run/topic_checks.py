@@ -30,7 +30,7 @@ from common.streaming.topic_identity import (
 )
 from orchestration.access.embedded_broker import lifecycle
 from orchestration.access.kafka import client as kafka
-from orchestration.access.kafka.receipts import Receipt, read_receipts
+from orchestration.access.kafka.receipts_topic import GivenReceipts, read_receipts
 from orchestration.access.kafka.topic_state import broker_topics, topic_ids
 from orchestration.access.progress.set_back import with_set_back
 
@@ -105,27 +105,19 @@ def broker_asker(
     return ask
 
 
-def receipts_reader(
-    pipeline: Pipeline, settings: Settings
-) -> Callable[[Topic], tuple[Sequence[Receipt], Sequence[tuple[str, int]]]]:
+def receipts_reader(pipeline: Pipeline, settings: Settings) -> Callable[[Topic], GivenReceipts]:
     """A function that reads the receipts of a topic's producers; raises ``BrokerError`` without an answer.
 
     With the setting ``kafka.receipts_key`` a receipt that it has not signed is none. It never starts the
     embedded broker.
     """
 
-    def read(topic: Topic) -> tuple[Sequence[Receipt], Sequence[tuple[str, int]]]:
+    def read(topic: Topic) -> GivenReceipts:
         address = kafka.named_broker(pipeline, settings) or lifecycle.running_address(settings)
         if address is None:
             raise BrokerError("the embedded broker is not running")
         options = kafka.client_options(settings, pipeline, topic)
-        found, wrong = read_receipts(address, str(topic.receipts), options)
-        if (key := receipts_key(settings)) is not None:
-            signed = [one for one in found if one.is_signed_by(key)]
-            if unsigned := len(found) - len(signed):
-                wrong = {**wrong, "it is not signed by kafka.receipts_key": unsigned}
-            found = signed
-        return found, tuple(wrong.items())
+        return read_receipts(address, str(topic.receipts), options, receipts_key(settings))
 
     return read
 

@@ -261,9 +261,9 @@ class _Outbox:
                 self._raise_failure()
 
     def _put_receipt(self, topic: str, key: bytes, value: bytes) -> bool:
-        """Whether the queue has room for a receipt."""
+        """Whether the queue has room for a receipt; one partition keeps them in the order of numbers."""
         try:
-            self._producer.produce(topic, value, key)
+            self._producer.produce(topic, value, key, 0)
         except BufferError:
             return False
         return True

@@ -10,24 +10,22 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import time
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 from uuid import uuid4
 
-from confluent_kafka import KafkaException, TopicPartition
-
-from common.errors import BrokerError
-from orchestration.access.kafka import client as kafka
-from orchestration.access.kafka.single_records import open_consumer
-
 VERSION = 1
 MOST_RECORDS = 10_000
-"""A receipt covers at most so many records."""
+"""A receipt of ``medallion produce`` covers at most so many records."""
 
-_SECONDS = 60.0
-_POLL_SECONDS = 5.0
+_LARGEST = 100_000  # a receipt's digests are put together in the memory of one task
+_TOPIC = r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}"
+_TOPIC_ID = r"[A-Za-z0-9_-]{0,64}"
+_SHA256 = r"[0-9a-fA-F]{64}"
+_LONGEST_NAME = 255
 
 Span = tuple[int, int]
 """The first and the last offset of consecutive ones."""
@@ -55,6 +53,7 @@ class Receipt:
         sha256: The joint digest of the records.
         producer: Names the producer's run.
         topic_id: The topic's id; empty where the producer does not know it.
+        number: Counts the receipts of the run for this partition, from 1; None: they are not counted.
         signature: HMAC-SHA256 of ``signed``, in hex; None without a key.
     """
 
@@ -64,6 +63,7 @@ class Receipt:
     sha256: str
     producer: str
     topic_id: str = ""
+    number: int | None = None
     signature: str | None = None
 
     @property
@@ -73,9 +73,10 @@ class Receipt:
 
     @property
     def signed(self) -> str:
-        """The text that is signed."""
+        """The text that is signed. Only the producer may have a slash, so no two receipts have the same."""
         spans = ",".join(f"{first}-{last}" for first, last in self.offsets)
-        return f"{self.topic}/{self.topic_id}/{self.partition}/{spans}/{self.sha256}/{self.producer}"
+        number = "" if self.number is None else f"{self.number}/"
+        return f"{self.topic}/{self.topic_id}/{self.partition}/{number}{spans}/{self.sha256}/{self.producer}"
 
     def with_signature(self, key: str) -> Receipt:
         """The receipt, signed."""
@@ -83,7 +84,8 @@ class Receipt:
 
     def is_signed_by(self, key: str) -> bool:
         """Whether the signature is of this key."""
-        return self.signature is not None and hmac.compare_digest(self.signature, _hmac(key, self.signed))
+        given = (self.signature or "").encode()
+        return hmac.compare_digest(given, _hmac(key, self.signed).encode())
 
     def message(self) -> tuple[bytes, bytes]:
         """Key and value of its record: the key keeps it in a compacted topic."""
@@ -97,6 +99,8 @@ class Receipt:
             "sha256": self.sha256,
             "producer": self.producer,
         }
+        if self.number is not None:
+            document["number"] = self.number
         if self.signature is not None:
             document["signature"] = self.signature
         key = f"{self.producer}/{self.topic}/{self.partition}/{self.offsets[0][0]}"
@@ -104,39 +108,87 @@ class Receipt:
 
     @classmethod
     def parse(cls, value: bytes) -> Receipt:
-        """The receipt of a record's value.
+        """The receipt of a record's value, which anybody may have written.
 
         Raises:
-            ValueError: It is none; says why.
+            ValueError: It is none; says why, in one of few texts.
         """
-        document = json.loads(value)
-        if not isinstance(document, dict) or document.get("version") != VERSION:
-            raise ValueError(f"its version is not {VERSION}")
-        try:
-            spans = tuple((int(first), int(last)) for first, last in document["offsets"])
-            found = cls(
-                str(document["topic"]),
-                int(document["partition"]),
-                spans,
-                str(document["sha256"]).lower(),
-                str(document.get("producer", "")),
-                str(document.get("topic_id", "")),
-                document.get("signature"),
-            )
-            records = int(document["records"])
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"{error} is missing or of another type") from error
-        ends = [-1, *(offset for span in spans for offset in span)]
-        if not spans or any(last < first for first, last in spans) or not _rise(ends):
+        document = _document(value)
+        spans = _spans_of(document)
+        signature = document.get("signature")
+        found = cls(
+            _text(document, "topic", _TOPIC),
+            _count(document, "partition", 0, 2**31 - 1),
+            spans,
+            _text(document, "sha256", _SHA256).lower(),
+            _name(document, "producer"),
+            _text(document, "topic_id", _TOPIC_ID) if "topic_id" in document else "",
+            None if document.get("number") is None else _count(document, "number", 1, 2**63 - 1),
+            None if signature is None else _text(document, "signature", _SHA256).lower(),
+        )
+        if not _rise([-1, *(offset for span in spans for offset in span)]):
             raise ValueError("its offsets are not in order")
-        if records != found.records:
-            raise ValueError(f"it counts {records} records, and names {found.records} offsets")
+        if _count(document, "records", 1, 2**63 - 1) != found.records:
+            raise ValueError("its records are not as many as its offsets")
+        if found.records > _LARGEST:
+            raise ValueError(f"it is of more than {_LARGEST:,} records")
         return found
+
+
+def _document(value: bytes) -> Mapping[str, Any]:
+    """The object of a record's value."""
+    try:
+        found = json.loads(value)
+    except (ValueError, RecursionError) as error:
+        raise ValueError("it is no JSON") from error
+    version = found.get("version") if isinstance(found, dict) else None
+    if type(version) is not int or version != VERSION:
+        raise ValueError(f"its version is not {VERSION}")
+    return dict(found)
+
+
+def _count(document: Mapping[str, Any], name: str, least: int, most: int) -> int:
+    """An integer between two; neither a truth value nor a number with a fraction."""
+    found = document.get(name)
+    if type(found) is not int or not least <= found <= most:
+        raise ValueError(f"its {name} is missing or is no integer from {least}")
+    return found
+
+
+def _text(document: Mapping[str, Any], name: str, pattern: str) -> str:
+    """A text of a pattern."""
+    found = document.get(name)
+    if type(found) is not str or re.fullmatch(pattern, found) is None:
+        raise ValueError(f"its {name} is missing or has another form")
+    return found
+
+
+def _name(document: Mapping[str, Any], name: str) -> str:
+    """A text that can be shown; empty if it is left out."""
+    found = document.get(name, "")
+    if type(found) is not str or len(found) > _LONGEST_NAME or not found.isprintable():
+        raise ValueError(f"its {name} is no printable text of at most {_LONGEST_NAME} letters")
+    return found
+
+
+def _spans_of(document: Mapping[str, Any]) -> tuple[Span, ...]:
+    """The offsets of a document, in any order."""
+    found = document.get("offsets")
+    if type(found) is not list or not found or not all(map(_is_span, found)):
+        raise ValueError("its offsets are missing or are no pairs of offsets")
+    return tuple((first, last) for first, last in found)
+
+
+def _is_span(found: object) -> bool:
+    """Whether it is a list of two offsets."""
+    if type(found) is not list or [type(one) for one in found] != [int, int]:
+        return False
+    return bool(max(found) < 2**63)
 
 
 def _rise(ends: Sequence[int]) -> bool:
     """Whether -1, first, last, first, last … rise, where a first may equal its last."""
-    return all(b > a for a, b in zip(ends[::2], ends[1::2], strict=False))
+    return all(b > a or (at % 2 == 1 and b == a) for at, (a, b) in enumerate(pairwise(ends)))
 
 
 def _hmac(key: str, text: str) -> str:
@@ -155,6 +207,7 @@ class Collector:
     topic_id: str = ""
     producer: str = field(default_factory=lambda: uuid4().hex)
     _sent: dict[tuple[str, int], dict[int, str]] = field(default_factory=dict)
+    _made: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def acknowledged(self, topic: str, partition: int, offset: int, digest: str) -> None:
         """Note a record that is at this offset."""
@@ -166,8 +219,10 @@ class Collector:
             if not sent or (len(sent) < MOST_RECORDS and not is_end):
                 continue
             for offsets in _cut(sorted(sent)):
+                number = self._made[topic, partition] = self._made.get((topic, partition), 0) + 1
                 digest = joint_digest(sent[offset] for offset in offsets)
-                yield Receipt(topic, partition, tuple(_spans(offsets)), digest, self.producer, self.topic_id)
+                spans = tuple(_spans(offsets))
+                yield Receipt(topic, partition, spans, digest, self.producer, self.topic_id, number)
             sent.clear()
 
 
@@ -183,43 +238,3 @@ def _spans(offsets: Sequence[int]) -> Iterator[Span]:
             first = offset
         last = offset
     yield first, last
-
-
-def read_receipts(
-    bootstrap: str, topic: str, options: Mapping[str, str]
-) -> tuple[list[Receipt], dict[str, int]]:
-    """All receipts of a topic, each once, and how many records are none, by why.
-
-    Raises:
-        BrokerError: The topic cannot be read whole.
-    """
-    ends = kafka.end_offsets(bootstrap, [topic], options)[topic]
-    firsts = kafka.first_offsets(bootstrap, [topic], options)[topic]
-    left = {number for number, end in ends.items() if end > firsts[number]}
-    found: dict[tuple[Any, ...], Receipt] = {}
-    wrong: dict[str, int] = {}
-    consumer = open_consumer(bootstrap, options)
-    deadline = time.monotonic() + _SECONDS
-    try:
-        consumer.assign([TopicPartition(topic, number, firsts[number]) for number in left])
-        while left:
-            message = consumer.poll(_POLL_SECONDS)
-            if message is not None and message.error() is None and (value := message.value()) is not None:
-                try:
-                    receipt = Receipt.parse(value)
-                    found[receipt.topic, receipt.partition, receipt.offsets, receipt.producer] = receipt
-                except ValueError as error:
-                    wrong[str(error)] = wrong.get(str(error), 0) + 1
-            # Behind the last record may be offsets without one, such as the marks of transactions.
-            at = {each.partition: each.offset for each in consumer.position(consumer.assignment())}
-            left = {number for number in left if at.get(number, 0) < ends[number]}
-            if left and time.monotonic() > deadline:
-                raise BrokerError(f"Topic {topic} at {bootstrap} was not read whole within {_SECONDS:.0f} s.")
-    except KafkaException as error:
-        raise BrokerError(
-            f"Topic {topic} at {bootstrap} cannot be read: {error.args[0].str()}. Check that it exists, and "
-            "that this user may read it."
-        ) from error
-    finally:
-        consumer.close()
-    return list(found.values()), wrong

@@ -18,11 +18,13 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
+from bronze.beginning import BEGINS
 from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Bronze, Pipeline, Silver, Topic
@@ -32,7 +34,7 @@ from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.table import ERASED
 from common.errors import AccountError, BrokerError, TableMissingError, UsageError, nearest
 from orchestration.access.declaration.lineage import readers_of
-from orchestration.access.kafka.receipts import Receipt
+from orchestration.access.kafka.receipts_topic import GivenReceipts
 from orchestration.access.progress.erased import erased_records, unfinished_run
 from orchestration.records.audit import last_audit
 from orchestration.records.audit.accepted_gaps import read_gaps, skipped_files
@@ -45,7 +47,7 @@ from orchestration.records.audit.result import SHOWN, Account, Fault, PartitionA
 from orchestration.records.audit.starting_point import PartitionCounts, StartingPoint
 from orchestration.records.audit.table_log import Pins, TableLog, pin, pins_of_sources
 from orchestration.records.audit.topic_faults import Ask, compare_with_broker
-from orchestration.records.receipts.compare import compare_receipts
+from orchestration.records.receipts.account import compare_receipts
 from silver.write.past_conditions import past_conditions
 
 if TYPE_CHECKING:
@@ -57,9 +59,8 @@ _FILE = re.compile(r"\S+\.parquet")
 _AGAIN_SECONDS = 5.0
 
 Say = Callable[[str], None]
-GivenReceipts = Callable[[Topic], tuple[Sequence[Receipt], Sequence[tuple[str, int]]]]
-"""Gives the receipts of a topic's producers, and how many records of that topic are none, by why; raises
-``BrokerError`` where the broker does not answer."""
+Receipts = Callable[[Topic], GivenReceipts]
+"""Gives the receipts of a topic's producers; raises ``BrokerError`` where the broker does not answer."""
 
 Since = datetime | Literal["last"] | None
 """Where an audit starts: at a time, at the end of the last balanced audit, or (None) at the beginning."""
@@ -113,7 +114,7 @@ def audit(  # noqa: PLR0913  # the options of the command
     ask: Ask | None = None,
     accepted: Collection[str] = (),
     gold: GoldProof | None = None,
-    receipts: GivenReceipts | None = None,
+    receipts: Receipts | None = None,
 ) -> Account:
     """The account of one silver table, and changes by others in gold tables that are made of it.
 
@@ -155,7 +156,7 @@ def audit(  # noqa: PLR0913  # the options of the command
         found = once()
     for topic in topics:
         if receipts is not None and topic.receipts and since is None:
-            found = _with_receipts(found, spark, layout, topic, last[topic.table], receipts)
+            found = _with_receipts(found, spark, layout, topic, last[topic.table], receipts, ask)
     faults = (*found.faults, *(fault for one in compared for fault in one.faults))
     notes = (*found.notes, *(note for one in compared for note in one.notes))
     why = "; ".join(dict.fromkeys(one.why for one in compared if one.why))
@@ -168,38 +169,45 @@ def _with_receipts(  # noqa: PLR0913, PLR0917  # an account, and what it is comp
     layout: Layout,
     topic: Topic,
     last: Mapping[str, Any] | None,
-    receipts: GivenReceipts,
+    receipts: Receipts,
+    ask: Ask | None,
 ) -> Account:
     """The account with what comparing the producers' receipts with bronze has found."""
     try:
-        given, wrong = receipts(topic)
+        given = receipts(topic)
     except BrokerError as error:
         note = f"the receipts in {topic.receipts} were not compared: {str(error).partition('. ')[0]}"
         return replace(account, notes=(*account.notes, note))
     path = layout.table_path(topic.table)
-    bronze = spark.read.format("delta").load(path).select("topic", "partition", "offset", "key", "value")
-    ends = expired_topics(LogReader(path).properties())
+    lost: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    for gap in read_gaps(layout, topic.table):
+        lost.setdefault((gap.topic, gap.partition), []).append((gap.first_offset, gap.last_offset))
     found = compare_receipts(
         spark,
-        bronze,
+        topic,
         given,
+        bronze=spark.read.format("delta").load(path).select("topic", "partition", "offset", "key", "value"),
         last=last,
         gone=erased_records(spark, layout, topic.table),
-        expired={(name, part): end for name, one in ends.items() for part, (_, end) in one.offsets.items()},
+        begins=_begins(account, topic, path),
+        accepted=lost,
+        ask=None if ask is None else partial(ask, topic),
     )
-    faults = [
-        Fault("receipt", str(one), max(one.receipt.records - one.read, 1)) for one in found.wrong[:SHOWN]
-    ]
-    if more := len(found.wrong) - len(faults):
-        faults.append(Fault("receipt", f"and {more:,} more receipts", more))
-    faults += [
-        Fault("receipt", f"{topic.receipts}: {count:,} of its records: {why}", count) for why, count in wrong
-    ]
-    note = f"receipts in {topic.receipts}: {found.records:,} records sent in {found.receipts:,} receipts"
-    note += ", and read as they were sent" if not found.wrong else f"; {len(found.wrong):,} are not as sent"
-    note += f"; {found.waiting:,} are of records not read yet" if found.waiting else ""
-    note += f"; {found.left_out:,} are of records that are gone" if found.left_out else ""
-    return replace(account, faults=(*account.faults, *faults), notes=(*account.notes, note))
+    faults = [Fault("receipt", text, count) for text, count in found.faults(SHOWN)]
+    return replace(account, faults=(*account.faults, *faults), notes=(*account.notes, found.note))
+
+
+def _begins(account: Account, topic: Topic, path: str) -> dict[tuple[str, int], int]:
+    """Before which offset a bronze table has no records: they have expired, or it was told to begin there."""
+    properties = LogReader(path).properties()
+    is_told = topic.starting_offsets != "earliest" or topic.starting_timestamp is not None
+    found = {}
+    if is_told or BEGINS in properties:
+        found = {(one.topic, one.partition): one.first for one in account.partitions}
+    for name, expired in expired_topics(properties).items():
+        for partition, (_, end) in expired.offsets.items():
+            found[name, partition] = max(end, found.get((name, partition), 0))
+    return found
 
 
 def _with_gold(account: Account, content: ContentAudit, silver: Silver, say: Say) -> Account:

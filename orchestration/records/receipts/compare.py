@@ -1,105 +1,147 @@
-"""Compares receipts of producers with the rows of bronze: whether each record that was sent is there.
-
-What Kafka itself loses or puts in another place, after it has acknowledged it, is seen by nobody else: the
-offsets that a reader sees have no hole.
-"""
+"""Compares receipts of producers with the rows of bronze, and with what the broker has for it to read."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from common.streaming.topic_identity import read_ends, recorded_topics
-from orchestration.access.kafka.receipts import Receipt
+from common.streaming.topic_identity import BrokerTopic, TopicState, read_ends, recorded_topics
+from orchestration.access.kafka.receipts import Receipt, Span
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _BUCKET = 10_000
 
+Partition = tuple[str, int]
+"""The topic of bronze's rows, and the partition."""
+
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """A receipt that bronze does not have as it says.
+    """A receipt whose records are not as it says.
 
     Attributes:
         receipt: The receipt.
-        read: How many of its offsets bronze has.
+        records: How many of its records are not there, or all where other bytes are.
+        why: What is there instead.
     """
 
     receipt: Receipt
-    read: int
+    records: int
+    why: str
 
     def __str__(self) -> str:
         one = self.receipt
         place = f"{one.topic}/{one.partition}, offsets {one.offsets[0][0]:,} to {one.offsets[-1][1]:,}"
-        sent = f"{place}: producer {one.producer} has a receipt for {one.records:,} records; bronze has "
-        if self.read == one.records:
-            return f"{sent}a record at each offset, but other bytes than were sent"
-        return f"{sent}{self.read:,} of them"
+        return f"{place}: producer {one.producer} has a receipt for {one.records:,} records; {self.why}"
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
-    """What comparing receipts has found.
+class Sorted:
+    """Receipts by what can be said of them.
+
+    Attributes:
+        due: Those of offsets that bronze has read, each with the topic of its rows.
+        waiting: Those of offsets that bronze has not read yet.
+        left_out: How many are of records that bronze rightly has no more, or of an earlier topic of the name.
+    """
+
+    due: tuple[tuple[Receipt, str], ...]
+    waiting: tuple[Receipt, ...]
+    left_out: int
+
+
+def sort_receipts(
+    receipts: Sequence[Receipt],
+    last: Mapping[str, Any] | None,
+    begins: Mapping[Partition, int],
+    lost: Mapping[Partition, Sequence[Span]],
+) -> Sorted:
+    """Sort receipts by what bronze has read.
+
+    Args:
+        receipts: The receipts of its topics.
+        last: The metadata of bronze's newest micro-batch: what has been read by it.
+        begins: Before which offset bronze has no records, as it should, by its topic and partition.
+        lost: The offsets that were accepted as lost, by the same.
+    """
+    ends, known = read_ends(last), recorded_topics(last)
+    due: list[tuple[Receipt, str]] = []
+    waiting: list[Receipt] = []
+    left_out = 0
+    for one in receipts:
+        state = known.get(one.topic, TopicState())
+        place = state.coordinate(one.topic), one.partition
+        if not _may_be_same(one.topic_id, state.id):
+            left_out += 1
+        elif one.offsets[-1][1] >= ends.get(one.topic, {}).get(one.partition, 0):
+            waiting.append(one)
+        elif one.offsets[0][0] < begins.get(place, 0) or _overlap(one.offsets, lost.get(place, ())):
+            left_out += 1
+        else:
+            due.append((one, place[0]))
+    return Sorted(tuple(due), tuple(waiting), left_out)
+
+
+def without_records(waiting: Sequence[Receipt], now: Mapping[str, BrokerTopic]) -> Iterator[Wrong]:
+    """The receipts of acknowledged records that the broker does not have, and that bronze has not read.
+
+    Args:
+        waiting: Receipts of offsets that bronze has not read.
+        now: The topics as the broker has them. It was asked after the receipts were read: what they say was
+            acknowledged before.
+    """
+    for one in waiting:
+        topic = now.get(one.topic)
+        if topic is None:
+            yield Wrong(one, one.records, "they were acknowledged, and the broker shows no such topic")
+        elif not _may_be_same(one.topic_id, topic.id):
+            continue  # the audit of topics says that it was created again
+        elif one.partition not in topic.end:
+            yield Wrong(one, one.records, "they were acknowledged, and the topic has no such partition")
+        elif (end := topic.end[one.partition]) <= one.offsets[-1][1]:
+            lost = sum(last - max(first, end) + 1 for first, last in one.offsets if last >= end)
+            why = f"the topic ends at offset {end:,}, before {lost:,} of them, which were acknowledged"
+            yield Wrong(one, lost, why)
+
+
+@dataclass(frozen=True, slots=True)
+class InBronze:
+    """What comparing receipts with bronze has found.
 
     Attributes:
         receipts: How many receipts were compared.
         records: How many records they are of.
         wrong: Those that bronze does not have so.
-        waiting: Receipts of offsets that bronze has not read yet.
-        left_out: Receipts of records that were erased or have expired, or of an earlier topic of the name.
+        erased: How many were left out, because a record of them was erased.
     """
 
     receipts: int = 0
     records: int = 0
     wrong: tuple[Wrong, ...] = ()
-    waiting: int = 0
-    left_out: int = 0
+    erased: int = 0
 
 
-def compare_receipts(  # noqa: PLR0913  # what may be gone is said by name
-    spark: SparkSession,
-    bronze: DataFrame,
-    receipts: Sequence[Receipt],
-    *,
-    last: Mapping[str, Any] | None,
-    gone: DataFrame | None,
-    expired: Mapping[tuple[str, int], int],
-) -> Compared:
+def in_bronze(
+    spark: SparkSession, bronze: DataFrame, due: Sequence[tuple[Receipt, str]], gone: DataFrame | None
+) -> InBronze:
     """Compare receipts with bronze.
 
     Args:
         spark: The session.
-        bronze: Bronze at one version: topic, partition, offset, key, value.
-        receipts: The receipts of its topics.
-        last: The metadata of the micro-batch of that version: what has been read by it.
+        bronze: Bronze, at least at the version by which they were sorted: topic, partition, offset, key,
+            value.
+        due: The receipts, each with the topic of its rows.
         gone: The records that were erased: topic, partition, offset; None: none.
-        expired: Before which offset records have expired, by bronze's topic and partition.
     """
-    ends, known = read_ends(last), recorded_topics(last)
-    due: list[tuple[Receipt, str]] = []
-    waiting = left_out = 0
-    for one in receipts:
-        if one.topic not in ends:
-            continue
-        state = known.get(one.topic)
-        coordinate = one.topic if state is None else state.coordinate(one.topic)
-        if state is not None and one.topic_id not in {"", state.id}:
-            left_out += 1
-        elif one.offsets[-1][1] >= ends[one.topic].get(one.partition, 0):
-            waiting += 1
-        elif one.offsets[0][0] < expired.get((coordinate, one.partition), 0):
-            left_out += 1
-        else:
-            due.append((one, coordinate))
     if not due:
-        return Compared(waiting=waiting, left_out=left_out)
+        return InBronze()
     spans = _spans(spark, due)
-    found = {int(row["receipt"]): row for row in _digests(bronze, spans).collect()}
+    rows = {int(row["receipt"]): row for row in _digests(bronze, spans).collect()}
     erased = (
         set()
         if gone is None
@@ -108,11 +150,25 @@ def compare_receipts(  # noqa: PLR0913  # what may be gone is said by name
     compared = [(number, one) for number, (one, _) in enumerate(due) if number not in erased]
     wrong = []
     for number, one in compared:
-        row = found.get(number)
-        if row is None or row["records"] != one.records or row["sha256"] != one.sha256:
-            wrong.append(Wrong(one, 0 if row is None else int(row["records"])))
+        row = rows.get(number)
+        read = 0 if row is None else int(row["records"])
+        if read != one.records:
+            wrong.append(Wrong(one, one.records - read, f"bronze has {read:,} of them"))
+        elif row is None or row["sha256"] != one.sha256:
+            why = "bronze has a record at each offset, but other bytes than were sent"
+            wrong.append(Wrong(one, one.records, why))
     records = sum(one.records for _, one in compared)
-    return Compared(len(compared), records, tuple(wrong), waiting, left_out + len(due) - len(compared))
+    return InBronze(len(compared), records, tuple(wrong), len(erased))
+
+
+def _overlap(spans: Sequence[Span], others: Sequence[Span]) -> bool:
+    """Whether an offset is in both."""
+    return any(first <= end and begin <= last for first, last in spans for begin, end in others)
+
+
+def _may_be_same(topic_id: str, known: str) -> bool:
+    """Whether two ids can be of the same topic; an empty one is not known."""
+    return not topic_id or not known or topic_id == known
 
 
 def _spans(spark: SparkSession, due: Sequence[tuple[Receipt, str]]) -> DataFrame:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,13 +15,15 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from common.config.paths import broker_dir
 from common.config.settings import load_settings
 from common.declare import Message, Pipeline
 from common.declare.declared import copy_with
 from orchestration.access.kafka.producer import Receipts, produce
-from orchestration.access.kafka.receipts import Collector, Receipt, read_receipts
+from orchestration.access.kafka.receipts import Collector, Receipt
+from orchestration.access.kafka.receipts_topic import read_receipts
 from orchestration.records.audit.audit import audit
 from orchestration.records.audit.result import Account
 from orchestration.run.job import open_broker
@@ -65,8 +69,9 @@ def test_what_was_acknowledged_is_what_was_read(
         thread.start()
     for thread in both:
         thread.join()
-    found, wrong = read_receipts(broker, receipts, {})
-    assert (sum(one.records for one in found), wrong) == (3_000, {})
+    given = read_receipts(broker, receipts, {})
+    found = given.receipts
+    assert (sum(one.records for one in found), given.wrong, given.is_cut) == (3_000, {}, False)
     assert any(len(one.offsets) > 1 for one in found)
 
     engine = Engine(spark, pipeline_of(topic, receipts), make_settings(tmp_path, broker), broker)
@@ -78,33 +83,150 @@ def test_what_was_acknowledged_is_what_was_read(
         f"receipts in {receipts}: 3,000 records sent in {len(found)} receipts, and read as they were sent"
     )
 
+    run([3_000], "secret")  # not read yet
     first = found[0]
     forged = [
         replace(first, producer="other bytes", sha256="0" * 64),
-        replace(first, producer="not read yet", offsets=((10_000, 10_001),)),
+        replace(first, producer="not there", offsets=((10_000, 10_001),)),
         replace(first, producer="another topic of the name", topic_id="x", sha256="0" * 64),
     ]
-    producer = Producer({"bootstrap.servers": broker})
-    for one in forged:
-        producer.produce(receipts, *reversed(one.message()))
-    producer.produce(receipts, b"{}")
-    assert producer.flush(30) == 0
+    put(broker, receipts, [*(one.message() for one in forged), (None, b"{}")])
     faulty = account(engine)
-    assert [fault.name for fault in faulty.faults] == ["receipt", "receipt"]
-    assert "producer other bytes has a receipt for" in faulty.faults[0].text
-    assert faulty.faults[0].text.endswith(
-        "bronze has a record at each offset, but other bytes than were sent"
+    assert [(fault.name, fault.count) for fault in faulty.faults] == [
+        ("receipt", first.records),
+        ("receipt", 2),
+        ("receipt", 1),
+    ]
+    bytes_differ, not_there, none = (fault.text for fault in faulty.faults)
+    assert "producer other bytes has a receipt for" in bytes_differ
+    assert bytes_differ.endswith("bronze has a record at each offset, but other bytes than were sent")
+    assert re.search(
+        r"not there has a receipt for 2 records; the topic ends at offset [\d,]+, bef", not_there
     )
-    assert faulty.faults[1].text == f"{receipts}: 1 of its records: its version is not 1"
+    assert none == f"{receipts}: 1 of its records: its version is not 1"
     (note,) = [note for note in faulty.notes if "receipts" in note]
-    assert note.endswith("; 1 are not as sent; 1 are of records not read yet; 1 are of records that are gone")
+    assert note.endswith(
+        "; 1 are not as sent; 1 are of records that the broker has lost; 1 are of records not read yet; "
+        "1 are of records that are gone"
+    )
 
     key = tmp_path / "key"
     key.write_text("secret")
     signed = Engine(spark, engine.pipeline, make_settings(tmp_path, broker, f"kafka.receipts_key=file:{key}"))
     faults = account(signed).faults
-    assert [(fault.name, fault.count) for fault in faults] == [("receipt", 1), ("receipt", 3)]
-    assert faults[1].text == f"{receipts}: 3 of its records: it is not signed by kafka.receipts_key"
+    assert [(fault.name, fault.count) for fault in faults] == [("receipt", 3), ("receipt", 1)]
+    assert faults[0].text == f"{receipts}: 3 of its records: it is not signed by kafka.receipts_key"
+
+
+def test_who_has_no_key_can_neither_displace_a_receipt_nor_invent_one_nor_stop_the_audit(
+    spark: Any, broker: str, new_topic: Callable[[], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is written behind the genuine receipts, they are compared; one that is gone leaves a hole."""
+    monkeypatch.setattr("orchestration.access.kafka.receipts.MOST_RECORDS", 100)
+    topic, receipts = new_topic(), new_topic()
+    to = Receipts(receipts, Collector(), "secret")
+    produce(messages(range(1_200)), bootstrap_servers=broker, topic=topic, receipts=to)
+    genuine = read_receipts(broker, receipts, {}, "secret").receipts
+    assert {one.number for one in genuine if one.partition == genuine[0].partition} >= {1, 2, 3}
+    key = tmp_path / "key"
+    key.write_text("secret")
+    settings = make_settings(tmp_path, broker, f"kafka.receipts_key=file:{key}")
+    engine = Engine(spark, pipeline_of(topic, receipts), settings, broker)
+    engine.run()
+    assert account(engine).faults == ()
+
+    put(broker, receipts, [forged for one in genuine for forged in forgeries(one)])
+    assert set(read_receipts(broker, receipts, {}, "secret").receipts) == set(genuine)
+    faulty = account(engine)
+    texts = {fault.text: fault.count for fault in faulty.faults}
+    assert texts == {
+        f"{receipts}: {len(genuine) * count:,} of its records: {why}": len(genuine) * count
+        for why, count in {
+            "it is not signed by kafka.receipts_key": 4,
+            "it is no JSON": 2,
+            "its offsets are missing or are no pairs of offsets": 1,
+            "its signature is missing or has another form": 2,
+            "it has no value, which deletes the receipt of its key from a compacted topic": 1,
+        }.items()
+    }
+    (note,) = [note for note in faulty.notes if "receipts" in note]
+    assert note.endswith(f"1,200 records sent in {len(genuine)} receipts, and read as they were sent")
+
+    gone = next(one for one in genuine if one.number == 2)
+    left = new_topic()
+    put(broker, left, [one.with_signature("secret").message() for one in genuine if one != gone])
+    (fault,) = account(Engine(spark, pipeline_of(topic, left), settings)).faults
+    assert fault.text == (
+        f"{left}: {topic}/{gone.partition}: producer {gone.producer} has later receipts, and its receipt "
+        "with the number 2 is missing"
+    )
+
+
+def forgeries(genuine: Receipt) -> Iterator[tuple[bytes | None, bytes | None]]:
+    """Records with the key of a receipt, by somebody who has read it and has not the key that signs."""
+    key, value = genuine.with_signature("secret").message()
+    document = json.loads(value)
+    yield genuine.message()
+    yield replace(genuine, sha256="0" * 64).with_signature("another").message()
+    yield key, json.dumps(document | {"sha256": "0" * 64}).encode()
+    yield key, json.dumps(document | {"number": genuine.number + 1_000 if genuine.number else 1}).encode()
+    yield key, b"[" * 200_000
+    yield key, b"\xff"
+    yield key, json.dumps(document | {"offsets": [[0, float("inf")]]}).encode()
+    yield key, json.dumps(document | {"signature": 5}).encode()
+    yield key, json.dumps(document | {"signature": "\u00fc"}).encode()
+    yield key, None
+
+
+def put(broker: str, topic: str, records: Sequence[tuple[bytes | None, bytes | None]]) -> None:
+    """Send records to the first partition of a topic."""
+    producer = Producer({"bootstrap.servers": broker})
+    for key, value in records:
+        producer.produce(topic, value, key, 0)
+    assert producer.flush(30) == 0
+
+
+@pytest.mark.long
+def test_a_receipt_that_was_compacted_away_leaves_a_hole_in_the_numbers(
+    spark: Any, broker: str, new_topic: Callable[[], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A deletion is a fault while the topic has it, and the number that is missing is one for ever."""
+    monkeypatch.setattr("orchestration.access.kafka.receipts.MOST_RECORDS", 50)
+    topic, receipts = new_topic(), f"{new_topic()}.receipts"
+    compacts = {
+        "cleanup.policy": "compact",
+        "segment.ms": "1",
+        "min.cleanable.dirty.ratio": "0.001",
+        "delete.retention.ms": "1",
+    }
+    client = AdminClient({"bootstrap.servers": broker})  # its results come only while it lives
+    created = client.create_topics([NewTopic(receipts, 1, 1, config=compacts)])
+    created[receipts].result(30)
+    produce(
+        messages(range(600)),
+        bootstrap_servers=broker,
+        topic=topic,
+        receipts=Receipts(receipts, Collector()),
+    )
+    engine = Engine(spark, pipeline_of(topic, receipts), make_settings(tmp_path, broker), broker)
+    engine.run()
+    assert account(engine).faults == ()
+    genuine = read_receipts(broker, receipts, {}).receipts
+    gone = next(one for one in genuine if one.number == 2)
+    put(broker, receipts, [(gone.message()[0], None)])
+    (fault,) = account(engine).faults
+    assert fault.text.startswith(f"{receipts}: 1 of its records: it has no value, which deletes the receipt")
+    deadline = time.monotonic() + 120
+    while (given := read_receipts(broker, receipts, {})).wrong or gone in given.receipts:
+        assert time.monotonic() < deadline
+        time.sleep(2)
+        put(broker, receipts, [genuine[-1].message()])  # closes the segment before it
+    assert set(given.receipts) == {*genuine} - {gone}
+    assert not given.is_cut
+    (fault,) = account(engine).faults
+    assert fault.text.endswith(
+        f"producer {gone.producer} has later receipts, and its receipt with the number 2 is missing"
+    )
 
 
 @pytest.mark.long
@@ -134,10 +256,20 @@ def test_records_that_the_broker_has_lost_behind_the_reader_are_named(spark: Any
         shutil.rmtree(part)
         shutil.copytree(tmp_path / "older" / part.name, part)
     with open_broker(engine.pipeline, settings) as engine.broker:
+        cut = account(engine)
+        before = read_receipts(engine.broker, "orders.receipts", {}).receipts
         send(range(300, 500))
         engine.run()
         found = account(engine)
-        told, _ = read_receipts(engine.broker, "orders.receipts", {})
+        told = read_receipts(engine.broker, "orders.receipts", {}).receipts
+    newest = {one for one in before if one.producer == before[-1].producer}
+    assert {fault.name for fault in cut.faults} == {"receipt"}
+    assert sum(fault.count for fault in cut.faults) == sum(one.records for one in newest) == 100
+    places = {
+        f"orders/{one.partition}, offsets {one.offsets[0][0]} to {one.offsets[-1][1]}" for one in newest
+    }
+    assert {fault.text.partition(": ")[0] for fault in cut.faults} == places
+    assert all("the topic ends at offset" in fault.text for fault in cut.faults)
     assert found.not_compared == ""
     assert {fault.name for fault in found.faults} == {"receipt"}
     lost = {receipt.producer for receipt in told if _is_lost(receipt, engine)}

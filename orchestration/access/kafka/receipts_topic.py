@@ -1,0 +1,113 @@
+"""Reads the receipts of a topic, which anybody may have written."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+from common.errors import BrokerError
+from orchestration.access.kafka import client as kafka
+from orchestration.access.kafka.receipts import Receipt
+from orchestration.access.kafka.single_records import open_consumer
+
+_SECONDS = 60.0
+"""How long the next records are waited for."""
+
+_POLL_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class GivenReceipts:
+    """What a topic of receipts holds.
+
+    Attributes:
+        receipts: The receipts, each once; with a key only those that it has signed.
+        wrong: How many of its records are none, by why.
+        is_cut: Whether retention has deleted the oldest records of the topic.
+    """
+
+    receipts: tuple[Receipt, ...] = ()
+    wrong: Mapping[str, int] = field(default_factory=dict)
+    is_cut: bool = False
+
+
+def read_receipts(
+    bootstrap: str, topic: str, options: Mapping[str, str], key: str | None = None
+) -> GivenReceipts:
+    """All receipts of a topic.
+
+    A record takes the place of no other: two that differ in more than the signature are two receipts.
+
+    Args:
+        bootstrap: The broker's address.
+        topic: The topic.
+        options: Client options.
+        key: Must have signed them; None: no signature is looked at.
+
+    Raises:
+        BrokerError: The topic does not exist, or cannot be read whole.
+    """
+    ends = kafka.end_offsets(bootstrap, [topic], options)[topic]
+    firsts = kafka.first_offsets(bootstrap, [topic], options)[topic]
+    if not ends:
+        raise BrokerError(f"Topic {topic} does not exist at {bootstrap}. Create it, or correct receipts=….")
+    found: dict[Receipt, None] = {}
+    wrong: dict[str, int] = {}
+    consumer = open_consumer(bootstrap, options)
+    try:
+        for message in _messages(consumer, bootstrap, topic, firsts, ends):
+            try:
+                found[replace(_receipt(message.value(), key), signature=None)] = None
+            except ValueError as error:
+                wrong[str(error)] = wrong.get(str(error), 0) + 1
+    except KafkaException as error:
+        raise BrokerError(
+            f"Topic {topic} at {bootstrap} cannot be read: {error.args[0].str()}. Check that it exists, and "
+            "that this user may read it."
+        ) from error
+    finally:
+        consumer.close()
+    return GivenReceipts(tuple(found), wrong, any(firsts.values()))
+
+
+def _receipt(value: bytes | None, key: str | None) -> Receipt:
+    """The receipt of a record's value.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if value is None:
+        raise ValueError("it has no value, which deletes the receipt of its key from a compacted topic")
+    found = Receipt.parse(value)
+    if key is not None and not found.is_signed_by(key):
+        raise ValueError("it is not signed by kafka.receipts_key")
+    return found
+
+
+def _messages(
+    consumer: Consumer, bootstrap: str, topic: str, firsts: Mapping[int, int], ends: Mapping[int, int]
+) -> Iterator[Message]:
+    """The records of a topic from the first offsets to the ends.
+
+    Raises:
+        BrokerError: Nothing comes any more.
+    """
+    at = {number: firsts[number] for number, end in ends.items() if end > firsts[number]}
+    consumer.assign([TopicPartition(topic, number, first) for number, first in at.items()])
+    deadline = time.monotonic() + _SECONDS
+    while at:
+        message = consumer.poll(_POLL_SECONDS)
+        if message is not None and message.error() is None:
+            yield message
+        # Behind the last record may be offsets without one, such as the marks of transactions.
+        now = {each.partition: each.offset for each in consumer.position(consumer.assignment())}
+        if any(now.get(number, 0) > before for number, before in at.items()):
+            deadline = time.monotonic() + _SECONDS
+        at = {
+            number: max(at[number], now.get(number, 0)) for number in at if now.get(number, 0) < ends[number]
+        }
+        if at and time.monotonic() > deadline:
+            raise BrokerError(f"Topic {topic} at {bootstrap} sent nothing for {_SECONDS:.0f} s.")

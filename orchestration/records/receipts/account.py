@@ -1,0 +1,169 @@
+"""The account of the receipts of a topic's producers: whether each record that was sent is there.
+
+What Kafka itself loses or puts in another place, after it has acknowledged it, is seen by nobody else: the
+offsets that a reader sees have no hole.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from common.declare import Topic
+from common.errors import BrokerError
+from common.streaming.topic_identity import BrokerTopic, read_ends
+from orchestration.access.kafka.receipts import Receipt, Span
+from orchestration.access.kafka.receipts_topic import GivenReceipts
+from orchestration.records.receipts.compare import (
+    InBronze,
+    Partition,
+    Wrong,
+    in_bronze,
+    sort_receipts,
+    without_records,
+)
+from orchestration.records.receipts.numbers import Uncounted, uncounted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_ATTEMPTS = 3
+_PAUSE_SECONDS = 1.0
+
+Ask = Callable[[Collection[str]], Mapping[str, BrokerTopic]]
+"""Gives the topics of these names as the broker has them; raises ``BrokerError`` where it does not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiptsAccount:
+    """What comparing receipts has found.
+
+    Attributes:
+        topic: The topic of the receipts.
+        compared: Those of records that bronze has read.
+        lost: Those of records that bronze has not read, and that the broker does not have.
+        waiting: How many are of records that bronze has not read yet.
+        why_waiting: Why the broker was not asked for these; empty if it was.
+        left_out: How many are of records that are gone as they should, or of an earlier topic of the name.
+        numbers: The numbers that are not those of one receipt each.
+        cut: How many receipts retention has deleted from the topic.
+        wrong: How many of its records are no receipts, by why.
+    """
+
+    topic: str
+    compared: InBronze
+    lost: Sequence[Wrong]
+    waiting: int
+    why_waiting: str
+    left_out: int
+    numbers: Sequence[Uncounted]
+    cut: int
+    wrong: Mapping[str, int]
+
+    def faults(self, most: int) -> Iterator[tuple[str, int]]:
+        """Text and count of each fault; of one kind at most so many, then how many more."""
+        records = [*self.compared.wrong, *self.lost]
+        yield from ((str(one), max(one.records, 1)) for one in records[:most])
+        if more := len(records[most:]):
+            yield f"and {more:,} more receipts", more
+        yield from ((f"{self.topic}: {one}", one.receipts) for one in self.numbers[:most])
+        if more := len(self.numbers[most:]):
+            yield f"{self.topic}: and {more:,} more ranges of numbers", more
+        yield from (
+            (f"{self.topic}: {count:,} of its records: {why}", count) for why, count in self.wrong.items()
+        )
+
+    @property
+    def note(self) -> str:
+        """How many receipts were compared, and how many were not."""
+        wrong = len(self.compared.wrong)
+        texts = [
+            f"receipts in {self.topic}: {self.compared.records:,} records sent in "
+            f"{self.compared.receipts:,} receipts"
+            + (f"; {wrong:,} are not as sent" if wrong else ", and read as they were sent")
+        ]
+        if self.lost:
+            texts.append(f"{len(self.lost):,} are of records that the broker has lost")
+        if self.waiting:
+            why = f", which were not looked for: {self.why_waiting}" if self.why_waiting else ""
+            texts.append(f"{self.waiting:,} are of records not read yet{why}")
+        if self.left_out:
+            texts.append(f"{self.left_out:,} are of records that are gone")
+        if self.cut:
+            texts.append(f"retention of {self.topic} has deleted {self.cut:,}")
+        return "; ".join(texts)
+
+
+def compare_receipts(  # noqa: PLR0913  # what may be gone is said by name
+    spark: SparkSession,
+    topic: Topic,
+    given: GivenReceipts,
+    *,
+    bronze: DataFrame,
+    last: Mapping[str, Any] | None,
+    gone: DataFrame | None,
+    begins: Mapping[Partition, int],
+    accepted: Mapping[Partition, Sequence[Span]],
+    ask: Ask | None,
+) -> ReceiptsAccount:
+    """Compare receipts with bronze and with the broker.
+
+    Args:
+        spark: The session.
+        topic: The declaration of bronze.
+        given: The receipts of its topics, read before the broker is asked.
+        bronze: Bronze: topic, partition, offset, key, value.
+        last: The metadata of its newest micro-batch, read before bronze is.
+        gone: The records that were erased: topic, partition, offset; None: none.
+        begins: Before which offset bronze has no records, as it should: they have expired, or the table
+            begins there. By the topic of its rows and the partition.
+        accepted: The offsets that somebody has accepted as lost, by the same.
+        ask: Asks the broker; None: it is not asked.
+    """
+    own = [one for one in given.receipts if _is_declared(topic, one) or one.topic in read_ends(last)]
+    found = sort_receipts(own, last, begins, accepted)
+    lost, why = _lost([one for one in found.waiting if _is_declared(topic, one)], ask)
+    numbers = list(uncounted(own))
+    cut = [one for one in numbers if given.is_cut and one.first == 1 and not one.is_twice]
+    compared = in_bronze(spark, bronze, found.due, gone)
+    return ReceiptsAccount(
+        topic=str(topic.receipts),
+        compared=compared,
+        lost=lost,
+        waiting=len(found.waiting) - len(lost),
+        why_waiting=why,
+        left_out=found.left_out + compared.erased,
+        numbers=[one for one in numbers if one not in cut],
+        cut=sum(one.receipts for one in cut),
+        wrong=given.wrong,
+    )
+
+
+def _is_declared(topic: Topic, receipt: Receipt) -> bool:
+    """Whether bronze reads the topic of a receipt."""
+    matches = topic.pattern is not None and re.fullmatch(topic.pattern, receipt.topic) is not None
+    return matches or receipt.topic in topic.topic_names
+
+
+def _lost(waiting: Sequence[Receipt], ask: Ask | None) -> tuple[list[Wrong], str]:
+    """Those that the broker does not have, and why it was not asked.
+
+    It is asked again: after a change of leader it may for a moment have fewer records than before.
+    """
+    names = {one.topic for one in waiting}
+    if not names:
+        return [], ""
+    if ask is None:
+        return [], "no broker was asked"
+    found: list[Wrong] = []
+    try:
+        for attempt in range(_ATTEMPTS):
+            time.sleep(_PAUSE_SECONDS if attempt else 0.0)
+            if not (found := list(without_records(waiting, ask(names)))):
+                break
+    except BrokerError as error:
+        return [], str(error).partition(". ")[0]
+    return found, ""
