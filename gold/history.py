@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType, TimestampType
+from pyspark.sql.types import BinaryType, StructType, TimestampType
 
 from common.declare import History
 from common.declare.declared import source_of
@@ -234,14 +234,21 @@ def _history(found: DataFrame, gold: History) -> DataFrame:
 
 
 def _surrogate_key(gold: History, schema: StructType) -> list[Column]:
-    """The SHA-256 of a JSON array with the texts of the key and ``valid_from``; times as microseconds."""
+    """The SHA-256 of a JSON array with the texts of the key and ``valid_from``.
+
+    A time is its microseconds, bytes are their hexadecimal digits.
+    """
     if gold.surrogate_key is None:
         return []
     parts = []
     for name in (*gold.key, "valid_from"):
         value = F.col(f"`{name}`")
-        is_instant = isinstance(schema[name].dataType, TimestampType)
-        parts.append((F.unix_micros(value) if is_instant else value).cast("string"))
+        match schema[name].dataType:
+            case TimestampType():
+                value = F.unix_micros(value)
+            case BinaryType():
+                value = F.hex(value)
+        parts.append(value.cast("string"))
     return [F.sha2(F.to_json(F.array(*parts)), 256).alias(gold.surrogate_key)]
 
 

@@ -548,9 +548,9 @@ class Stateful(GoldTable):
     does; what is emitted then depends on when the query runs. Unset: no timers.
     """
     initial: str | None = field(default=None, kw_only=True)
-    """Another silver or gold table of the pipeline, or the path or URI of any Delta table, with the columns
-    of ``key``: the first micro-batch gives each of its rows to the processor's ``handleInitialState``, before
-    the rows of the source. It is read once, as it is then; a rebuild reads it again.
+    """The path or URI of a Delta table with the columns of ``key``: the first micro-batch gives each of its
+    rows to the processor's ``handleInitialState``, before the rows of the source. It is read once, as it is
+    then; a rebuild reads it again.
     """
 
     def mistakes(self) -> Iterator[str]:
@@ -573,19 +573,18 @@ class Stateful(GoldTable):
             )
         if self.reading.changes == "feed":
             yield Fault("MED-1305", "a processor cannot take a row back; leave changes out")
-        if self.initial == self.table:
-            yield Fault("MED-1105", f"initial is {self.initial}, the table itself; name another one")
+        if self.initial is not None and "/" not in self.initial:
+            yield Fault(
+                "MED-1105",
+                f"initial is {self.initial!r}; name a Delta table by its path or URI: one that the pipeline "
+                "fills may still be empty when the first micro-batch reads it",
+            )
         if self.initial is not None and not _has_own(self.processor, "handleInitialState"):
             yield Fault(
                 "MED-1105",
                 f"initial gives rows to handleInitialState, which {self.processor!r} does not have; write "
                 "it, or leave initial out",
             )
-
-    @property
-    def initial_is_a_table(self) -> bool:
-        """Whether ``initial`` is a table of the pipeline, not a path."""
-        return self.initial is not None and "/" not in self.initial
 
     @property
     def takes_rows_back(self) -> bool:

@@ -63,7 +63,7 @@ def why_undefined(gold: Gold) -> str:  # noqa: PLR0911  # one return per reason
 def inexact_columns(gold: Gold) -> frozenset[str]:
     """Columns whose value may differ when it is computed again from the same rows."""
     found = set()
-    for attribute in ("columns", "measures"):
+    for attribute in ("columns", "untracked", "measures"):
         for name, sql in named(getattr(gold, attribute, None) or {}).items():
             if _functions(sql) & (NON_DETERMINISTIC | _OF_ORDER):
                 found.add(name)

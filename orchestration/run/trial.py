@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from common.config.paths import Layout
-from common.declare import Pipeline, Stateful, Table
+from common.declare import Pipeline, Table
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader, commit_name
@@ -55,7 +55,6 @@ def _known_tables(pipeline: Pipeline) -> set[str]:
     """The tables that the queries of a pipeline write or read, but those that are named by a path."""
     names = {name for one in pipeline.tables for name in written_by(one)}
     names |= {name for one in pipeline.gold for name in sources(one)}
-    names |= {one.initial for one in pipeline.gold if isinstance(one, Stateful) and one.initial is not None}
     names |= {one.table for silver in pipeline.silver for one in silver.lookups}
     return {name for name in names if not is_path(name)}
 

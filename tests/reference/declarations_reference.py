@@ -180,6 +180,8 @@ def _default(value: ast.expr | None) -> str:  # noqa: PLR0911  # a return per ki
         return "`[]`"
     if text.startswith("field(default=None"):
         return "unset"
+    if (plain := re.match(r"field\(default=(True|False|\d[\d_]*)\b", text)) is not None:
+        return f"`{plain[1]}`"
     if (constant := re.match(r"field\(default='(\w+)'", text)) is not None:
         return f'`"{constant[1]}"`'
     if text.startswith("field("):

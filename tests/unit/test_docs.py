@@ -52,6 +52,7 @@ def test_the_page_of_declarations_is_in_step() -> None:
     """Written by `python -m tests.reference.declarations_reference > docs/author/declarations.md`."""
     page = (ROOT / "docs" / "author" / "declarations.md").read_text(encoding="utf-8")
     assert page == declarations_reference.reference()
+    assert re.findall(r"\| (?:number|`True` or `False`) \| `\{\}` \|", page) == []
     assert declarations_reference.documented() == declarations_reference.classes()
 
 

@@ -14,7 +14,6 @@ from common.declare import (
     Pipeline,
     Publish,
     Silver,
-    Stateful,
     Table,
     Upsert,
     View,
@@ -42,7 +41,7 @@ def lineage_problems(pipeline: Pipeline) -> Iterator[Problem]:
     for reader in readers(pipeline):
         if reader.table in in_cycle:
             continue
-        faults_of = (_read_fault, _join_fault, _custom_fault, _initial_fault)
+        faults_of = (_read_fault, _join_fault, _custom_fault)
         for fault in (fault_of(reader, pipeline) for fault_of in faults_of):
             if fault is not None:
                 yield Problem(reader.table, fault, source_of(reader))
@@ -224,19 +223,6 @@ def _join_fault(reader: Reader, pipeline: Pipeline) -> str | None:
             "MED-1305", f'joins {reader.joins!r}, whose rows change; mode="stream" joins a silver table'
         )
     return None if found.storage.change_feed else _feedless("joins", reader.joins)
-
-
-def _initial_fault(reader: Reader, pipeline: Pipeline) -> str | None:
-    """The fault of the table with a processor's initial state; one by its path is checked at job start."""
-    if not isinstance(reader, Stateful) or not reader.initial_is_a_table:
-        return None
-    known = [name for table in (*pipeline.silver, *pipeline.gold) for name in written_by(table)]
-    if reader.initial in known:
-        return None
-    near = nearest(str(reader.initial), [name for name in known if name != reader.table])
-    return Fault(
-        "MED-1301", f"initial {reader.initial!r}, which is no silver or gold table of the pipeline; {near}"
-    )
 
 
 def _feedless(how: str, table: str) -> str:

@@ -84,10 +84,10 @@ def _of_kind(gold: Gold, silver: Mapping[str, Scope]) -> Iterator[Problem]:
         case Custom():
             yield from custom_problems(gold)
         case Stateful():
-            yield from _stateful(gold, seen, silver)
+            yield from _stateful(gold, seen)
 
 
-def _stateful(gold: Stateful, seen: Scope, scopes: Mapping[str, Scope]) -> Iterator[Problem]:
+def _stateful(gold: Stateful, seen: Scope) -> Iterator[Problem]:
     """Problems of the columns that a processor is given and emits."""
     source = source_of(gold)
     yield from each(gold.table, references("key", gold.key, seen), source)
@@ -97,9 +97,6 @@ def _stateful(gold: Stateful, seen: Scope, scopes: Mapping[str, Scope]) -> Itera
     emitted = ddl_fields(gold.output)
     if gold.mode == "update" and emitted is not None:
         yield from each(gold.table, references("key", gold.key, Scope("output", emitted)), source)
-    if gold.initial is not None:
-        initial = scopes.get(gold.initial, Scope(gold.initial, None))
-        yield from each(gold.table, references("key", gold.key, initial), source)
 
 
 def _reads_elements(gold: Gold) -> Iterator[Problem]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,9 +68,9 @@ def declared_columns(
         for declared in wiring.tables("gold"):
             if isinstance(declared, Join) and declared.joins_a_table:
                 copy_empty(spark, declared.joins, layout, trial)
-            if isinstance(declared, Stateful) and declared.initial_is_a_table:
-                copy_empty(spark, str(declared.initial), layout, trial)
-            _build(wiring, trial, declared, found)
+            # Its first micro-batch alone reads the initial table, which may be gone since.
+            without = replace(declared, initial=None) if isinstance(declared, Stateful) else declared
+            _build(wiring, trial, without, found)
     return found
 
 

@@ -253,17 +253,18 @@ def _state_fault(
 def _variable(path: str, operator: str, spark: SparkSession) -> Mapping[str, str] | None:
     """The options that name a state variable of a processor, or its timers: all are in one store.
 
-    None where Spark finds no metadata of the state; empty where the processor keeps nothing.
+    None where Spark finds no metadata of the state, or another one; empty where the processor keeps nothing.
     """
     known = spark.read.format("state-metadata").load(path).where(f"operatorId = {operator}").first()
-    if known is None:
+    try:
+        found = json.loads(known.operatorProperties) if known is not None else {}
+        names, times = [one["stateName"] for one in found["stateVariables"]], found["timeMode"]
+    except (KeyError, TypeError, ValueError):
         return None
-    found = json.loads(known.operatorProperties)
-    names = [one["stateName"] for one in found["stateVariables"]]
     own = [name for name in names if not name.startswith("$")]  # Spark's own are those of timers
     if own:
         return {"stateVarName": own[0]}
-    return {} if found["timeMode"] == "NoTime" else {"readRegisteredTimers": "true"}
+    return {} if times == "NoTime" else {"readRegisteredTimers": "true"}
 
 
 def has_state(declared: Table) -> bool:
