@@ -21,7 +21,7 @@ setup: $(VENV)/.installed ## install what a run needs: packages, Java, jars
 demo: setup ## send sample events from Kafka to gold, and watch them for a minute
 	@$(BIN)/medallion demo $(ARGS)
 
-test: setup $(VENV)/.installed-dev ## each promise once, on a real broker and a real Spark: about eight minutes on two cores
+test: setup $(VENV)/.installed-dev ## each promise once, on a real broker and a real Spark: a quarter of an hour or more on two cores
 	@$(BIN)/python -m tests.runs test $(ARGS)
 
 test-shard: setup $(VENV)/.installed-dev ## a twelfth of what repeats a proof: every death, both ways to write, lives drawn anew; SHARD=1 to 12

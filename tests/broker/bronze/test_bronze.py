@@ -133,6 +133,7 @@ def test_latest_reads_only_what_came_after_the_first_start(ran: Ran) -> None:
     assert ran.read("latest") == {(ran.first, 1): [4]}
 
 
+@pytest.mark.long
 def test_bytes_nulls_and_headers_are_kept_as_they_were_sent(ran: Ran) -> None:
     rows = [row for row in ran.engine.rows("bronze.subscribed") if row["topic"] == ran.second]
     found = {

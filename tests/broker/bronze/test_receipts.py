@@ -118,6 +118,7 @@ def test_what_was_acknowledged_is_what_was_read(
     assert faults[0].text == f"{receipts}: 3 of its records: it is not signed by kafka.receipts_key"
 
 
+@pytest.mark.long
 def test_who_has_no_key_can_neither_displace_a_receipt_nor_invent_one_nor_stop_the_audit(
     spark: Any, broker: str, new_topic: Callable[[], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

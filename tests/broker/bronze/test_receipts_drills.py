@@ -70,6 +70,7 @@ class Transactions:
         return list(to.due(is_end=True))
 
 
+@pytest.mark.long
 def test_what_a_torn_transaction_has_lost_is_named(
     spark: Any, broker: str, new_topic: Callable[[], str], tmp_path: Path
 ) -> None:
@@ -144,6 +145,7 @@ def test_what_retention_has_deleted_unread_is_a_fault_until_it_is_accepted(
     assert "read as they were sent; 6 are of records that are gone" in note_of(found)
 
 
+@pytest.mark.long
 def test_a_table_that_was_told_to_begin_later_lacks_no_record_before(
     spark: Any, broker: str, new_topic: Callable[[], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -257,6 +257,7 @@ def test_ignored_changes_read_rewritten_rows_again(spark: Any, tmp_path: Path) -
     assert engine.faults() == ()
 
 
+@pytest.mark.long
 def test_a_change_data_feed_has_each_change_once(spark: Any, tmp_path: Path) -> None:
     """The first state as insertions, then each change with its kind, version and time."""
     source = Source(spark, tmp_path / "source", enableChangeDataFeed="true")

@@ -434,6 +434,7 @@ def test_a_file_that_had_no_records_is_read_when_it_has_some(spark: Any, tmp_pat
     check_gold(engine, range(3))
 
 
+@pytest.mark.long
 def test_a_missing_folder_and_a_cut_file_are_one_error(spark: Any, tmp_path: Path) -> None:
     folder = tmp_path / "export"
     engine = engine_of(spark, tmp_path, shop(folder, max_rows_per_trigger=2))

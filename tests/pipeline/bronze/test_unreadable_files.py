@@ -92,6 +92,7 @@ def with_id(name: str, column: pa.Array) -> pa.Table:
     return pa.table({"id": [f"{name}{n}" for n in range(len(column))], name: column})
 
 
+@pytest.mark.long
 def test_what_parquet_holds_is_what_json_says_or_a_fault(spark: Any, tmp_path: Path) -> None:
     folder = tmp_path / "export"
     expected: Read = {}
@@ -237,6 +238,7 @@ RECORDS: dict[str, tuple[Any, bytes, Any]] = {
 }
 
 
+@pytest.mark.long
 def test_an_avro_record_that_cannot_be_read_is_one(spark: Any, tmp_path: Path) -> None:
     """Those behind it in its block are read where its end is known; those of the next block always."""
     folder = tmp_path / "export"

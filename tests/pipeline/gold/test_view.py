@@ -208,6 +208,7 @@ def test_so_is_each_other_kind_of_statement(spark: Any, tmp_path: Path, part: in
     live(Shop(spark, tmp_path, [*LONG.values()][part::4]))
 
 
+@pytest.mark.long
 def test_a_view_of_a_view_follows_a_replayed_micro_batch_and_an_idle_start(
     spark: Any, tmp_path: Path
 ) -> None:

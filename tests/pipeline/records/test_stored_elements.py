@@ -96,6 +96,7 @@ def engine(spark: Any, tmp_path: Path) -> Engine:
     return made
 
 
+@pytest.mark.long
 def test_a_replay_judges_elements_and_records_and_the_query_goes_on(engine: Engine) -> None:
     wider = under(engine, WIDER)
     tried = replay(engine.spark, "accounts", WIDER, engine.layout, is_with_new_rules=True, is_dry_run=True)

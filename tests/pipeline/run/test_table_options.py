@@ -90,6 +90,7 @@ def test_each_query_reads_as_much_as_its_own_table_says(engine: Engine) -> None:
     assert ids(engine, "gold.one_by_one") == ids(engine, "gold.together") == FIRST + THEN
 
 
+@pytest.mark.long
 def test_latest_is_what_comes_after_the_first_start_also_while_the_query_was_stopped(engine: Engine) -> None:
     assert ids(engine, "gold.later") == THEN
 

@@ -142,6 +142,7 @@ def test_each_write_is_named_by_table_and_step_and_its_commit_tells_it(ran: Engi
         assert Counter(told) == Counter(("gold.every", batch, step) for batch in range(3) for step in names)
 
 
+@pytest.mark.long
 def test_a_lost_or_a_foreign_checkpoint_is_refused(ran: Engine) -> None:
     """Begun anew, the function would write everything again; the tables beside the first are asked too."""
     versions = {table: ran.version(f"gold.{table}") for table in TABLES}
