@@ -196,9 +196,8 @@ def _history(found: DataFrame, gold: History) -> DataFrame:
         gold: The table.
     """
     key, kept = [F.col(f"`{name}`") for name in gold.key], list(named(gold.columns))
-    newest = (
-        [F.struct(*(F.col(f"`{name}`") for name in named(gold.untracked or ())))] if gold.untracked else []
-    )
+    untracked = list(named(gold.untracked or ()))
+    newest = [F.struct(*(F.col(f"`{name}`") for name in untracked))] if untracked else []
     in_time = Window.partitionBy(*key).orderBy("valid_from")
     state = F.when(~F.col(_ENDS), F.struct(*(F.col(f"`{name}`") for name in kept)))
     begins = ~state.eqNullSafe(F.lag(state).over(in_time))
@@ -221,7 +220,7 @@ def _history(found: DataFrame, gold: History) -> DataFrame:
         .select(
             *key,
             *(F.col(f"__first.`{name}`") for name in kept),
-            *(F.col(f"__newest.`{name}`") for name in named(gold.untracked or ())),
+            *(F.col(f"__newest.`{name}`") for name in untracked),
             *_surrogate_key(gold, found.schema),
             "valid_from",
             "valid_to",

@@ -24,7 +24,6 @@ from common.declare import (
     Quality,
     References,
     Silver,
-    Stateful,
     Stream,
     SumsEqual,
     View,
@@ -128,7 +127,7 @@ def _pipeline_problems(pipeline: Pipeline) -> Iterator[Problem]:
     elements = {silver.table for silver in pipeline.silver if silver.each is not None}
     of_silver = dict(scopes)
     for gold in in_data_order(pipeline.gold):
-        seen = scopes if isinstance(gold, Join | Aggregate | View | Stateful) else of_silver
+        seen = scopes if isinstance(gold, Join | Aggregate | View) else of_silver
         yield from gold_problems(gold, seen, replaced, elements)
         for table, scope in gold_scopes(gold, seen).items():
             scopes.setdefault(table, scope)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +13,8 @@ from common.delta.log import LogReader
 from tests.bench.contenders.started_process import ContenderError, Started
 from tests.bench.data import history
 from tests.bench.measure.machine import Meter
-from tests.bench.measure.stats import median
+from tests.bench.measure.stats import median, number, ratio
+from tests.bench.reporting.report import table
 from tests.bench.run import OURS
 
 WARM_UP = 2
@@ -89,3 +90,27 @@ def read_to(target: Path) -> int:
     commit = None if latest is None else log.commit(latest)
     positions = None if commit is None else commit.metadata.get("positions")
     return int(positions[0]["reservoirVersion"]) - 1 if positions else -1
+
+
+def cost_table(found: Sequence[Cost], base: str, rows: int, *, what: str, times: str) -> list[str]:
+    """The lines of a table of costs.
+
+    Args:
+        found: The costs, a line each.
+        base: What the others are ratios to; if it is not among them, there are none.
+        rows: Of a micro-batch.
+        what: Head of the first column.
+        times: Head of the ratios.
+    """
+    of_base = next((one.median for one in found if one.what == base), float("nan"))
+    body = [
+        (
+            one.what,
+            number(one.median),
+            number(one.median / rows * 1e6),
+            number(ratio(one.median, of_base)),
+            f"{one.foreign_cores:.2f}",
+        )
+        for one in found
+    ]
+    return table((what, "CPU s of a micro-batch", "CPU µs per row", times, "foreign cores"), body)

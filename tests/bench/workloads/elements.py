@@ -20,9 +20,9 @@ from tests.bench.contenders.ours import Ours
 from tests.bench.contenders.started_process import ContenderError
 from tests.bench.data import history
 from tests.bench.data.topic import Source
-from tests.bench.measure.per_batch import WARM_UP, Cost, cost_of
-from tests.bench.measure.stats import Goal, number, ratio
-from tests.bench.reporting.report import Section, table
+from tests.bench.measure.per_batch import WARM_UP, Cost, cost_of, cost_table
+from tests.bench.measure.stats import Goal, ratio
+from tests.bench.reporting.report import Section
 from tests.bench.run import Run
 
 ROWS, ELEMENTS = 20_000, 10
@@ -148,16 +148,4 @@ def lines(found: Sequence[Cost]) -> list[str]:
         f"that in silver and a second more; median of {len(found[0].cpu) if found else 0}, after {WARM_UP} "
         "that do not count. CPU of all processes of the job. In the end silver had every row once."
     )
-    base = next((one.median for one in found if one.what == ONE_BY_ONE), float("nan"))
-    body = [
-        (
-            one.what,
-            number(one.median),
-            number(one.median / ROWS * 1e6),
-            number(ratio(one.median, base)),
-            f"{one.foreign_cores:.2f}",
-        )
-        for one in found
-    ]
-    head = ("sent as", "CPU s of a micro-batch", "CPU µs per row", "times one by one", "foreign cores")
-    return [what, "", *table(head, body)]
+    return [what, "", *cost_table(found, ONE_BY_ONE, ROWS, what="sent as", times="times one by one")]

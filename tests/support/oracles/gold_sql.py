@@ -89,11 +89,10 @@ FILLED = f"""
     select * exclude (ends, step, life, newest) from filled where step = newest and not ends
 """
 
-HISTORY = f"""
-    with versions as (
-        select *, (status = 'gone') is true as ends from (
-            select *, row_number() over (partition by k, seen_at order by {_ARRIVAL}) as place
-            from orders where seen_at is not null) where place = 1),
+
+def _intervals(versions: str, more: str = "", added: str = "") -> str:
+    """The intervals of each key, from one version per key and time; with more columns."""
+    return f"""{versions},
     steps as (
         select *, row_number() over one = 1 or ends <> lag(ends) over one
             or status is distinct from lag(status) over one
@@ -102,21 +101,30 @@ HISTORY = f"""
     numbered as (select *, sum(begins::int) over (partition by k order by seen_at) as run from steps),
     runs as (
         select k, first(status order by seen_at) as status, first(country order by seen_at) as country,
-            min(seen_at) as valid_from, count(*) as versions, max(seen_at) as last_at, bool_or(ends) as ends,
+            {more} min(seen_at) as valid_from, count(*) as versions, max(seen_at) as last_at,
+            bool_or(ends) as ends,
             first(_kafka_timestamp order by seen_at) as _kafka_timestamp,
             first(_kafka_topic order by seen_at) as _kafka_topic,
             first(_kafka_partition order by seen_at) as _kafka_partition,
             first(_kafka_offset order by seen_at) as _kafka_offset
         from numbered group by k, run),
     followed as (select *, lead(valid_from) over (partition by k order by valid_from) as valid_to from runs)
-    select * exclude (ends), valid_to is null as is_current from followed where not ends
+    select * exclude (ends), valid_to is null as is_current {added} from followed where not ends
 """
+
+
+HISTORY = _intervals(f"""
+    with versions as (
+        select *, (status = 'gone') is true as ends from (
+            select *, row_number() over (partition by k, seen_at order by {_ARRIVAL}) as place
+            from orders where seen_at is not null) where place = 1)""")
 
 _STATE = ("status", "country", "amount")
 _FILLED_STATE = ", ".join(
     f"last_value(case when not ends then {name} end ignore nulls) over so_far as {name}" for name in _STATE
 )
-FILLED_HISTORY = f"""
+FILLED_HISTORY = _intervals(
+    f"""
     with ordered as (
         select *, (status = 'gone') is true as ends, row_number() over (
             partition by k order by seen_at, version nulls first, {_PLACE}) as step
@@ -125,27 +133,10 @@ FILLED_HISTORY = f"""
     filled as (
         select * replace ({_FILLED_STATE}), lead(seen_at) over (partition by k order by step) as next_at
         from lives window so_far as (partition by k, life order by step rows unbounded preceding)),
-    versions as (select * from filled where seen_at is distinct from next_at),
-    steps as (
-        select *, row_number() over one = 1 or ends <> lag(ends) over one
-            or status is distinct from lag(status) over one
-            or country is distinct from lag(country) over one as begins
-        from versions window one as (partition by k order by seen_at)),
-    numbered as (select *, sum(begins::int) over (partition by k order by seen_at) as run from steps),
-    runs as (
-        select k, first(status order by seen_at) as status, first(country order by seen_at) as country,
-            last(amount order by seen_at) as amount, min(seen_at) as valid_from, count(*) as versions,
-            max(seen_at) as last_at, bool_or(ends) as ends,
-            first(_kafka_timestamp order by seen_at) as _kafka_timestamp,
-            first(_kafka_topic order by seen_at) as _kafka_topic,
-            first(_kafka_partition order by seen_at) as _kafka_partition,
-            first(_kafka_offset order by seen_at) as _kafka_offset
-        from numbered group by k, run),
-    followed as (select *, lead(valid_from) over (partition by k order by valid_from) as valid_to from runs)
-    select * exclude (ends), valid_to is null as is_current,
-        sha256(to_json([k::varchar, valid_from::varchar])::varchar) as state_id
-    from followed where not ends
-"""
+    versions as (select * from filled where seen_at is distinct from next_at)""",
+    more="last(amount order by seen_at) as amount,",
+    added=", sha256(to_json([k::varchar, valid_from::varchar])::varchar) as state_id",
+)
 
 JOINED = """
     select k, amount, name, orders._kafka_topic, orders._kafka_partition, orders._kafka_offset,

@@ -20,9 +20,9 @@ from tests.bench.contenders.ours import Ours
 from tests.bench.contenders.started_process import ContenderError
 from tests.bench.data import history
 from tests.bench.data.topic import Source
-from tests.bench.measure.per_batch import WARM_UP, Cost, cost_of
-from tests.bench.measure.stats import Goal, number, ratio
-from tests.bench.reporting.report import Section, table
+from tests.bench.measure.per_batch import WARM_UP, Cost, cost_of, cost_table
+from tests.bench.measure.stats import Goal
+from tests.bench.reporting.report import Section
 from tests.bench.run import Run
 
 ROWS, CUSTOMERS = 10_000, 2_000
@@ -161,16 +161,4 @@ def lines(found: Sequence[Cost]) -> list[str]:
         f"of {len(found[0].cpu) if found else 0}, after {WARM_UP} that do not count. CPU of all processes of "
         "the job. In the end each table was what plain Python makes of the orders."
     )
-    base = next((one.median for one in found if one.what == "View"), float("nan"))
-    body = [
-        (
-            one.what,
-            number(one.median),
-            number(one.median / ROWS * 1e6),
-            number(ratio(one.median, base)),
-            f"{one.foreign_cores:.2f}",
-        )
-        for one in found
-    ]
-    head = ("declared as", "CPU s of a micro-batch", "CPU µs per row", "times the view", "foreign cores")
-    return [what, "", *table(head, body)]
+    return [what, "", *cost_table(found, "View", ROWS, what="declared as", times="times the view")]
