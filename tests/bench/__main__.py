@@ -134,7 +134,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", nargs="+", choices=WORKLOADS, metavar="NAME", help=", ".join(WORKLOADS))
     against = (*PEERS, "nobody")
     parser.add_argument("--against", nargs="+", choices=against, metavar="PEER", help=", ".join(against))
-    parser.add_argument("--events", type=int, help="messages of a drain")
+    parser.add_argument("--events", type=int, help="messages of a drain; rows of the smallest table of views")
     parser.add_argument("--rounds", type=int, help="interleaved rounds")
     parser.add_argument("--per-second", type=int, help="messages per second, a divisor of a million")
     parser.add_argument("--seconds", type=float, help="length of what is measured by the clock")

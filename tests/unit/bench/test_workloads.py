@@ -473,10 +473,11 @@ def test_a_view_is_compared_with_the_smallest_table_and_with_computing_it_again(
     whole = [of_view("whole", 1, 1.0, 50_000), of_view("whole", 10, 5.0, 500_000)]
     again = [of_view(views.AGAIN, 1, 4.0, 50_000), of_view(views.AGAIN, 10, 20.0, 500_000)]
     found = views.Views((*by_row, *by_key, *whole, *again))
-    goals = views.goals(found, (1, 10))
+    sizes = views.Sizes(50_000, (1, 10))
+    goals = views.goals(found, sizes)
     assert [goal.measured for goal in goals] == [1.0, 1.0, 2.0, 2.0, 0.2]
     assert [goal.is_met for goal in goals] == [True, True, False, False, False]
-    text = views.lines(found, (1, 10), 5)
+    text = views.lines(found, sizes, 5)
     assert "| by key | 500,000 | 2,000 | 2 | 4,000 | 4,000 | 2 | 0.2 |" in text
 
 

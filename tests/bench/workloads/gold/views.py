@@ -29,10 +29,8 @@ from tests.bench.reporting.report import Section, table
 from tests.bench.run import Run
 from tests.bench.workloads.shop import Spent, settings_in, spent
 
-ORDERS, PER_CUSTOMER, PER_FILE = 50_000, 10, 50_000
-"""Rows of the smallest silver table, of a customer, and of a file."""
-CHANGED = 500
-"""Orders whose amount a micro-batch changes: a thousandth of the customers at ten times the size."""
+ORDERS, PER_CUSTOMER = 50_000, 10
+"""Rows of the smallest silver table unless ``--events`` names them, and of a customer."""
 MOST_GROWTH, MOST_OF_AGAIN = 1.5, 0.1
 AGAIN = "computed again"
 
@@ -54,6 +52,29 @@ SCHEMA = pa.schema(
         "ordered_at": pa.timestamp("us", "UTC"),
     }
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How large the tables are.
+
+    Attributes:
+        orders: Rows of the smallest silver table.
+        times: How many times the rows of the smallest table each table has.
+    """
+
+    orders: int
+    times: Sequence[int]
+
+    @property
+    def changed(self) -> int:
+        """Orders whose amount a micro-batch changes: a thousandth of the table of ten times the size."""
+        return self.orders // 100
+
+    @property
+    def per_file(self) -> int:
+        """Rows of a file: the largest table has at most two thousand files."""
+        return max(50_000, self.orders // 20)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,15 +138,16 @@ def _name(way: str) -> str:
 class Kept:
     """The views over a silver table of a size."""
 
-    def __init__(self, run: Run, spark: Any, folder: Path, times: int) -> None:
+    def __init__(self, run: Run, spark: Any, folder: Path, sizes: Sizes, times: int) -> None:
         folder.mkdir()
-        self._spark, self.times, self._orders = spark, times, ORDERS * times
+        self._spark, self._sizes = spark, sizes
+        self.times, self._orders = times, sizes.orders * times
         declared, settings = pipeline(), settings_in(folder, run.broker.bootstrap_servers, run.settings)
         self._layout = Layout.of(declared, settings)
         self._chance = np.random.default_rng(times)
         self._silver = Path(self._layout.table_path("silver.orders"))
         history.created(self._silver, SCHEMA, {"delta.enableChangeDataFeed": "true"})
-        history.append(self._silver, self._rows(), files=max(2, self._orders // PER_FILE))
+        history.append(self._silver, self._rows(), files=max(2, self._orders // sizes.per_file))
         streams = Wiring(spark, declared, settings, self._layout, "").streams("gold")
         self._streams: Mapping[str, Stream] = {stream.name: stream for stream in streams}
         self._batches = 0
@@ -150,16 +172,17 @@ class Kept:
         """Put the rows of a view's table into files with a range of keys each, as maintenance does."""
         path, conf = self._layout.table_path(f"gold.{_name(way)}"), self._spark.conf
         rows = self._spark.read.format("delta").load(path)
-        laid = rows.repartitionByRange(max(2, rows.count() // PER_FILE), LAID_BY[way])
+        laid = rows.repartitionByRange(max(2, rows.count() // self._sizes.per_file), LAID_BY[way])
         conf.set("spark.databricks.delta.commitInfo.userMetadata", history.OWN)
         laid.write.format("delta").mode("overwrite").option("dataChange", "false").save(path)
         conf.unset("spark.databricks.delta.commitInfo.userMetadata")
 
     def turn(self) -> list[Measured]:
         """Change silver, and write a micro-batch of each view; then compute one of them again."""
-        first = int(self._chance.integers(self._orders // CHANGED)) * CHANGED
+        changed = self._sizes.changed
+        first = int(self._chance.integers(self._orders // changed)) * changed
         DeltaTable(str(self._silver)).update(
-            predicate=f"order_id >= {first} and order_id < {first + CHANGED}",
+            predicate=f"order_id >= {first} and order_id < {first + changed}",
             updates={"amount": "amount + 1"},
         )
         self._batches += 1
@@ -206,17 +229,16 @@ def rows_read(spark: Any) -> dict[int, int]:
 
 def views(run: Run) -> Section:
     """W16."""
-    sizes = (1, 10) if run.quick else (1, 10, 100)
+    sizes = Sizes(run.sized(run.events, ORDERS, ORDERS), (1, 10) if run.quick else (1, 10, 100))
     folder = run.scratch("views")
     more = (*run.settings, "spark.conf.spark.ui.retainedStages=2000")
     settings = settings_in(folder, run.broker.bootstrap_servers, more)
     spark = build_session(settings, "bench", folder / "log")
     batches: list[Measured] = []
     try:
-        kept = [Kept(run, spark, folder / f"times{times}", times) for times in sizes]
-        run.say(
-            f"views: tables of {', '.join(f'{one.times}' for one in kept)} times {ORDERS:,} rows are there"
-        )
+        kept = [Kept(run, spark, folder / f"times{times}", sizes, times) for times in sizes.times]
+        multiples = ", ".join(str(times) for times in sizes.times)
+        run.say(f"views: tables of {multiples} times {sizes.orders:,} rows are there")
         rounds = run.sized(run.rounds, 5, 2)
         for round_ in range(rounds + 1):
             turns = [one for each in kept for one in each.turn()]
@@ -234,9 +256,9 @@ def views(run: Run) -> Section:
     return Section("views", title, lines(found, sizes, rounds), goals(found, sizes), found, failures)
 
 
-def goals(found: Views, sizes: Sequence[int]) -> list[Goal]:
+def goals(found: Views, sizes: Sizes) -> list[Goal]:
     """The cost follows the change, not the history."""
-    times, ten = sizes[-1], sizes[1]
+    times, ten = sizes.times[-1], sizes.times[1]
     told = "" if times == 100 else f"of {times} times the table, not of 100"
     growth = [
         Goal(f"W16 view {way}, {what} at {times} times the table / at 1", grown, MOST_GROWTH, "at most", told)
@@ -247,35 +269,36 @@ def goals(found: Views, sizes: Sequence[int]) -> list[Goal]:
         )
     ]
     share = ratio(found.cpu("by key", ten), found.cpu(AGAIN, ten))
-    what = f"W16 view by key, CPU at {ten} times the table, a thousandth of its keys touched / {AGAIN}"
+    what = f"W16 view by key, a thousandth of the keys of {sizes.orders * ten:,} rows touched, CPU / {AGAIN}"
     return [*growth, Goal(what, share, MOST_OF_AGAIN, "at most")]
 
 
-def lines(found: Views, sizes: Sequence[int], rounds: int) -> list[str]:
+def lines(found: Views, sizes: Sizes, rounds: int) -> list[str]:
     """The section's text."""
     what = (
-        f"A commit changes the amounts of {CHANGED:,} neighbouring orders, of {CHANGED // PER_CUSTOMER} "
-        f"customers, in a silver table in files of {PER_FILE:,} rows; then a micro-batch of a view in each "
-        f"way is written, by the product's own query with its default settings, from the commit in silver to "
-        f"that of the view; `{AGAIN}` is the statement of the view by key, computed whole and overwritten by "
-        f"Spark. Views' tables are in files with a range of keys each. Sizes in turns; median of {rounds} "
-        "rounds, the first is thrown away; in the end each view equalled its statement. Rows read are those "
-        "of Spark's tasks, Delta's logs and change files among them; what delta-rs reads of a view's own "
+        f"A commit changes the amounts of {sizes.changed:,} neighbouring orders, of "
+        f"{sizes.changed // PER_CUSTOMER:,} customers, in a silver table in files of {sizes.per_file:,} "
+        "rows; then a micro-batch of a view in each way is written, by the product's own query with its "
+        f"default settings, from the commit in silver to that of the view; `{AGAIN}` is the statement of the "
+        "view by key, computed whole and overwritten by Spark. Views' tables are in files with a range of keys each. "
+        f"Sizes in turns; median of {rounds} rounds, the first is thrown away; in the end each view equalled "
+        "its statement. Rows read are those of Spark's tasks, Delta's logs and change files among them; what "
+        "delta-rs reads of a view's own "
         "table is not."
     )
     body = [
         (
             way,
-            f"{ORDERS * times:,}",
+            f"{sizes.orders * times:,}",
             f"{found.read(way, times):,.0f}",
-            number(found.read(way, times) / (2 * CHANGED)),
+            number(found.read(way, times) / (2 * sizes.changed)),
             f"{found.seconds(way, times) * 1000:,.0f}",
             f"{found.cpu(way, times) * 1000:,.0f}",
-            number(ratio(found.cpu(way, times), found.cpu(way, sizes[0]))),
+            number(ratio(found.cpu(way, times), found.cpu(way, sizes.times[0]))),
             number(ratio(found.cpu(way, times), found.cpu(AGAIN, times))),
         )
         for way in (*STATEMENTS, AGAIN)
-        for times in sizes
+        for times in sizes.times
     ]
     head = ("kept", "rows in silver", "rows read", "per changed row", "ms", "CPU ms")
     return [what, "", *table((*head, "times the smallest", f"times {AGAIN}"), body)]
