@@ -280,11 +280,10 @@ def lines(found: Views, sizes: Sizes, rounds: int) -> list[str]:
         f"{sizes.changed // PER_CUSTOMER:,} customers, in a silver table in files of {sizes.per_file:,} "
         "rows; then a micro-batch of a view in each way is written, by the product's own query with its "
         f"default settings, from the commit in silver to that of the view; `{AGAIN}` is the statement of the "
-        "view by key, computed whole and overwritten by Spark. Views' tables are in files with a range of keys each. "
-        f"Sizes in turns; median of {rounds} rounds, the first is thrown away; in the end each view equalled "
-        "its statement. Rows read are those of Spark's tasks, Delta's logs and change files among them; what "
-        "delta-rs reads of a view's own "
-        "table is not."
+        "view by key, computed whole and overwritten by Spark. Views' tables are in files with a range of "
+        f"keys each. Sizes in turns; median of {rounds} rounds, the first is thrown away; in the end each "
+        "view equalled its statement. Rows read are those of Spark's tasks, Delta's logs and change files "
+        "among them; what delta-rs reads of a view's own table is not."
     )
     body = [
         (
