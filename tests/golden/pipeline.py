@@ -160,6 +160,15 @@ SILVER = [
         watermark="1 hour",
         rules=[Rule("some", "number > 0"), Rule("no_gift", "sku <> 'gift'", on_fail="drop")],
     ),
+    Silver(
+        "moments",
+        reads=["bronze.orders", "bronze.payments"],
+        value=Json("id string, order string, at timestamp"),
+        columns={"order_id": "coalesce(id, order)", "moment": "at", "way": "_kafka.topic"},
+        key=["order_id", "moment"],
+        event_time="moment",
+        watermark="6 hours",
+    ),
 ]
 
 

@@ -13,6 +13,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -57,6 +58,7 @@ class Ran:
     """What an archive's tables and checkpoints were, and became.
 
     Attributes:
+        messages: The rounds of messages ``before`` and ``after`` the copy.
         engine: Today's code over the archive's tables.
         archived: As they were unpacked.
         told: As the code that wrote them saw them.
@@ -67,6 +69,7 @@ class Ran:
         published: Messages that were published since the copy.
     """
 
+    messages: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]]
     engine: Engine
     archived: State
     told: State
@@ -159,6 +162,7 @@ def _ran(file: Path, spark: Any, broker: str, tmp_path_factory: Any, patch: pyte
     fresh = state_from_the_start(spark, broker, pipeline, beside, manifest["settings"])
     started, last = states
     return Ran(
+        messages,
         engine,
         archived,
         manifest["state"],
@@ -272,6 +276,28 @@ def test_elements_that_came_later_join_those_that_were_there(ran: Ran) -> None:
 
 
 @pytest.mark.long
+def test_records_of_several_tables_that_came_later_join_those_that_were_there(ran: Ran) -> None:
+    """Of each order and moment the first record of either topic; a late one, too."""
+    if "silver.moments" not in ran.last.rows:
+        pytest.skip("the archive has no table of several bronze tables")
+    first: dict[tuple[str, str], str] = {}
+    for message in (
+        one for rounds in ("before", "after") for round_ in ran.messages[rounds] for one in round_
+    ):
+        value = message["value"] or ""
+        if message["topic"] in {"golden_orders", "golden_payments"} and value.endswith("}"):
+            sent = json.loads(value)
+            at = datetime.fromisoformat(sent["at"])
+            first.setdefault((sent.get("id") or sent["order"], str(at)), message["topic"])
+    assert ran.values("silver.moments", "order_id", "moment", "way") == Counter(
+        (order, at, topic) for (order, at), topic in first.items()
+    )
+    late = ran.values("silver.moments__late", "order_id", "way")
+    assert late["o11", "golden_orders"] == 2
+    assert late["o9", "golden_payments"] == 1
+
+
+@pytest.mark.long
 def test_each_change_is_published_once(ran: Ran, spark: Any) -> None:
     """What was published later is what has changed since the copy; nothing of before is sent again."""
     feed = spark.read.format("delta").option("readChangeFeed", "true")
@@ -306,6 +332,8 @@ def test_the_golden_pipeline_has_every_kind_of_query() -> None:
         tables = [table for table in declared if isinstance(table, kind)]
         for name in names:
             assert {getattr(table, name) for table in tables} == set(choices(kind, name)), (kind, name)
+    assert any(len(silver.sources) > 1 for silver in pipeline.silver)
+    assert any(silver.each is not None for silver in pipeline.silver)
     assert {type(publish.to) for publish in pipeline.publish} == set(choices(declare.Publish, "to"))
 
 
