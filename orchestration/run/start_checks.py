@@ -36,6 +36,7 @@ from gold.query import (
 )
 from gold.query import side_steps as gold_side_steps
 from orchestration.access.declaration import last_declaration
+from orchestration.access.declaration.last_declaration import OWN_CODE, changed_code
 from orchestration.access.progress.rows_read import streamed_tables
 from orchestration.access.progress.state_partitions import other_partitions
 from orchestration.records.rejudge import stage
@@ -152,7 +153,7 @@ def check_declaration(context: Context, declared: Table, last: LastCommit | None
     """Refuse a declaration under which the table's existing rows would have other values.
 
     A silver table keeps the verdicts of its rows: a rule that has changed is printed, unless a micro-batch
-    was cut off after its first write.
+    was cut off after its first write. So is a class or function of the user's own that has changed.
 
     Call it after the table's columns were checked: ``medallion rebuild`` does not help if columns differ.
 
@@ -177,6 +178,9 @@ def check_declaration(context: Context, declared: Table, last: LastCommit | None
         return
     if (problem := declaration_problem(declared, last, context.settings.gold.accept_changed)) is not None:
         raise PipelineError([problem])
+    code = None if last is None else changed_code(context.layout.checkpoint_path(declared.table), declared)
+    if code is not None:
+        say(f"{declared.table}: {code} has changed since the last start: {OWN_CODE[code]}.")
 
 
 def judge_declaration(

@@ -31,6 +31,13 @@ _SECRET = {"kafka", "options", "conf"}
 _BY_NAME = {"columns", "by", "measures", "on", "tables"}
 """Attributes whose entries are compared one by one."""
 
+OWN_CODE: Mapping[str, str] = {
+    "processor": "the table keeps the rows that the former class has emitted, and the new one goes on with "
+    "its state. A rebuild runs all rows of the source through the new one",
+    "write": "the tables keep what the former function has written",
+}
+"""Attributes of gold tables that are code of the user's own: what a start does where one has changed."""
+
 _LOGIN = re.compile(r"(?<=//)[^/@\s]+@")
 _HASH = 8
 
@@ -72,6 +79,16 @@ def recorded(checkpoint: str) -> Declaration | None:
         return None if found is None else Declaration(**found)
     except (ValueError, TypeError):
         return None  # an unreadable copy says as little as none
+
+
+def changed_code(checkpoint: str, declared: Table) -> str | None:
+    """The attribute whose class or function differs from that of the last start; None if none does.
+
+    Source texts are compared: not those of what a function calls, or a class extends.
+    """
+    before, now = recorded(checkpoint), _attributes(declared)
+    former = {} if before is None else before.attributes
+    return next((one for one in OWN_CODE if one in now and former.get(one, now[one]) != now[one]), None)
 
 
 def _attributes(declared: object) -> Mapping[str, str]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from common.declare import Aggregate, Bronze, ChangeFeed, Custom, Gold, Publish, Silver, Table, Upsert
 from common.delta.table import ShapeDifference, shape_difference
-from orchestration.access.declaration.last_declaration import Declaration
+from orchestration.access.declaration.last_declaration import OWN_CODE, Declaration
 from orchestration.change.plan.change import Change, Effect
 
 _FROM_CHECKPOINT = "the query goes on from its checkpoint"
@@ -151,9 +151,10 @@ def _gold_effect(  # the declaration, and what differs
         return "no effect", _FROM_CHECKPOINT
     if attribute == "storage" and _FEED in new and _FEED not in old:
         return "next start", "the table keeps a change data feed from then on; the rest of its layout stays"
-    if attribute in _GOLD:
-        return _GOLD[attribute]
-    return "next start", "" if isinstance(declared, Custom) else "existing rows are right under both"
+    if attribute in OWN_CODE:
+        return "next start", OWN_CODE[attribute]
+    why = "" if isinstance(declared, Custom) else "existing rows are right under both"
+    return _GOLD.get(attribute, ("next start", why))
 
 
 def without_types(declared: Table | Publish, found: Sequence[Change]) -> tuple[Change, ...]:

@@ -57,6 +57,8 @@ _WITHOUT_COLUMNS = {
     "storage",
     "keep",
     "delete_when",
+    "processor",
+    "write",
     *PACE,
     "setting spark",
     "setting silver",

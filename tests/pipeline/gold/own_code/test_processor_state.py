@@ -149,11 +149,18 @@ def shop(spark: Any, tmp_path: Path) -> Shop:
     return Shop(spark, tmp_path)
 
 
-def test_state_of_another_schema(shop: Shop) -> None:
-    """More columns, wider types and more states are read; what does not fit is refused until a rebuild."""
+def test_state_of_another_schema(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    """More columns, wider types and more states are read; what does not fit is refused until a rebuild.
+
+    A start says once that the class has changed.
+    """
     counts = [("a", n) for n in range(1, 10)]
     assert shop.run(Counts, "a") == counts[:1]
+    assert "has changed" not in capsys.readouterr().err
     assert shop.run(WithWord, "a") == counts[:2]
+    assert "gold.counts: processor has changed since the last start" in capsys.readouterr().err
+    assert shop.run(WithWord) == counts[:2]
+    assert "has changed" not in capsys.readouterr().err
     assert shop.run(More, "a") == counts[:3]
     assert shop.run(Wide, "a") == counts[:4]
     shop.click("a")

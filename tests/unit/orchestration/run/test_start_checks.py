@@ -12,10 +12,10 @@ from deltalake import write_deltalake
 from common.config.paths import Layout
 from common.declare import Silver
 from common.errors import CheckpointMismatchError
-from orchestration.access.declaration.last_declaration import remember
+from orchestration.access.declaration.last_declaration import changed_code, remember
 from orchestration.run.start_checks import dedupe_refusal, nothing_changed_if_refused
 from tests.conftest import make_settings
-from tests.support.oracles.plan_shop import BASE, orders
+from tests.support.oracles.plan_shop import BASE, GOLD, noted_negative, orders
 
 
 def refusal(tmp_path: Path, before: Silver, now: Silver, *, has_begun: bool = True) -> str:
@@ -45,6 +45,16 @@ def test_dedupe_within_the_watermark_to_exact_names_the_rebuild(tmp_path: Path) 
 def test_the_same_state_and_a_query_that_has_not_begun_go_on(tmp_path: Path) -> None:
     assert not refusal(tmp_path / "a", orders(), orders(dedupe="event_time"))
     assert not refusal(tmp_path / "b", orders(dedupe="exact"), orders(), has_begun=False)
+
+
+def test_code_of_the_users_own_is_compared_with_that_of_the_last_start(tmp_path: Path) -> None:
+    settings, noted = make_settings(tmp_path, "none:1"), GOLD["noted"]
+    assert changed_code(str(tmp_path), noted) is None
+    remember(str(tmp_path), noted, settings)
+    assert changed_code(str(tmp_path), noted) is None
+    assert changed_code(str(tmp_path), replace(noted, write=noted_negative)) == "write"
+    remember(str(tmp_path), GOLD["latest"], settings)
+    assert changed_code(str(tmp_path), replace(GOLD["latest"], columns=["id"])) is None
 
 
 def test_a_refused_start_leaves_the_torn_commits_of_all_tables_as_they_were(tmp_path: Path) -> None:

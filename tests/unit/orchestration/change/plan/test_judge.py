@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from common.config.settings import Settings
-from common.declare import Json, Publish, Reading, Rule, Storage, Topic
+from common.declare import Json, Publish, Reading, Rule, Stateful, Storage, Topic
 from common.delta.table import shape_difference
 from gold.table.declaration_marks import meaning
 from orchestration.access.declaration.last_declaration import FILE, described, recorded, remember
@@ -16,6 +16,7 @@ from orchestration.change.plan.change import EFFECTS, Change, QueryPlan
 from orchestration.change.plan.judge import column_changes, differences, shape_of, without_types
 from orchestration.change.plan.plan import with_replaced_sources
 from orchestration.run.start_checks import judge_declaration
+from tests.support.oracles.numbered_rows import Numbered, NumberedOrders
 from tests.support.oracles.plan_shop import COLUMNS, GOLD, PUBLISH, noted_negative, orders
 
 TOPIC = Topic("orders")
@@ -113,6 +114,13 @@ def test_gold_is_judged_by_the_marks_that_a_start_compares(name: str) -> None:
 
 def test_a_function_is_compared_by_its_source() -> None:
     assert effects(GOLD["noted"], replace(GOLD["noted"], write=noted_negative)) == {"write": "next start"}
+    before, now = (
+        Stateful("numbered", "silver.orders", key=["id"], processor=one, output="id string, n int")
+        for one in (Numbered, NumberedOrders)
+    )
+    found = differences(now, described(before, Settings()), described(now, Settings()))
+    assert [(each.name, each.effect) for each in found] == [("processor", "next start")]
+    assert "A rebuild runs all rows" in found[0].why
 
 
 def test_a_publication_keeps_its_place_in_its_source() -> None:
