@@ -9,7 +9,7 @@ settings that the query keeps from its first start, and then one line per source
 the micro-batch reads, or ``-`` for a source without one.
 
 Spark writes each of these files under a temporary name, ``.<name>.<uuid>.tmp``, and renames it. Only
-``delete_interrupted_first_writes`` changes anything in a checkpoint.
+``delete_interrupted_first_writes`` and ``follow_move`` change anything in a checkpoint.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from common.errors import CheckpointMismatchError
@@ -26,6 +27,7 @@ from common.machine.storage_folder import StorageFolder
 _BATCH = re.compile(r"^\d+$")
 _TEMPORARY = re.compile(r"\.+(metadata|0)\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(\.TID\d+)?\.tmp(\.crc)?")
 """Temporary names of ``metadata`` and of a log's first file, and of Hadoop's checksum beside such a file."""
+_SCHEMA_PATH = re.compile(r'"[^"]*/state/(?P<inside>\d+/_stateSchema/[^"]+)"')
 _HEADER_LINES = 2
 _PARTITIONS = "spark.sql.shuffle.partitions"
 
@@ -203,6 +205,33 @@ def delete_interrupted_first_writes(path: str) -> tuple[str, ...]:
             inside.delete(name)
             deleted.append(f"{folder}{name}")
     return tuple(deleted)
+
+
+def follow_move(path: str) -> tuple[str, ...]:
+    """Have the state of a processor name its schemas where the checkpoint is now.
+
+    Spark writes whole paths into ``state/N/_metadata/v2``, and would look for the schemas in the folder where
+    the checkpoint was before it was moved, or in the original of a copy.
+
+    Args:
+        path: Path or URI of the checkpoint, which need not exist.
+
+    Returns:
+        The files that were written again, relative to the checkpoint.
+    """
+    state = StorageFolder(path) / "state"
+    base = f"file:{Path(state.path).absolute()}" if state.is_local else f"{path.rstrip('/')}/state"
+    written = []
+    for operator in sorted(name for name in state.names() if _BATCH.match(name)):
+        folder = state / operator / "_metadata" / "v2"
+        for name in sorted(filter(_BATCH.match, folder.names())):
+            former = (folder.read(name) or b"").decode()
+            now = _SCHEMA_PATH.sub(lambda found: f'"{base}/{found["inside"]}"', former)
+            if now != former:
+                folder.delete(f".{name}.crc")
+                folder.write(name, now.encode())
+                written.append(f"state/{operator}/_metadata/v2/{name}")
+    return tuple(written)
 
 
 def kafka_position(entry: PlannedBatch) -> dict[str, dict[int, int]]:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from common.config.paths import Layout
-from common.declare import Bronze, Custom, Files, Gold, Publish, Silver, Table
+from common.declare import Bronze, Custom, Files, Gold, Publish, Silver, Stateful, Table
 from common.declare.declared import source_of
 from common.delta import delta_rs
-from common.delta.checkpoint import Checkpoint, delete_interrupted_first_writes
+from common.delta.checkpoint import Checkpoint, delete_interrupted_first_writes, follow_move
 from common.delta.match.batch_match import SideStep, check_positions, check_steps
 from common.delta.match.checkpoint_match import (
     check_checkpoint,
@@ -145,8 +145,11 @@ def check_sources(layout: Layout, declared: Table | Publish, last: LastCommit | 
 
 
 def make_checkpoint_startable(context: Context, declared: Table | Publish) -> None:
-    """Delete what a kill before the query's first micro-batch left, with which Spark refuses every start."""
-    delete_interrupted_first_writes(context.layout.checkpoint_path(declared.table))
+    """Repair what Spark refuses: temporary files of a first micro-batch that was killed, a moved state."""
+    checkpoint = context.layout.checkpoint_path(declared.table)
+    delete_interrupted_first_writes(checkpoint)
+    if isinstance(declared, Stateful):
+        follow_move(checkpoint)
 
 
 def check_declaration(context: Context, declared: Table, last: LastCommit | None) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from common.config.paths import Layout
 from common.declare import Bronze, Custom, Gold, Join, Publish, Silver, Stateful, Stream, Table
-from common.delta.checkpoint import Checkpoint, DeltaPosition, delta_position_of
+from common.delta.checkpoint import Checkpoint, DeltaPosition, delta_position_of, follow_move
 from common.delta.foreign_commits import brings_rows_back, reads_appends
 from common.delta.log import LogReader, is_creation_cut_off
 from common.delta.match.checkpoint_match import last_commit_metadata
@@ -208,6 +208,8 @@ def state_damage(layout: Layout, declared: Table, spark: SparkSource) -> Iterato
         if has_state(declared):
             yield f"{declared.table}: the state of its query is gone from {state.path}"
         return
+    if isinstance(declared, Stateful):
+        follow_move(path)
     sides = ("left", "right") if isinstance(declared, Join) and declared.mode == "stream" else (None,)
     for operator in operators:
         for side in sides:

@@ -246,3 +246,16 @@ def test_state_begins_with_a_table(shop: Shop, tmp_path: Path) -> None:
     shutil.move(path + "_away", path)
     assert refill(engine.pipeline, engine.layout, "gold.counts") is not None
     assert shop.run(Counts, "c", initial=path) == [("a", 101), ("a", 102), ("b", 201), ("c", 301)]
+
+
+def test_a_folder_that_was_moved_or_copied_goes_on(shop: Shop, tmp_path: Path) -> None:
+    """Spark names the schemas of state by whole paths: those of the copy are read, not of the original."""
+    assert shop.run(Counts, "a") == [("a", 1)]
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    shutil.move(tmp_path / "data", moved / "data")
+    shop.settings = make_settings(moved, "none:1")
+    engine = shop.engine(Counts)
+    assert recover_all(engine.pipeline, engine.settings, engine.layout, spark=lambda: shop.spark).steps == ()
+    assert shop.run(WithWord, "a") == [("a", 1), ("a", 2)]
+    assert shop.run(WithWord, "b") == [("a", 1), ("a", 2), ("b", 1)]

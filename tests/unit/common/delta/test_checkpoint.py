@@ -14,6 +14,7 @@ from common.delta.checkpoint import (
     delete_interrupted_first_writes,
     delta_position,
     delta_position_of,
+    follow_move,
     kafka_position,
 )
 from common.errors import CheckpointMismatchError
@@ -220,3 +221,22 @@ def test_a_checkpoint_that_is_not_there_stays_so(tmp_path: Path) -> None:
     """Nothing is created."""
     assert delete_interrupted_first_writes(str(tmp_path / "gold.latest")) == ()
     assert not list(tmp_path.iterdir())
+
+
+def test_the_state_of_a_processor_follows_a_move(tmp_path: Path) -> None:
+    """The schemas of its state, which Spark names by whole paths; nothing else, and once."""
+    was = tmp_path / "former place" / "gold.counts"
+    metadata = was / "state" / "0" / "_metadata" / "v2"
+    metadata.mkdir(parents=True)
+    schema = "state/0/_stateSchema/default/0_9474"
+    text = 'v2\n{"stateSchemaFilePaths":["file:%s/%s"],"x":"{\\"state/0\\":1}"}'
+    (metadata / "0").write_text(text % (was, schema))
+    (metadata / ".0.crc").write_bytes(b"crc")
+    assert follow_move(str(was)) == ()
+    assert (metadata / ".0.crc").exists()
+    now = tmp_path / "now"
+    was.rename(now)
+    assert follow_move(str(now)) == ("state/0/_metadata/v2/0",)
+    assert (now / "state/0/_metadata/v2/0").read_text() == text % (now, schema)
+    assert not (now / "state/0/_metadata/v2/.0.crc").exists()
+    assert follow_move(str(now)) == follow_move(str(tmp_path / "none")) == ()
