@@ -200,9 +200,9 @@ def _print_error(error: MedallionError) -> None:
         err.print(f"[bold red]{head}[/]" if number == 0 else " " * len(head), end="", highlight=False)
         err.print(line, markup=False, highlight=False, soft_wrap=True)
     codes = sorted({each.code for each in problems} - {UNNAMED}) or [code]
-    err.print(
-        f"{' ' * len(head)}{', '.join(codes)}: medallion explain {codes[0]}", style="dim", highlight=False
-    )
+    # The page of a wrong usage says no more than its message.
+    more = "" if type(error) is UsageError else f": medallion explain {codes[0]}"
+    err.print(f"{' ' * len(head)}{', '.join(codes)}{more}", style="dim", highlight=False)
 
 
 def _lines(error: MedallionError, problems: Sequence[Problem], width: int) -> Iterator[str]:

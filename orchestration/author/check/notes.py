@@ -4,8 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 
-from common.declare import Aggregate, Bronze, Csv, Debezium, Gold, Join, Json, Pipeline, Silver, Stream
+from common.config.paths import is_local
+from common.declare import (
+    Aggregate,
+    Bronze,
+    Csv,
+    Debezium,
+    DeltaTable,
+    Files,
+    Gold,
+    Join,
+    Json,
+    Pipeline,
+    Silver,
+    Stream,
+)
 from common.declare.declared import folder_of
 from common.errors import SqlError
 from common.schema.value_fields import unchecked_nulls
@@ -23,7 +38,7 @@ _SHOWN = 3
 
 def notes(pipeline: Pipeline) -> tuple[str, ...]:
     """One or two sentences per note, in the order of the pipeline's tables."""
-    lost = (note for bronze in pipeline.bronze for note in _not_replayed(bronze))
+    lost = (note for bronze in pipeline.bronze for note in (*_not_replayed(bronze), *_not_there(bronze)))
     unchecked = (note for silver in pipeline.silver for note in _unchecked_nulls(silver))
     return (*lost, *unchecked, *(note for gold in pipeline.gold for note in _of(gold)), *_published(pipeline))
 
@@ -34,6 +49,16 @@ def _not_replayed(bronze: Bronze) -> Iterator[str]:
             f"{bronze.table}: its source gives no row again, as the declaration says: rows that a job has "
             "read and not written are lost if the job is killed."
         )
+
+
+def _not_there(bronze: Bronze) -> Iterator[str]:
+    """A start refuses it; here it is no mistake, since ``check`` may run on another machine than the job."""
+    if (
+        isinstance(bronze, Files | DeltaTable)
+        and is_local(bronze.folder)
+        and not Path(bronze.folder).exists()
+    ):
+        yield f"{bronze.table}: {bronze.folder} is not there: no file and no folder."
 
 
 def _unchecked_nulls(silver: Silver) -> Iterator[str]:

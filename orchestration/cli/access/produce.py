@@ -125,6 +125,7 @@ class Report:
         skipped: Messages at the start that were not sent.
         produced: Messages, bytes and seconds.
         is_stopped: Whether a signal ended the run.
+        follows_topic: Whether it began after as many messages as the topic had.
     """
 
     topic: str
@@ -132,6 +133,7 @@ class Report:
     skipped: int
     produced: Produced
     is_stopped: bool
+    follows_topic: bool
 
 
 def _fill(
@@ -173,7 +175,7 @@ def _fill(
         say(
             f"note: {produced.rate:,.0f} messages/s were sent, not {bound.rate:,.0f}: the machine is too slow"
         )
-    return Report(topic, address, skipped, produced, stop.is_set())
+    return Report(topic, address, skipped, produced, stop.is_set(), follows_topic=skip is None)
 
 
 def _receipts(
@@ -247,7 +249,7 @@ def _messages(table: Topic, file: Path | None, key_field: str | None, seed: int 
         if seed is not None:
             raise UsageError("--seed is for sample data: it cannot be used with --from-file.")
         if not file.is_file():
-            raise UsageError(f"--from-file {file}: no such file.")
+            raise UsageError(f"--from-file {file}: {'is a folder' if file.is_dir() else 'no such file'}.")
         return read_capture(file) if key_field is None else read_keyed_capture(file, key_field)
     if key_field is not None:
         raise UsageError("--key-field is for files: it needs --from-file.")
@@ -303,7 +305,13 @@ def _print_report(report: Report) -> None:
     line = f"{sent} delivered in {done.seconds:,.1f} s, {done.rate:,.0f}/s"
     out.print(line, markup=False, highlight=False, soft_wrap=True)
     if report.is_stopped:
-        say("stopped; all of them are in the topic, and the same command continues after them")
+        say(f"stopped; all of them are in the topic. {_the_rest(report)}")
+
+
+def _the_rest(report: Report) -> str:
+    if report.follows_topic:
+        return "The same command continues after them"
+    return f"To send the rest: the same command with --skip {report.skipped + report.produced.messages}"
 
 
 def _document(report: Report) -> dict[str, object]:

@@ -143,7 +143,9 @@ def _print_beside(error: SettingsError, file: Path | None, *, as_json: bool) -> 
 def _offer(problems: Sequence[Problem]) -> None:
     """Say how many mistakes ``--fix`` would mend."""
     if number := len(fixes(problems)):
-        which = "one of them has" if number == 1 else f"{number} of them have"
+        which = (
+            f"{number} of them have" if number > 1 else "one of them has" if len(problems) > 1 else "it has"
+        )
         out.print(f"\n{which} exactly one answer; to write it: medallion check --fix", highlight=False)
 
 

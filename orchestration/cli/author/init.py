@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from common.config.settings import Settings
+from common.config.settings import SETTINGS_FILE, Settings
 from common.declare import Avro
 from common.errors import PipelineError, UsageError, nearest
 from common.machine.console import say
@@ -25,6 +25,9 @@ from orchestration.author.propose.propose import propose, table_name
 from orchestration.cli.json_output import print_document
 from orchestration.cli.options import JsonOption, SetOption, SettingsOption
 
+_SETTINGS = (
+    "# Read by every medallion command in this folder: only what differs from the defaults.\npipeline: {}\n"
+)
 _MOST_TOPICS = 20
 _MOST_LINES = 500_000
 
@@ -53,7 +56,8 @@ def command(
 ) -> None:
     """Propose a pipeline file from messages of a topic: format, columns, key, event time, rules, gold tables.
 
-    The file has names of fields, but no values, except those of a field such as type.
+    The file has names of fields, but no values, except those of a field such as type. A folder without
+    medallion.yaml gets one that names the pipeline.
     """
     ready = context(None, settings, set_)
     if output.exists() and not force:
@@ -74,18 +78,36 @@ def command(
             )
         _write(output.parent / file_name, text)
     _write(output, render(name, proposals))
+    written = [str(output), *(str(output.parent / each) for each in beside)]
+    if settings is None and output.parent == Path() and not Path(SETTINGS_FILE).exists():
+        _write(Path(SETTINGS_FILE), _SETTINGS.format(output))
+        written.append(SETTINGS_FILE)
     if as_json:
-        print_document({"output": str(output), "topics": [_document(each) for each in proposals]})
+        topics = [_document(each) for each in proposals]
+        print_document({"output": str(output), "files": written, "topics": topics})
         return
     for proposal in proposals:
         _print_proposal(proposal)
-    where = "".join(f" --set {text}" for text in set_ or ()) + (f" --settings {settings}" if settings else "")
-    say(f"{output} is written. Read it, then:")
+    _print_next(output, written, file, _words_of(output, settings, set_))
+
+
+def _print_next(output: Path, written: Sequence[str], file: Path | None, words: str) -> None:
+    say(f"written: {', '.join(written)}. Read {output}, then:")
     for command_name in ("check", "up"):
-        say(f"  medallion {command_name} -p {output}{where}")
+        say(f"  medallion {command_name}{words}")
     if file is not None:
         say("The messages of the file are sent, beside a running `medallion up`, with:")
-        say(f"  medallion produce -p {output} --from-file {file}{where}")
+        say(f"  medallion produce --from-file {file}{words}")
+    if (cases := output.with_suffix(".cases.yaml")).exists():
+        say(f"{cases} has tests of the file that was there before; check and test read them.")
+
+
+def _words_of(output: Path, settings: Path | None, set_: Sequence[str] | None) -> str:
+    """The options that the next commands need: ``-p`` only where the settings name no or another pipeline."""
+    named = context(None, settings, list(set_ or ())).settings.pipeline
+    pipeline = "" if named is not None and named.resolve() == output.resolve() else f" -p {output}"
+    where = "".join(f" --set {text}" for text in set_ or ()) + (f" --settings {settings}" if settings else "")
+    return pipeline + where
 
 
 def _of_file(file: Path, topics: Sequence[str] | None, count: int) -> list[tuple[str, list[Sampled]]]:

@@ -12,6 +12,7 @@ DOCUMENTS: Mapping[str, Any] = {
     "medallion new": {"name": "text", "example": "text", "files": ["text"]},
     "medallion init": {
         "output": "text  the file",
+        "files": ["text  all that were written"],
         "topics": [
             {
                 "topic": "text",

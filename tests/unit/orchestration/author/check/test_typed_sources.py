@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from common.declare import Bytes, Columns, DeltaTable, Json, Pipeline, Silver, Stream, Topic
+from common.declare import Bytes, Columns, DeltaTable, Files, Json, Pipeline, Silver, Stream, Topic
+from common.declare.declared import copy_with
 from common.errors import PipelineError
 from orchestration.author.check.notes import notes
 from orchestration.author.check.pipeline import check
@@ -123,3 +125,16 @@ def test_a_source_that_does_not_replay_is_noted() -> None:
         pipeline = Pipeline(name="shop", bronze=[stream], silver=[silver()])
         assert check(pipeline) == ()
         assert sum("gives no row again" in note for note in notes(pipeline)) == count
+
+
+def test_a_folder_that_is_not_there_is_noted_and_no_mistake(tmp_path: Path) -> None:
+    for source in (
+        Files("history", str(tmp_path / "gone"), "jsonl"),
+        DeltaTable("history", path=str(tmp_path / "gone")),
+    ):
+        pipeline = Pipeline(name="shop", bronze=[source], silver=[])
+        assert any("gone is not there" in note for note in notes(pipeline))
+        there = Pipeline(name="shop", bronze=[copy_with(source, path=str(tmp_path))], silver=[])
+        assert not any("is not there" in note for note in notes(there))
+    remote = Pipeline(name="shop", bronze=[Files("history", "s3a://lake/gone", "jsonl")], silver=[])
+    assert notes(remote) == ()

@@ -654,7 +654,7 @@ def test_init_reads_a_file_and_names_the_command_that_sends_it(tmp_path: Path) -
     init.register(app)
     done = CliRunner().invoke(app, ["--from-file", str(file), "--output", str(output), "--force"])
     assert done.exit_code == 0, done.output
-    assert f"medallion produce -p {output} --from-file {file}" in done.output
+    assert f"medallion produce --from-file {file} -p {output}" in done.output
     assert check(load_pipeline(output)) == ()
     refused = CliRunner().invoke(app, ["--from-file", str(tmp_path), "--output", str(output), "--force"])
     assert "is a folder" in str(refused.exception)
