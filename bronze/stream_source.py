@@ -56,7 +56,7 @@ def _source(spark: SparkSession, declared: Declared) -> DataFrame:
             raise UsageError(
                 f"{declared.table}: Spark has no source {declared.format!r}; "
                 f"{f'its jar {coordinate} is not loaded' if coordinate else why}: name it "
-                "in spark.conf.spark.driver.extraClassPath (on a cluster: spark.conf.spark.jars)."
+                "in spark.packages, by its version and sha256."
             ) from error
         raise UsageError(
             f"{declared.table}: the source {declared.format} refuses its options: {first_line(error)}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -269,6 +270,20 @@ class QualitySettings(_Section):
     )
 
 
+def _packages(given: dict[str, str]) -> dict[str, str]:
+    for coordinate, sha256 in given.items():
+        if not re.fullmatch(r"[\w.-]+:[\w.-]+:[\w.-]+", coordinate):
+            raise ValueError(f"{coordinate!r} is no coordinate; write group:artifact:version")
+        if not re.fullmatch(r"[0-9a-f]{64}", sha256):
+            raise ValueError(
+                f"{coordinate} needs its sha256, 64 hexadecimal digits; to have it: sha256sum of the jar"
+            )
+    files = Counter(coordinate.partition(":")[2] for coordinate in given)
+    if twice := [name for name, count in files.items() if count > 1]:
+        raise ValueError(f"{twice[0]} is there twice, of two groups; leave one of them out")
+    return given
+
+
 class SparkSettings(_Section):
     """The Spark session of the jobs."""
 
@@ -293,6 +308,11 @@ class SparkSettings(_Section):
         default_factory=dict,
         description="Any other Spark setting; takes precedence over the engine's. A secret may be a "
         "reference, env:NAME or file:/path.",
+    )
+    packages: Annotated[dict[str, str], AfterValidator(_packages)] = Field(
+        default_factory=dict,
+        description="Jars of connectors, group:artifact:version with the sha256 of each; fetched once and "
+        "compared at every use, as the engine's own. What a jar needs is not fetched by itself: name it too.",
     )
 
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -26,6 +28,7 @@ from common.java.jar_lock import LOCK, Jar, State, jar_sets, lock_text, locked
 from common.machine.terminal import Arrival, arrivals, megabytes, say
 
 __all__ = [
+    "PACKAGES",
     "Jar",
     "State",
     "bundle_sets",
@@ -34,11 +37,15 @@ __all__ = [
     "fetch",
     "jar_path",
     "jar_sets",
+    "jars_of",
     "locked",
     "require",
     "verify",
 ]
 
+
+PACKAGES = "packages"
+"""The set of the jars that the setting ``spark.packages`` names; the lock has the other sets."""
 
 _FILE_MODE, _FOLDER_MODE = 0o644, 0o755
 """All users of a shared cache read its jars, whatever ``data_mode`` is."""
@@ -55,9 +62,28 @@ def jar_path(settings: Settings, jar: Jar) -> Path:
     return cache_dir(settings) / jar.set / jar.file_name
 
 
+def jars_of(settings: Settings, *sets: str) -> tuple[Jar, ...]:
+    """The jars of these sets, those that the settings name last; without a name those of all sets.
+
+    Raises:
+        UsageError: There is no set of that name.
+    """
+    of_lock = [name for name in sets if name != PACKAGES]
+    found = locked(*of_lock) if of_lock or not sets else ()
+    return (*found, *_packages(settings)) if PACKAGES in sets or not sets else found
+
+
+def _packages(settings: Settings) -> Iterator[Jar]:
+    for coordinate, sha256 in settings.spark.packages.items():
+        group, artifact, version = coordinate.split(":")
+        named = Jar(PACKAGES, group, artifact, version, sha256, 0)
+        path = jar_path(settings, named)
+        yield replace(named, size_bytes=path.stat().st_size) if path.is_file() else named
+
+
 def verify(settings: Settings, *sets: str) -> list[tuple[Jar, State]]:
     """Each jar of these sets with its state in the cache; reads every byte."""
-    return [(jar, jar.state_of(jar_path(settings, jar))) for jar in locked(*sets)]
+    return [(jar, jar.state_of(jar_path(settings, jar))) for jar in jars_of(settings, *sets)]
 
 
 def require(settings: Settings, *sets: str) -> tuple[Path, ...]:
@@ -70,7 +96,7 @@ def require(settings: Settings, *sets: str) -> tuple[Path, ...]:
         JavaError: A jar must be fetched, and there is no Java that can do it.
     """
     fetch(settings, *sets)
-    return tuple(jar_path(settings, jar) for jar in locked(*sets))
+    return tuple(jar_path(settings, jar) for jar in jars_of(settings, *sets))
 
 
 def fetch(settings: Settings, *sets: str, source: Path | None = None) -> tuple[Jar, ...]:
@@ -111,7 +137,7 @@ def fetch(settings: Settings, *sets: str, source: Path | None = None) -> tuple[J
 
 def bundle_sets(source: Path) -> tuple[str, ...]:
     """Names of the sets of jars in a bundle."""
-    return tuple(name for name in jar_sets() if (source / name).is_dir())
+    return tuple(name for name in (*jar_sets(), PACKAGES) if (source / name).is_dir())
 
 
 def export(settings: Settings, target: Path, *sets: str) -> tuple[Path, ...]:
@@ -120,8 +146,8 @@ def export(settings: Settings, target: Path, *sets: str) -> tuple[Path, ...]:
     Raises:
         JarError: A jar cannot be fetched, or the folder cannot be written.
     """
-    jars = locked(*sets)
     paths = require(settings, *sets)
+    jars = jars_of(settings, *sets)
     copies = []
     try:
         for jar, path in zip(jars, paths, strict=True):
@@ -252,9 +278,13 @@ def _not_fetched(settings: Settings, left: Sequence[Jar], wanted: Sequence[Jar],
     cache = cache_dir(settings)
     names = ", ".join(jar.coordinate for jar in left[:5]) + (", …" if len(left) > 5 else "")  # noqa: PLR2004
     what = f"{len(left)} of {len(wanted)} jars could not be fetched into {_home_as_tilde(cache)}: {names}."
-    other = [jar.coordinate for jar in left if any(scratch.rglob(jar.file_name))]
+    other = {jar.coordinate: found for jar in left for found in scratch.rglob(jar.file_name)}
     if other:
-        what += f" The sha256 of {len(other)} differs from the locked one: {', '.join(other[:5])} (refused)."
+        digests = ", ".join(
+            f"{coordinate} has {hashlib.sha256(file.read_bytes()).hexdigest()}"
+            for coordinate, file in list(other.items())[:5]
+        )
+        what += f" The sha256 of {len(other)} is not the locked one: {digests} (refused)."
     log = cache / "fetch.log"
     return JarError(
         f"{what} Check the network, or name your own mirror with the setting jars.ivy_settings, then: "

@@ -65,7 +65,8 @@ def setup(
     """Install what a first run needs: Java if there is none, and the jars of Spark and the broker."""
     loaded = context(settings=settings, overrides=overrides).settings
     java = ensure_java(loaded)
-    paths = jar_cache.require(loaded, *EAGER_SETS)
+    sets = (*EAGER_SETS, jar_cache.PACKAGES)
+    paths = jar_cache.require(loaded, *sets)
     reader = reader_jar(loaded)
     classes = _class_archive(loaded, java)
     if as_json:
@@ -74,7 +75,7 @@ def setup(
         document["value_reader"] = str(reader)
         print_document(document)
         return
-    size = megabytes(sum(jar.size_bytes for jar in jar_cache.locked(*EAGER_SETS)))
+    size = megabytes(sum(jar.size_bytes for jar in jar_cache.jars_of(loaded, *sets)))
     for line in (
         f"Java {java.version} in {java.home} (found by: {java.origin})",
         f"{len(paths)} jars, {size}, verified in {jar_cache.cache_dir(loaded)}",

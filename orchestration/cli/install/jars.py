@@ -27,7 +27,7 @@ SetNameOption = Annotated[
     typer.Option(
         "--set-name",
         metavar="NAME",
-        help="A set: spark, kafka-server, avro or s3; repeatable.",
+        help="A set: spark, kafka-server, avro, s3, or packages (spark.packages); repeatable.",
         show_default="all",
     ),
 ]

@@ -133,7 +133,7 @@ def _java(settings: Settings) -> Iterator[Finding]:
 
 
 def _jars(settings: Settings) -> Iterator[Finding]:
-    for name in jar_cache.jar_sets():
+    for name in (*jar_cache.jar_sets(), *([jar_cache.PACKAGES] if settings.spark.packages else [])):
         states = Counter(state for _, state in jar_cache.verify(settings, name))
         total = states.total()
         if states["altered"]:
@@ -141,7 +141,7 @@ def _jars(settings: Settings) -> Iterator[Finding]:
             yield Finding("jars", name, "fail", value, f"medallion jars fetch --set-name {name}")
         elif not states["missing"]:
             yield Finding("jars", name, "ok", f"{total} verified")
-        elif name in EAGER_SETS:
+        elif name in {*EAGER_SETS, jar_cache.PACKAGES}:
             value = f"{states['missing']} of {total} not fetched yet"
             yield Finding("jars", name, "warn", value, "medallion setup, or the first run fetches them")
         else:

@@ -116,7 +116,7 @@ def test_a_source_without_its_jar_is_one_line(spark: Any, tmp_path: Path) -> Non
     for name, text in (
         ("rate-microbatch", "did you mean 'rate-micro-batch'"),
         ("mongodb", r"its jar org\.mongodb\.spark:mongo-spark-connector_2\.13 is not loaded: name it in"),
-        ("aws-kinesis", "its jar is not loaded: name it in spark.conf.spark.driver.extraClassPath"),
+        ("aws-kinesis", "its jar is not loaded: name it in spark.packages, by its version and sha256"),
     ):
         engine = engine_of(spark, tmp_path, format=name, options={})
         with pytest.raises(UsageError, match=text) as raised:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from common.config.settings import JarSettings, Settings
+from common.config.settings import JarSettings, Settings, SparkSettings
 from common.errors import JarError
 from common.java import jar_cache, jar_lock
 from common.java.jar_cache import Jar
@@ -100,10 +100,26 @@ class TestMirror:
             jar_cache.require(settings, "ours")
 
         assert "1 of 2 jars could not be fetched" in str(caught.value)
-        assert "The sha256 of 1 differs from the locked one: org.example:cup:1.0 (refused)" in str(
-            caught.value
-        )
+        has = hashlib.sha256(b"mug").hexdigest()
+        text = f"The sha256 of 1 is not the locked one: org.example:cup:1.0 has {has} (refused)"
+        assert text in str(caught.value)
         assert jar_cache.verify(settings) == [(tea, "ok"), (cup, "missing")]
+
+    def test_jars_of_the_settings_come_from_it_too(
+        self, wanted: tuple[Jar, Jar], settings: Settings, tmp_path: Path
+    ) -> None:
+        tea, cup = wanted
+        self.put(tmp_path, tea, "tea")
+        named = {jar.coordinate: jar.sha256 for jar in wanted}
+        packages = settings.model_copy(update={"spark": SparkSettings(packages=named)})
+        with pytest.raises(JarError, match=r"1 of 2 jars could not be fetched.*: org\.example:cup:1\.0\."):
+            jar_cache.require(packages, "packages")
+        self.put(tmp_path, cup, "cup")
+        found = jar_cache.require(packages, "packages")
+        assert [(path.parent.name, path.read_text()) for path in found] == [
+            ("packages", "tea"),
+            ("packages", "cup"),
+        ]
 
     def test_one_that_it_lacks_is_named_and_the_others_kept(
         self, wanted: tuple[Jar, Jar], settings: Settings, tmp_path: Path

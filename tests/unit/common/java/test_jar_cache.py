@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
-from common.config.settings import JarSettings, Settings
+from common.config.settings import JarSettings, Settings, SparkSettings
 from common.errors import JarError, JavaError, SettingsError, UsageError
 from common.java import find_java as java_module
 from common.java import jar_cache, jar_lock
@@ -68,6 +70,42 @@ def test_every_byte_is_verified_at_every_use(settings: Settings, tmp_path: Path)
         ("cup", "ok"),
         ("pot", "missing"),
     ]
+
+
+def test_jars_of_the_settings_are_a_set_of_their_own(tmp_path: Path) -> None:
+    named = replace(jar("packages", "pot"), size_bytes=0)
+    settings = Settings(
+        jars=JarSettings(cache_dir=tmp_path / "cache"),
+        spark=SparkSettings(packages={named.coordinate: named.sha256}),
+    )
+    assert jar_cache.verify(settings, "packages") == [(named, "missing")]
+    with pytest.raises(JavaError, match="medallion setup"):
+        jar_cache.require(settings, "stove", "packages")
+    fill(tmp_path / "cache", "pot")
+    (tmp_path / "bundle" / "packages").mkdir(parents=True)
+    (tmp_path / "bundle" / "packages" / "pot-1.0.jar").write_bytes(CONTENT["pot"])
+    assert jar_cache.bundle_sets(tmp_path / "bundle") == ("packages",)
+    assert jar_cache.fetch(settings, "packages", source=tmp_path / "bundle") == (named,)
+    assert [path.parent.name for path in jar_cache.require(settings, "stove", "packages")] == [
+        "stove",
+        "packages",
+    ]
+    assert jar_cache.jars_of(settings)[-1] == replace(named, size_bytes=len(CONTENT["pot"]))
+    (tmp_path / "cache" / "packages" / "pot-1.0.jar").write_bytes(CONTENT["tea"])
+    assert [state for _, state in jar_cache.verify(settings, "packages")] == ["altered"]
+
+
+@pytest.mark.parametrize(
+    ("packages", "text"),
+    [
+        ({"org.example:pot": "0" * 64}, "'org.example:pot' is no coordinate; write group:artifact:version"),
+        ({"org.example:pot:1.0": "abc"}, "org.example:pot:1.0 needs its sha256"),
+        ({"org.a:pot:1.0": "0" * 64, "org.b:pot:1.0": "0" * 64}, "pot:1.0 is there twice, of two groups"),
+    ],
+)
+def test_a_package_has_a_coordinate_and_a_digest(packages: dict[str, str], text: str) -> None:
+    with pytest.raises(ValidationError, match=text):
+        SparkSettings(packages=packages)
 
 
 def test_a_missing_jar_without_java_is_a_java_error(settings: Settings) -> None:
