@@ -9,8 +9,9 @@ from common.declare import Aggregate, ChangeFeed, Custom, Gold, History, Join, S
 from common.delta import table as delta_table
 from common.delta.match.batch_match import SideStep
 from common.streaming.query import Stream
-from gold import custom, history, processor
+from gold import custom, processor
 from gold.aggregate import recompute, stateful
+from gold.history import query as history
 from gold.join import query as join
 from gold.source.foreign_appends import check_appends, refuse_foreign_appends
 from gold.source.missing_history import explain_missing_history

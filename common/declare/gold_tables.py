@@ -298,7 +298,7 @@ class History(GoldTable):
     ``untracked``, ``valid_from`` (inclusive), ``valid_to`` (exclusive; null: still valid), ``is_current``,
     ``versions`` (number of versions in the run), ``last_at`` (``valid_by`` of the last one), and the Kafka
     coordinates of the first version. The intervals of a key do not overlap, and have no gap except after
-    ``delete_when``.
+    ``delete_when`` and where ``snapshots`` lack the key.
 
     A late version is inserted into the history at its time. Of versions with the same key and ``valid_by``
     the one that is highest by ``sequence_by`` and coordinates counts; a version without ``valid_by`` is not
@@ -347,6 +347,25 @@ class History(GoldTable):
     """The name of a column that identifies a row by one value: the SHA-256, in hexadecimal, of the key and
     ``valid_from``. A rebuild gives the same values.
     """
+    snapshots: Literal["followed", "arrived"] | None = field(default=None, kw_only=True)
+    """Given where silver has full snapshots, each with a value of ``valid_by`` of its own: a key ends at the
+    first complete snapshot that lacks it, and has a new row when it returns. ``followed``: a snapshot is
+    complete when a later one has a row, so the newest one ends nothing. ``arrived``: it is complete with its
+    first row; a key of a later micro-batch has ended until then. Rows that ``where`` leaves out are in no
+    snapshot.
+    """
+
+    def mistakes(self) -> Iterator[str]:
+        """Faults of the field values in combination."""
+        if self.snapshots is None:
+            return
+        if self.delete_when is not None:
+            text = "snapshots ends the keys that a snapshot lacks; leave delete_when out"
+            yield Fault("MED-1105", f"{text}, and rows that do not count by where")
+        if self.reading.has_start:
+            yield Fault("MED-1105", "snapshots follows every snapshot; leave the start out of reading")
+        if self.reading.changes == "appends":
+            yield Fault("MED-1105", "snapshots follows all changes; leave changes out of reading")
 
     @property
     def replaces_columns(self) -> bool:

@@ -223,6 +223,37 @@ PARTIAL: Sequence[tuple[Gold, Mapping[str, str]]] = [
 ]
 """Partial updates, and the SQL of their tables."""
 
+SNAPSHOTS: Sequence[tuple[Gold, Mapping[str, str]]] = [
+    (
+        History(
+            "followed_states",
+            reads=ORDERS,
+            key=["k"],
+            valid_by="seen_at",
+            columns=["status", "country"],
+            sequence_by=["version"],
+            untracked=["amount"],
+            ignore_nulls=True,
+            surrogate_key="state_id",
+            snapshots="followed",
+        ),
+        {"gold.followed_states": gold_sql.FOLLOWED_HISTORY},
+    ),
+    (
+        History(
+            "arrived_states",
+            reads=ORDERS,
+            key=["k"],
+            valid_by="seen_at",
+            columns=["status", "country"],
+            snapshots="arrived",
+            **COUNTED,
+        ),
+        {"gold.arrived_states": gold_sql.of_some(gold_sql.ARRIVED_HISTORY)},
+    ),
+]
+"""Histories of full snapshots, and the SQL of their tables."""
+
 _folders = itertools.count()
 
 
@@ -271,6 +302,16 @@ BEGINS = Run(
     replayed=None,
     lost=None,
     crashes={4: True},
+)
+NEWER = Run(
+    [
+        Append(ORDERS, [orders("a 3 de 5 open 125 1", "c 4 fr 8 paid 125 1")]),
+        Append(ORDERS, [orders("b 3 de 5 open 125 1"), orders("a 4 de 5 open 130 1", "d 4 de 5 open 130 1")]),
+        Append(ORDERS, [orders("a 5 de 6 open 135 1"), orders("b 4 de 7 paid 135 1", "c 5 fr 9 paid 140 1")]),
+    ],
+    replayed=1,
+    lost=None,
+    crashes={},
 )
 TAKEN_BACK = Run(
     [
@@ -357,6 +398,22 @@ def test_partial_updates_are_a_batch_over_any_silver(
     spark: Any, session_dir: Path, life: list[Run], files: int
 ) -> None:
     live(spark, session_dir, PARTIAL, life, files)
+
+
+@pytest.mark.long
+def test_histories_of_snapshots_are_a_batch_over_silver(spark: Any, session_dir: Path) -> None:
+    """In order, late, cut, corrected and removed."""
+    life = [replace(BEGINS, crashes={1: True}), NEWER, replace(TAKEN_BACK, crashes={1: False}), BY_EXECUTORS]
+    crashed, compared = live(spark, session_dir, SNAPSHOTS, life, 1)
+    assert (crashed >= 1, compared > 3 * len(SNAPSHOTS)) == (True, True)
+
+
+@pytest.mark.long
+@drawn(changes=True)
+def test_histories_of_snapshots_are_a_batch_over_any_silver(
+    spark: Any, session_dir: Path, life: list[Run], files: int
+) -> None:
+    live(spark, session_dir, SNAPSHOTS, life, files)
 
 
 @pytest.mark.long

@@ -150,6 +150,22 @@ pipeline = Pipeline(
             ignore_nulls=True,
         ),
         History(
+            "listed",
+            reads="silver.orders",
+            key=["k"],
+            valid_by="at",
+            columns=["status"],
+            snapshots="followed",
+        ),
+        History(
+            "listed_at_once",
+            reads="silver.orders",
+            key=["k"],
+            valid_by="at",
+            columns=["status"],
+            snapshots="arrived",
+        ),
+        History(
             "states",
             reads="silver.orders",
             key=["k", "country"],

@@ -119,24 +119,54 @@ HISTORY = _intervals(f"""
             select *, row_number() over (partition by k, seen_at order by {_ARRIVAL}) as place
             from orders where seen_at is not null) where place = 1)""")
 
+_OF_SNAPSHOTS = """
+    own as (
+        select * from (
+            select *, row_number() over (partition by k, seen_at order by {order}) as place
+            from orders where seen_at is not null) where place = 1),
+    snapshots as (select distinct seen_at as taken_at from own),
+    absent as (
+        select k, taken_at as seen_at, true as ends from (select distinct k from own) keys, snapshots
+        where taken_at {complete} (select max(taken_at) from snapshots)
+            and not exists (from own where own.k is not distinct from keys.k and own.seen_at = taken_at))
+"""
+"""Of each key, the complete snapshots that lack it, as versions that end it."""
+
+_LATEST_FIRST = f"version desc nulls last, {_ARRIVAL}"
+ARRIVED_HISTORY = _intervals(f"""
+    with {_OF_SNAPSHOTS.format(order=_ARRIVAL, complete="<=")},
+    versions as (select *, false as ends from own union all by name from absent)""")
+
 _STATE = ("status", "country", "amount")
 _FILLED_STATE = ", ".join(
     f"last_value(case when not ends then {name} end ignore nulls) over so_far as {name}" for name in _STATE
 )
-FILLED_HISTORY = _intervals(
-    f"""
-    with ordered as (
-        select *, (status = 'gone') is true as ends, row_number() over (
-            partition by k order by seen_at, version nulls first, {_PLACE}) as step
-        from orders where seen_at is not null),
+_IN_ORDER = f"row_number() over (partition by k order by seen_at, version nulls first, {_PLACE}) as step"
+
+
+def _filled_history(ordered: str) -> str:
+    """The intervals of partial updates, from the versions of each key in order, and where they end."""
+    return _intervals(
+        f"""
+    with {ordered},
     lives as (select *, sum(ends::int) over (partition by k order by step) as life from ordered),
     filled as (
         select * replace ({_FILLED_STATE}), lead(seen_at) over (partition by k order by step) as next_at
         from lives window so_far as (partition by k, life order by step rows unbounded preceding)),
     versions as (select * from filled where seen_at is distinct from next_at)""",
-    more="last(amount order by seen_at) as amount,",
-    added=", sha256(to_json([k::varchar, valid_from::varchar])::varchar) as state_id",
-)
+        more="last(amount order by seen_at) as amount,",
+        added=", sha256(to_json([k::varchar, valid_from::varchar])::varchar) as state_id",
+    )
+
+
+FILLED_HISTORY = _filled_history(f"""
+    ordered as (
+        select *, (status = 'gone') is true as ends, {_IN_ORDER} from orders where seen_at is not null)""")
+FOLLOWED_HISTORY = _filled_history(f"""
+    {_OF_SNAPSHOTS.format(order=_LATEST_FIRST, complete="<")},
+    ordered as (
+        select *, {_IN_ORDER} from (
+            select *, false as ends from orders where seen_at is not null union all by name from absent))""")
 
 JOINED = """
     select k, amount, name, orders._kafka_topic, orders._kafka_partition, orders._kafka_offset,

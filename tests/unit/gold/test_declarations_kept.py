@@ -73,7 +73,7 @@ POSITIONS = {
     "Expect": "name arguments severity",
     "ForeachSink": "writer",
     "History": "name reads key valid_by columns delete_when reading storage unchanged where "
-    "sequence_by untracked ignore_nulls surrogate_key",
+    "sequence_by untracked ignore_nulls surrogate_key snapshots",
     "Join": "name reads joins on columns how mode within reading storage where",
     "Json": "schema strict required timestamps max_depth max_bytes framing",
     "KafkaSink": "topic key value kafka headers partition",

@@ -19,12 +19,14 @@ from common.declare import (
     Aggregate,
     Expect,
     Freshness,
+    History,
     InRange,
     Json,
     Matches,
     NullShare,
     Pipeline,
     Quality,
+    Reading,
     References,
     RowCount,
     Rule,
@@ -55,6 +57,11 @@ def silver(**changed: Any) -> Silver:
 
 def aggregate(**changed: Any) -> Aggregate:
     return Aggregate("g", **{"reads": "silver.s", "by": ["a"], "measures": {"n": "count(*)"}} | changed)
+
+
+def history(**changed: Any) -> History:
+    given: dict[str, Any] = {"reads": "silver.s", "key": ["a"], "valid_by": "t", "columns": ["b"]}
+    return History("h", **given | {"snapshots": "followed"} | changed)
 
 
 def pipeline(**changed: Any) -> Pipeline:
@@ -123,6 +130,21 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (
         lambda: Upsert("g", reads="silver.s", key=["a"], newest_by="b"),
         "gold.g: newest_by: must be a list, even of one: [\"b\"] (got 'b')",
+    ),
+    (
+        lambda: history(delete_when="a = 1"),
+        (
+            "gold.h: snapshots ends the keys that a snapshot lacks; leave delete_when out, and rows that do "
+            "not count by where"
+        ),
+    ),
+    (
+        lambda: history(reading=Reading(starting_version=3)),
+        "gold.h: snapshots follows every snapshot; leave the start out of reading",
+    ),
+    (
+        lambda: history(reading=Reading(changes="appends")),
+        "gold.h: snapshots follows all changes; leave changes out of reading",
     ),
     (lambda: pipeline(bronze=[]), "Pipeline 'p': bronze: is empty; name at least one (got [])"),
     (lambda: pipeline(bronze=Topic("a")), "Pipeline 'p': bronze: must be a list, even of one: [Topic(…)]"),

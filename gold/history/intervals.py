@@ -1,15 +1,11 @@
-"""Every state of a key, and from when to when it held (SCD2).
+"""The versions of a key in time, and the intervals in which its values did not change. Pure.
 
-A run is a sequence of versions of a key, adjacent in time, that are equal in ``columns``. The table's runs
-and the new versions of a micro-batch are put together in time as if each run were one version. Only where a
-new version lies inside a run, whose single versions the table does not have, or where the table may lack
-something, is the key recomputed from silver.
+A run is a sequence of versions of a key, adjacent in time, that are equal in ``columns``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Window
@@ -18,127 +14,17 @@ from pyspark.sql.types import BinaryType, StructType, TimestampType
 
 from common.declare import History
 from common.declare.declared import source_of
-from common.delta import merge as delta_merge
 from common.delta.table import as_stored
-from common.rows.rows import Rows
-from common.streaming.query import Stream
-from gold.source.stream import (
-    CHANGE,
-    REMOVED,
-    at_version,
-    changes,
-    reads_feed,
-    with_whole_commit,
-)
-from gold.table import create
-from gold.table.context import Context
-from gold.table.defined import Defined, inexact_columns
-from gold.table.maintained import Maintained, Work
+from gold.source.stream import CHANGE, REMOVED
 from gold.table.row_order import COORDINATES
 from gold.table.sql_columns import columns, each, meeting, misfit, named
 from gold.table.unchanged import Unchanged
 
-_ENDS, _REMOVED, _KNOWN, _TO, _UNSURE = "__ends", "__removed", "__known", "__to", "__unsure"
-_LIFE, _SEQUENCE, _AFTER_END = "__life", "__sequence", "__after_end"
+ENDS, REMOVED_ROW, TO, UNSURE, LATE = "__ends", "__removed", "__to", "__unsure", "__late"
+_KNOWN, _LIFE, _SEQUENCE, _AFTER_END = "__known", "__life", "__sequence", "__after_end"
 
-_PLACED = "valid_from IS NOT NULL"
+PLACED = "valid_from IS NOT NULL"
 """A version without a time has no place in a history."""
-
-
-def build_query(context: Context, gold: History) -> Stream:
-    """The query of one history; creates the table where there is none.
-
-    Raises:
-        PipelineError: An expression does not fit silver's columns.
-        TableShapeError: The table exists with other columns.
-    """
-    frame = versions(changes(context, gold), gold)
-    create.ensure(context, gold.table, _history(frame, gold).schema, gold.storage)
-    by, silver = gold.storage.cluster_by or gold.key, context.path(gold.reads)
-    target = _History(context.path(gold.table), by, gold, silver, reads_feed(context, gold))
-    return context.query(gold, frame, target.write)
-
-
-def defined(context: Context, gold: History, version: int | None) -> Defined:
-    """The intervals that a table must have at a version of its source."""
-    silver = at_version(context.spark, context.path(gold.reads), version)
-    key = (*gold.key, "valid_from")
-    return Defined(gold.table, _whole_history(silver, gold), key, inexact_columns(gold))
-
-
-@dataclass(frozen=True)
-class _History(Maintained):
-    """A history.
-
-    Attributes:
-        gold: The declaration.
-        silver: Path of the table that is read.
-        has_feed: Whether silver's change data feed is read.
-    """
-
-    gold: History
-    silver: str
-    has_feed: bool
-
-    def whole(self, work: Work) -> Rows | None:
-        """The history of all of silver: later micro-batches may have versions that lie within it."""
-        if work.batch.batch_id > 0:
-            return None
-        if self.gold.reading.has_start:
-            came = work.keep(self._came(work))
-            return work.keep(came.derive(self._recomputed(came, work)[0]))
-        silver = self._silver(work)
-        placeless = F.col(self.gold.valid_by).isNull()
-        work.counts["unplaced"] = meeting(silver, self.gold.where).where(placeless).count()
-        return work.keep(work.rows.derive(_whole_history(silver, self.gold)), whole=True)
-
-    def touched(self, work: Work) -> Rows | None:
-        if work.batch.in_first_state() or (self.has_feed and work.batch.in_commit_before()):
-            work.counts["keys"] = 0
-            return None
-        return self._came(work)
-
-    def recompute(self, touched: Rows, work: Work) -> None:
-        history, keys = self._recomputed(work.keep(touched), work)
-        key = self.gold.key
-        delta_merge.replace_groups(
-            history, self.path, work.batch, work.counts, touched=keys, group=key, key=(*key, "valid_from")
-        )
-
-    def _came(self, work: Work) -> Rows:
-        """The micro-batch's versions."""
-        if not self.has_feed:
-            return work.rows
-        return with_whole_commit(
-            work.rows, work.batch, self.silver, lambda changed: versions(changed, self.gold)
-        )
-
-    def _silver(self, work: Work) -> DataFrame:
-        return at_version(work.rows.session, self.silver, work.batch.source_version())
-
-    def _recomputed(self, came: Rows, work: Work) -> tuple[DataFrame, Rows]:
-        """The history of the keys of some versions, which are put where they belong in time; and the keys."""
-        gold, key = self.gold, self.gold.key
-
-        def keep(frame: DataFrame) -> Rows:
-            return work.keep(came.derive(frame))
-
-        new = came.frame.where(_PLACED)
-        touched = keep(new.select(*key).distinct())
-        work.counts |= {"keys": touched.count, "unplaced": came.null_count("valid_from"), "recomputed": 0}
-        before = (
-            delta_merge.rows_with_keys(self.path, touched, key).frame
-            if work.batch.batch_id > 0
-            else at_version(came.session, self.path, None)
-        )
-        found = keep(_with_runs(new, before, gold))
-        history = _history(_with_ends(found.frame.where(~F.col(_UNSURE)), gold), gold)
-        if found.count_by(_UNSURE).get(True):
-            unsure = keep(found.frame.where(_UNSURE).select(*key).distinct())
-            work.counts["recomputed"] = unsure.count
-            all_versions = versions(delta_merge.frame_with_keys(self._silver(work), unsure, key), gold)
-            history = history.unionByName(_history(all_versions.where(_PLACED), gold))
-        return history, touched
 
 
 def versions(silver: DataFrame, gold: History) -> DataFrame:
@@ -160,8 +46,8 @@ def versions(silver: DataFrame, gold: History) -> DataFrame:
             F.lit(1).cast("bigint").alias("versions"),
             *COORDINATES,
             *([F.struct(*gold.sequence_by).alias(_SEQUENCE)] if gold.sequence_by else ()),
-            ends.alias(_ENDS),
-            gone.alias(_REMOVED),
+            ends.alias(ENDS),
+            gone.alias(REMOVED_ROW),
         )
         return as_stored(found, gold.storage.partition_by)
     except PySparkException as error:
@@ -180,15 +66,10 @@ def _values(gold: History) -> dict[str, str]:
 
 def _place(gold: History) -> Column:
     """The order of versions of the same key and time: a removed one is the last."""
-    return F.struct(_REMOVED, *([_SEQUENCE] if gold.sequence_by else ()), *COORDINATES)
+    return F.struct(REMOVED_ROW, *([_SEQUENCE] if gold.sequence_by else ()), *COORDINATES)
 
 
-def _whole_history(silver: DataFrame, gold: History) -> DataFrame:
-    """The table's rows of all keys, from all of silver."""
-    return _history(versions(silver, gold).where(_PLACED), gold)
-
-
-def _history(found: DataFrame, gold: History) -> DataFrame:
+def intervals(found: DataFrame, gold: History) -> DataFrame:
     """The table's rows of some keys, from all their versions and runs. One shuffle.
 
     Args:
@@ -199,7 +80,7 @@ def _history(found: DataFrame, gold: History) -> DataFrame:
     untracked = list(named(gold.untracked or ()))
     newest = [F.struct(*(F.col(f"`{name}`") for name in untracked))] if untracked else []
     in_time = Window.partitionBy(*key).orderBy("valid_from")
-    state = F.when(~F.col(_ENDS), F.struct(*(F.col(f"`{name}`") for name in kept)))
+    state = F.when(~F.col(ENDS), F.struct(*(F.col(f"`{name}`") for name in kept)))
     begins = ~state.eqNullSafe(F.lag(state).over(in_time))
     return (
         _last_of_ties(_whole(found, gold), gold)
@@ -213,10 +94,10 @@ def _history(found: DataFrame, gold: History) -> DataFrame:
             F.min("valid_from").alias("valid_from"),
             F.max("last_at").alias("last_at"),
             F.sum("versions").alias("versions"),
-            F.bool_or(_ENDS).alias(_ENDS),
+            F.bool_or(ENDS).alias(ENDS),
         )
         .withColumn("valid_to", F.lead("valid_from").over(in_time))
-        .where(~F.col(_ENDS))
+        .where(~F.col(ENDS))
         .select(
             *key,
             *(F.col(f"__first.`{name}`") for name in kept),
@@ -269,13 +150,13 @@ def _whole(found: DataFrame, gold: History, within: Sequence[str] = ()) -> DataF
     place = (F.col("valid_from"), _place(gold))
     in_order = Window.partitionBy(*group).orderBy(*place)
     # Windows of one partitioning and order are one sort.
-    found = found.withColumn(_LIFE, F.sum(F.col(_ENDS).cast("int")).over(in_order))
+    found = found.withColumn(_LIFE, F.sum(F.col(ENDS).cast("int")).over(in_order))
     so_far = Window.partitionBy(*group, _LIFE).orderBy(*place).rowsBetween(Window.unboundedPreceding, 0)
     values = {}
     for name in unchanged.columns:
         value = F.col(f"`{name}`")
         is_left = unchanged.is_in(name, value)
-        sent = F.when(~is_left & ~F.col(_ENDS) & ~F.col(_REMOVED), F.struct(value.alias("sent")))
+        sent = F.when(~is_left & ~F.col(ENDS) & ~F.col(REMOVED_ROW), F.struct(value.alias("sent")))
         last = F.last(sent, ignorenulls=True).over(so_far)
         known = last["sent"] if not within else F.when(last.isNull(), value).otherwise(last["sent"])
         values[name] = F.when(is_left, known).otherwise(value)
@@ -298,20 +179,22 @@ def _last_of_ties(found: DataFrame, gold: History) -> DataFrame:
     )
 
 
-def _with_runs(new: DataFrame, runs: DataFrame, gold: History) -> DataFrame:
+def with_runs(new: DataFrame, runs: DataFrame, gold: History) -> DataFrame:
     """New versions and the table's runs of their keys, and whether a key has to be recomputed from silver."""
-    known = runs.withColumn(_ENDS, F.lit(False)).withColumn(_REMOVED, F.lit(False))
-    known = known.withColumn(_KNOWN, F.lit(True)).withColumnRenamed("valid_to", _TO).drop("is_current")
+    known = runs.withColumn(ENDS, F.lit(False)).withColumn(REMOVED_ROW, F.lit(False))
+    known = known.withColumn(_KNOWN, F.lit(True)).withColumnRenamed("valid_to", TO).drop("is_current")
     late, leaves_values = _whole(new, gold, ["valid_from"]), _unchanged(new, gold) is not None
     if leaves_values:
         at_once = Window.partitionBy(*(F.col(f"`{name}`") for name in (*gold.key, "valid_from")))
-        late = late.withColumn(_AFTER_END, F.bool_or(_ENDS).over(at_once) & ~F.col(_ENDS))
+        late = late.withColumn(_AFTER_END, F.bool_or(ENDS).over(at_once) & ~F.col(ENDS))
     late = _last_of_ties(late, gold).withColumn(_KNOWN, F.lit(False))
     found = known.unionByName(late, allowMissingColumns=True)
     of_key = Window.partitionBy(*(F.col(f"`{name}`") for name in gold.key))
     before = of_key.orderBy("valid_from").rowsBetween(Window.unboundedPreceding, -1)
     is_within = F.coalesce(F.max("last_at").over(before) >= F.col("valid_from"), F.lit(False))
-    unsure = is_within | F.col(_REMOVED)
+    unsure = is_within | F.col(REMOVED_ROW)
+    if LATE in new.columns:
+        unsure |= F.coalesce(F.col(LATE), F.lit(False))
     if leaves_values:
         # What the runs after it left unchanged may be this version's.
         last_run = F.max(F.when(F.col(_KNOWN), F.col("valid_from"))).over(of_key)
@@ -320,24 +203,26 @@ def _with_runs(new: DataFrame, runs: DataFrame, gold: History) -> DataFrame:
         unsure |= F.coalesce(F.col(_AFTER_END), F.lit(False))
     if gold.delete_when is not None or gold.reading.has_start:
         # Only after a run that still holds is nothing known; of a key that the table lacks, anything may be.
-        open_at = F.max(F.when(F.col(_KNOWN) & F.col(_TO).isNull(), F.col("last_at"))).over(of_key)
+        open_at = F.max(F.when(F.col(_KNOWN) & F.col(TO).isNull(), F.col("last_at"))).over(of_key)
         unsure |= ~F.col(_KNOWN) & (open_at.isNull() | (F.col("valid_from") <= open_at))
-    return found.withColumn(_UNSURE, unsure).withColumn(_UNSURE, F.bool_or(_UNSURE).over(of_key))
+    return found.withColumn(UNSURE, unsure).withColumn(UNSURE, F.bool_or(UNSURE).over(of_key))
 
 
-def _with_ends(found: DataFrame, gold: History) -> DataFrame:
+def with_ends(found: DataFrame, gold: History) -> DataFrame:
     """Versions and runs, with the deletes that ended a run, unless a run begins at the time of the delete."""
     if gold.delete_when is None:
         return found
-    at = F.col(_TO)
-    ends = found.where(at.isNotNull())
-    ends = ends.withColumns(
+    return found.unionByName(end_at(found.where(F.col(TO).isNotNull()), F.col(TO)))
+
+
+def end_at(found: DataFrame, at: Column) -> DataFrame:
+    """Versions and runs made ends of their keys' intervals, at a time that each of them has."""
+    return found.withColumns(
         {
             "valid_from": at,
             "last_at": at,
             "versions": F.lit(0).cast("bigint"),
-            _ENDS: F.lit(True),
+            ENDS: F.lit(True),
             **{name: F.lit(None).cast(found.schema[name].dataType) for name in COORDINATES},
         }
     )
-    return found.unionByName(ends)

@@ -1,0 +1,1 @@
+"""Every state of a key, and from when to when it held (SCD2)."""
