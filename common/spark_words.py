@@ -74,7 +74,16 @@ _ATTRIBUTES: Mapping[str, Mapping[str, str]] = {
     ),
 }
 
+_JOINED = 'a View has it: sql="select … from silver.a {} join gold.b on …"'
+
 _VALUES: Mapping[tuple[str, str], Mapping[str, str]] = {
+    ("Join", "how"): {
+        **dict.fromkeys(("right", "right_outer", "rightouter"), _JOINED.format("right")),
+        **dict.fromkeys(("full", "outer", "full_outer", "fullouter"), _JOINED.format("full")),
+        **dict.fromkeys(("anti", "left_anti", "leftanti"), _JOINED.format("left anti")),
+        **dict.fromkeys(("left_outer", "leftouter"), 'it is how="left" here'),
+        **dict.fromkeys(("left_semi", "leftsemi"), 'it is how="semi" here'),
+    },
     ("Files", "format"): {
         "orc": "there is no strict reader of ORC: write the files as Parquet",
         "text": 'format="jsonl" keeps a line as it stands, for Text in silver',

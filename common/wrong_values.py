@@ -44,11 +44,12 @@ _CHOICE = re.compile(r"^\^?\(?((?:\w+\|)+\w+)\)?\$?$")
 _OF_KIND = {"Sequence": "a list", "Mapping": "names with values, as in {name: value}"}
 
 
-def wrong_value(fault: Mapping[str, Any]) -> str:  # noqa: PLR0911  # one return per kind of fault
+def wrong_value(fault: Mapping[str, Any], *, near: bool = True) -> str:  # noqa: PLR0911  # one return per kind of fault
     """What is wrong with a value, and what to write instead.
 
     Args:
         fault: One of the errors of pydantic's ``ValidationError``.
+        near: Whether to name the nearest of several words.
     """
     kind, given = str(fault["type"]), fault.get("input")
     context: Mapping[str, Any] = fault.get("ctx") or {}
@@ -58,7 +59,7 @@ def wrong_value(fault: Mapping[str, Any]) -> str:  # noqa: PLR0911  # one return
         name, text = _LIMITS[kind]
         return text.format(context[name])
     if kind == "literal_error":
-        return _choice(str(context["expected"]), given)
+        return _choice(str(context["expected"]), given if near else None)
     if kind == "string_pattern_mismatch":
         words = _CHOICE.match(str(context["pattern"]))
         if words is not None:

@@ -282,8 +282,8 @@ def _problems(error: ValidationError, cls: type, place: str, source: str) -> Ite
         elif fault["type"] == "is_instance_of" and fault["ctx"]["class"] == "Sequence":
             text = f"{name}: must be a list, even of one: [{type(fault['input']).__name__}(…)]"
         else:
-            message, given = wrong_value(fault), _brief(fault["input"])
             hint = value_hint(cls.__name__, name, fault["input"])
+            message, given = wrong_value(fault, near=not hint), _brief(fault["input"])
             text = f"{name}: {message[0].lower()}{message[1:]}"
             text += ("" if given in message else f" (got {given})") + (hint and f"; {hint}")
         yield Problem(place, Fault(code, text), source)

@@ -20,6 +20,8 @@ T = TypeVar("T")
 _BYTES = re.compile(r"^[1-9]\d*[kmgtp]?b?$")
 """What Spark reads as a number of bytes: 512m, 1g, 1024."""
 
+_CALENDAR = re.compile(r"^\s*\d+\s+(month|quarter|year)s?\s*$")
+
 _NAME = re.compile(r"^[a-z][a-z0-9]*(_[a-z0-9]+)*$")
 
 
@@ -31,6 +33,11 @@ def _table_name(text: str) -> str:
 
 def _interval(text: str) -> str:
     if parse_interval(text) is None:
+        if _CALENDAR.match(text):
+            raise ValueError(
+                f"{text!r} is no interval, because months differ in length; write days, or group by "
+                "date_trunc('month', …) in a View"
+            )
         raise ValueError(f"{text!r} is no interval; write it like '10 minutes' or '7 days'")
     return text.strip()
 

@@ -110,6 +110,13 @@ WRONG: list[tuple[Callable[[], object], str]] = [
         "silver.s: watermark: '1 dai' is no interval; write it like '10 minutes' or '7 days'",
     ),
     (
+        lambda: silver(watermark="1 month"),
+        (
+            "silver.s: watermark: '1 month' is no interval, because months differ in length; write days, or "
+            "group by date_trunc('month', …) in a View"
+        ),
+    ),
+    (
         lambda: silver(columns={"a": 1}),
         "silver.s: columns: 'a' must map a column name to SQL text, not to int (got {'a': 1})",
     ),
