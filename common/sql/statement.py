@@ -494,7 +494,8 @@ def _windowed(
 def _filtered(relation: Relation, conditions: Sequence[exp.Expr]) -> Relation:
     condition = " AND ".join(f"({_flat(part)})" for part in conditions)
     kept = tuple(zip(relation.columns, relation.columns, strict=True))
-    return RowWise(relation, None, f"WHERE {condition}", relation.columns, kept)
+    # Of one column in one pair of parentheses Spark makes an alias named WHERE.
+    return RowWise(relation, None, f"WHERE ({condition})", relation.columns, kept)
 
 
 def _distinct(relation: Relation) -> Relation:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import SqlError
+from common.sql.relations import RowWise
 from common.sql.statement import functions_of, read_statement, tables_of
 from common.sql.way import way_of
 
@@ -126,3 +127,14 @@ def test_a_mistake_is_told_with_its_place(sql: str, told: str) -> None:
     with pytest.raises(SqlError) as error:
         read_statement(sql, COLUMNS)
     assert told in str(error.value)
+
+
+def test_a_condition_that_is_one_column_is_no_alias() -> None:
+    """Spark reads ``FROM t WHERE (a)`` as the table t under the name WHERE, with one column a."""
+    relation = read_statement(
+        "select order_id from silver.orders where is_open", {"silver.orders": ["order_id", "is_open"]}
+    ).relation
+    assert relation is not None
+    (filtered,) = relation.inputs
+    assert isinstance(filtered, RowWise)
+    assert filtered.rest == "WHERE ((`orders__is_open`))"
