@@ -23,6 +23,7 @@ PAGES: Mapping[str, str] = {
     "examples/earthquakes/README.md": "examples/earthquakes.md",
     "examples/orders_cdc/README.md": "examples/orders_cdc.md",
     "examples/nexmark/README.md": "examples/nexmark.md",
+    "examples/brokerage/README.md": "examples/brokerage.md",
 }
 """Path in the site, by path in the repository, where they differ by more than the folder ``docs/``."""
 

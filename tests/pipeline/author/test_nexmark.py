@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from decimal import Decimal
-from itertools import islice
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import duckdb
-import pyarrow as pa
 import pytest
 import sqlglot
-from deltalake import DeltaTable
 
-from common.declare import Custom, Message, Pipeline, Topic, View
+from common.declare import Custom, View
 from orchestration.access.declaration.load_file import load_pipeline
 from tests.conftest import make_settings
 from tests.support.engine import Engine
+from tests.support.oracles.example_run import ExampleRun, samples
 
 pytestmark = pytest.mark.long
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "nexmark" / "pipeline.py"
-NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SENT = {"persons": 16, "auctions": 48, "bids": 640, "side_input": 100}
 """Messages of each topic: those of one stretch of the site's time."""
 LOADED = {"persons": 12, "auctions": 36, "bids": 480, "side_input": 70}
@@ -72,23 +64,8 @@ BY_DUCKDB = {
 """Queries that are no View, and windows, in DuckDB's own words; the others are translated."""
 
 
-@dataclass
-class Site:
-    """The example, what it was sent, and the stages that it has been through."""
-
-    engine: Engine
-    sent: Mapping[str, Sequence[Message]]
-    arrived: Counter[str] = field(default_factory=Counter)
-    reached: list[str] = field(default_factory=list)
-
-    def reach(self, stage: str) -> None:
-        """Go through the stages up to this one."""
-        for each, go in STAGES.items():
-            if stage in self.reached:
-                return
-            if each not in self.reached:
-                go(self)
-                self.reached.append(each)
+class Site(ExampleRun):
+    """The example of the auction."""
 
     def load(self) -> None:
         """The first messages of each topic, but for some bids."""
@@ -121,40 +98,7 @@ class Site:
         self.silver("persons").delete("id % 5 = 3")
         self.engine.run("gold")
 
-    def send(self, topic: str, messages: Sequence[Message]) -> None:
-        """Append messages to bronze, with a second between the times at which they arrive."""
-        rows = []
-        for message in messages:
-            at = NOON + timedelta(seconds=self.arrived[topic])
-            rows.append((topic, 0, self.arrived[topic], at, 0, at, message.key, message.value, None))
-            self.arrived[topic] += 1
-        self.engine.append_bronze(f"bronze.{topic}", rows)
-
-    def silver(self, table: str) -> DeltaTable:
-        """A silver table, to be changed."""
-        return DeltaTable(self.engine.path(f"silver.{table}"))
-
-    def differing(self) -> dict[str, str]:
-        """The queries whose table has not DuckDB's answer, and how they differ."""
-        found = {}
-        with duckdb.connect() as duck:
-            duck.execute("create schema silver; create schema gold")
-            for silver in self.engine.pipeline.silver:
-                duck.register(f"rows_of_{silver.name}", _without_zone(self.silver(silver.name)))
-                duck.execute(f"create view {silver.table} as select * from rows_of_{silver.name}")
-            for name, text in self._texts().items():
-                duck.execute(f"create table gold.{name} as {text}")
-            for name in self._texts():
-                answer = duck.sql(f"from gold.{name}")
-                want = Counter(tuple(map(_plain, row)) for row in answer.fetchall())
-                assert want, name
-                rows = self.engine.rows(f"gold.{name}")
-                have = Counter(tuple(_plain(row[column]) for column in answer.columns) for row in rows)
-                if have != want:
-                    found[name] = f"too much {have - want}, lacks {want - have}"
-        return found
-
-    def _texts(self) -> Mapping[str, str]:
+    def texts(self) -> Mapping[str, str]:
         """The queries in DuckDB's dialect, those that read another one after it."""
         own = self.engine.pipeline.gold
         first = sorted(own, key=lambda gold: gold.reads.startswith("gold."))
@@ -173,35 +117,11 @@ STAGES: Mapping[str, Callable[[Site], None]] = {
 }
 
 
-def _without_zone(table: DeltaTable) -> pa.Table:
-    """Rows with times in UTC, as DuckDB formats them without a zone of the machine."""
-    rows = table.to_pyarrow_table()
-    naive = [
-        pa.field(each.name, pa.timestamp("us") if pa.types.is_timestamp(each.type) else each.type)
-        for each in rows.schema
-    ]
-    return rows.cast(pa.schema(naive))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return value.replace(tzinfo=None)
-    if isinstance(value, float):
-        return Decimal(f"{value:.9g}").normalize()
-    return Decimal(value).normalize() + 0 if isinstance(value, int | Decimal) else value
-
-
-def _sent(pipeline: Pipeline, seed: int) -> dict[str, list[Message]]:
-    """The first messages of each topic."""
-    samples = {topic.name: topic.sample for topic in pipeline.bronze if isinstance(topic, Topic)}
-    return {name: list(islice(sample(seed), SENT[name])) for name, sample in samples.items() if sample}
-
-
 @pytest.fixture(name="site", scope="module")
 def _site(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Site:
     pipeline = load_pipeline(EXAMPLE)
     settings = make_settings(tmp_path_factory.mktemp("nexmark"), "none:1")
-    return Site(Engine(spark, pipeline, settings), _sent(pipeline, 7))
+    return Site(Engine(spark, pipeline, settings), samples(pipeline, 7, SENT))
 
 
 def test_every_query_is_declared_and_none_is_a_function(site: Site) -> None:
@@ -211,18 +131,18 @@ def test_every_query_is_declared_and_none_is_a_function(site: Site) -> None:
 
 
 def test_the_same_seed_gives_the_same_bytes(site: Site) -> None:
-    assert _sent(site.engine.pipeline, 7) == site.sent
-    others = _sent(site.engine.pipeline, 8)
+    assert samples(site.engine.pipeline, 7, SENT) == site.sent
+    others = samples(site.engine.pipeline, 8, SENT)
     assert all(others[name] != messages for name, messages in site.sent.items())
 
 
 @pytest.mark.parametrize("stage", [*STAGES])
 def test_every_query_has_duckdbs_answer(site: Site, stage: str) -> None:
-    site.reach(stage)
-    assert site.differing() == {}
+    site.reach(stage, STAGES)
+    assert site.differing(site.texts(), {}) == {}
 
 
 def test_the_late_rows_were_behind_the_watermark(site: Site) -> None:
     """Else they would prove nothing."""
-    site.reach("increment and late rows")
+    site.reach("increment and late rows", STAGES)
     assert len(site.engine.rows("silver.bids__late")) > (LATE.stop - LATE.start) / 2
