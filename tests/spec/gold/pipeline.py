@@ -218,14 +218,24 @@ pipeline = Pipeline(
             columns={"k": "k", "amount": "amount", "name": "last_customers.name"},
             mode="lookup",
         ),
+        Join(
+            "large_named_then",
+            reads="silver.orders",
+            joins="gold.last_customers",
+            on={"id": "k"},
+            columns={"k": "k", "amount": "amount", "name": "last_customers.name"},
+            mode="lookup",
+            where="amount > 1",
+        ),
         *(
             Join(
-                f"paid_{how}",
+                name,
                 reads="silver.orders",
                 joins="silver.payments",
                 on={"of": "k"},
                 columns=["k"] if how == "semi" else {"k": "k", "paid_at": "payments.paid_at"},
                 how=how,
+                where=where,
                 mode="stream",
                 within=Within(
                     on="at",
@@ -236,7 +246,12 @@ pipeline = Pipeline(
                     joins_watermark="10 minutes",
                 ),
             )
-            for how in ("inner", "left", "semi")
+            for name, how, where in (
+                ("paid_inner", "inner", None),
+                ("paid_left", "left", None),
+                ("paid_semi", "semi", None),
+                ("some_paid", "inner", "k <> 'twice'"),
+            )
         ),
     ],
 )
