@@ -100,8 +100,6 @@ _VALUES: Mapping[tuple[str, str], Mapping[str, str]] = {
 }
 
 _NAMES: Mapping[str, str] = {
-    "Protobuf": "there is no strict reader of Protobuf: Bytes() keeps the message, and a function for "
-    "columns may call from_protobuf, whose faults are nulls without a reason",
     "Xml": "there is no strict reader of XML: Text() keeps the document, and xpath_string in columns takes "
     "values of it",
     "Orc": _VALUES["Files", "format"]["orc"],

@@ -61,7 +61,7 @@ from common.declare.sinks import (
 )
 from common.declare.table_options import Paced, Reading, Storage
 from common.declare.typed_sources import DeltaTable, Stream
-from common.declare.value_formats import Avro, Bytes, Columns, Csv, Debezium, Json, Text, Value
+from common.declare.value_formats import Avro, Bytes, Columns, Csv, Debezium, Json, Protobuf, Text, Value
 from common.declare.windows import Session, Window, Within
 from common.errors import Fault, PipelineError, Problem, UsageError, nearest
 
@@ -91,6 +91,7 @@ __all__ = [
     "MemorySink",
     "Message",
     "Pipeline",
+    "Protobuf",
     "Publish",
     "Reading",
     "Rule",
@@ -300,7 +301,7 @@ class Silver(Paced):
     behind.
     """
     value: Value
-    """How a message's value is read: Json, Debezium, Avro, Csv, Text or Bytes."""
+    """How a message's value is read: Json, Debezium, Avro, Protobuf, Csv, Text or Bytes."""
     columns: ColumnTexts
     """SQL text per column, over the value's fields, or a row-for-row function ``DataFrame -> DataFrame``.
     Both also see ``_kafka``: a struct of topic, partition, offset, timestamp, key and headers; a function
@@ -388,10 +389,17 @@ class Silver(Paced):
         yield from self._unfit_for_each()
         yield from self._unfit_for_several()
         strict_json = isinstance(self.value, Debezium) or (isinstance(self.value, Json) and self.value.strict)
-        if self.unknown_fields != "ignore" and not strict_json:
+        if isinstance(self.value, Protobuf):
+            if self.unknown_fields == "evolve":
+                yield Fault(
+                    "MED-1105",
+                    "unknown_fields='evolve' makes columns of names, and Protobuf sends numbers; \"rescue\" "
+                    "keeps the bytes of each",
+                )
+        elif self.unknown_fields != "ignore" and not strict_json:
             yield Fault(
                 "MED-1105",
-                f"unknown_fields={self.unknown_fields!r} is for strict Json and Debezium values only",
+                f"unknown_fields={self.unknown_fields!r} is for strict Json and Debezium, and for Protobuf",
             )
 
     def _unfit_for_each(self) -> Iterator[str]:

@@ -124,6 +124,42 @@ class Avro:
 
 
 @declared
+class Protobuf:
+    """Protobuf values. It needs the extra ``protobuf``."""
+
+    EXAMPLES: ClassVar[Mapping[str, str]] = {"schema": '"order.desc"', "message": '"shop.Order"'}
+
+    schema: str
+    """The name of a file beside the pipeline with the set of descriptors (``.desc``, ``.binpb`` or ``.pb``):
+    what ``protoc --include_imports --descriptor_set_out=order.desc order.proto`` writes.
+    """
+    message: str
+    """The full name of the message: the package, a dot, its name."""
+    framing: Framing = "none"
+    """``none``: the value is the message; ``registry``: a zero byte, the writer's schema id (four bytes,
+    big-endian) and the indexes of the message in that schema precede it. The setting
+    ``silver.schema_registry`` says where the id is looked up: a registry's address, or a folder of
+    ``<id>.desc``.
+    """
+    timestamps: Literal["micros", "parts"] = "micros"
+    """How ``google.protobuf.Timestamp`` is read: ``micros`` as a timestamp, where a time that is no whole
+    microsecond is rejected; ``parts`` as a struct of seconds and nanos.
+    """
+    max_bytes: int = 16_777_216
+    """Most bytes of a value; a longer value is rejected."""
+
+    def mistakes(self) -> Iterator[str]:
+        """Faults of the field values in combination."""
+        if not self.schema.lower().endswith((".desc", ".binpb", ".pb")):
+            yield Fault(
+                "MED-1401",
+                f"schema is {self.schema!r}; write the name of a file with a set of descriptors, such as "
+                '"order.desc": protoc --include_imports --descriptor_set_out=order.desc order.proto',
+            )
+        yield from _limits(1, self.max_bytes)
+
+
+@declared
 class Csv:
     """One line of delimited text per value (RFC 4180), read by position and as strictly as JSON."""
 
@@ -198,7 +234,7 @@ class Columns:
     """
 
 
-Value = Json | Debezium | Avro | Csv | Text | Bytes | Columns
+Value = Json | Debezium | Avro | Protobuf | Csv | Text | Bytes | Columns
 
 
 def _limits(max_depth: int, max_bytes: int) -> Iterator[str]:

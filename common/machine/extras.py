@@ -11,6 +11,7 @@ EXTRAS = {
     "lineage": ("openlineage",),
     "object-stores": ("obstore",),
     "page": ("starlette", "uvicorn", "jinja2", "prometheus_client"),
+    "protobuf": ("google.protobuf",),
     "quality": ("great_expectations",),
     "reconcile": ("duckdb_extension_postgres_scanner",),
     "state": ("google.protobuf",),

@@ -46,7 +46,6 @@ _WIDER = {frozenset({"int", "long"}): "bigint", frozenset({"float", "double"}): 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _MOST_DIGITS = 38
 _UUID_BYTES = 16
-_IN_JSON = {"int": "integer", "bigint": "long"}
 
 
 def fields(avro: Avro, folder: Path) -> tuple[Field, ...]:
@@ -65,23 +64,6 @@ def fields(avro: Avro, folder: Path) -> tuple[Field, ...]:
 def schema_text(avro: Avro, folder: Path) -> str:
     """The schema as Avro's JSON text; raises as ``fields``."""
     return json.dumps(_read(avro, folder)[0])
-
-
-def spark_json(found: Sequence[Field]) -> dict[str, Any]:
-    """Fields as a StructType in Spark's JSON, all nullable."""
-    members = [{"name": f.name, "type": _spark(f), "nullable": True, "metadata": {}} for f in found]
-    return {"type": "struct", "fields": members}
-
-
-def _spark(found: Field) -> Any:
-    if found.kind == "struct":
-        return spark_json(found.nested)
-    if found.kind == "array":
-        return {"type": "array", "elementType": _spark(found.nested[0]), "containsNull": True}
-    if found.kind == "map":
-        value = _spark(found.nested[1])
-        return {"type": "map", "keyType": "string", "valueType": value, "valueContainsNull": True}
-    return _IN_JSON.get(found.type, found.type)
 
 
 def _read(avro: Avro, folder: Path) -> tuple[Any, tuple[Field, ...]]:

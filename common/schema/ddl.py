@@ -8,9 +8,10 @@ and accepts ``a int,`` (sqlglot 30). It would also not say which word of a schem
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Any
 
 DDL_TYPES: Mapping[str, str] = {
     "boolean": "boolean",
@@ -124,6 +125,26 @@ class Field:
     def kind(self) -> str:
         """``struct``, ``array``, ``map``, or the name of a plain type."""
         return re.split(r"[<( ]", self.type, maxsplit=1)[0]
+
+
+_IN_JSON = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}
+
+
+def spark_json(found: Sequence[Field]) -> dict[str, Any]:
+    """Fields as a StructType in Spark's JSON, all nullable."""
+    members = [{"name": f.name, "type": _json_type(f), "nullable": True, "metadata": {}} for f in found]
+    return {"type": "struct", "fields": members}
+
+
+def _json_type(found: Field) -> Any:
+    if found.kind == "struct":
+        return spark_json(found.nested)
+    if found.kind == "array":
+        return {"type": "array", "elementType": _json_type(found.nested[0]), "containsNull": True}
+    if found.kind == "map":
+        key, value = (_json_type(one) for one in found.nested)
+        return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
+    return _IN_JSON.get(found.type, found.type)
 
 
 def unknown_type(text: str, known: Mapping[str, str]) -> str | None:

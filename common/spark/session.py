@@ -210,7 +210,7 @@ def _submitted() -> dict[str, str]:
 
 
 def registry_conf(settings: Settings) -> dict[str, str]:
-    """Place and login of the schema registry, as configuration for the session's readers of Avro values."""
+    """Place and login of the schema registry, as configuration for the session's readers of framed values."""
     place, login = settings.silver.schema_registry, settings.silver.schema_registry_login
     if place is not None and "://" not in place:
         place = str(Path(place).absolute())

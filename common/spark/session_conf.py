@@ -258,7 +258,7 @@ CHOSEN: Sequence[Conf] = (
     ),
     _both(UI, OfRun("`spark.ui`"), "Spark's web UI."),
     _both(UMASK, OfRun("`data_mode`"), "Permissions of files and folders that Spark writes."),
-    _both(avro_schema.REGISTRY, OfRun("`silver.schema_registry`"), "Where the schemas of Avro values are."),
+    _both(avro_schema.REGISTRY, OfRun("`silver.schema_registry`"), "Where writers' schemas are."),
     _both(
         avro_schema.REGISTRY_LOGIN,
         OfRun("`silver.schema_registry_login`"),

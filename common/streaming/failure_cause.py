@@ -142,7 +142,7 @@ CASES: tuple[Case, ...] = (
     _case("data", "a record", "org.apache.kafka.common.errors.RecordTooLargeException"),
     _case("operator", "a query", "org.apache.spark.sql.AnalysisException AnalysisException ParseException"),
     # What passes.
-    _case("transient", REGISTRY, "medallion.avro.RegistryUnavailable"),
+    _case("transient", REGISTRY, "medallion.registry.RegistryUnavailable"),
     _case(
         "transient",
         BROKER,

@@ -45,7 +45,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-_REGISTRY = re.compile(r"medallion\.avro\.RegistryUnavailable: (.+)")  # thrown by the reader of Avro values
+_REGISTRY = re.compile(
+    r"medallion\.registry\.RegistryUnavailable: (.+)"
+)  # thrown by readers of framed values
 
 _LEASE_LOST = re.compile(r"MEDALLION_LEASE_LOST (\S+)")  # thrown by the log store of tables on s3a://
 

@@ -15,9 +15,10 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from common.declare import Debezium, Json, Silver
+from common.declare import Debezium, Json, Protobuf, Silver
 from common.declare.declared import folder_of, source_of
 from common.errors import PipelineError, Problem, UnknownFieldError
+from common.schema import protobuf as protobuf_schema
 from common.schema.value_fields import Field, fields, paths_in
 from silver.read.column_names import META, PLACE
 
@@ -70,7 +71,10 @@ def refuse_unknown_fields(kept: DataFrame, silver: Silver) -> None:
 
 def declared_fields(silver: Silver) -> Sequence[Field]:
     """The fields that the value's schema names; none for formats without unknown fields."""
-    return fields(silver.value, folder_of(silver.value)) if isinstance(silver.value, (Json, Debezium)) else ()
+    value = silver.value
+    if isinstance(value, Protobuf):
+        return protobuf_schema.fields(value, folder_of(value))
+    return fields(value, folder_of(value)) if isinstance(value, (Json, Debezium)) else ()
 
 
 def _unknown_paths(rescued: Mapping[str, Any], known: Sequence[Field]) -> Sequence[str]:

@@ -30,10 +30,12 @@ from pyspark.sql.types import (
     VarcharType,
 )
 
-from common.declare import Avro, Bytes, Columns, Csv, Debezium, Json, Text, Value
+from common.declare import Avro, Bytes, Columns, Csv, Debezium, Json, Protobuf, Text, Value
 from common.declare.declared import folder_of, source_of
 from common.errors import PipelineError, Problem
 from common.schema import avro as avro_schema
+from common.schema import protobuf as protobuf_schema
+from common.schema.ddl import Field, spark_json
 from common.schema.value_fields import spark_schema_text
 from common.spark.jvm import static_method
 from silver.read import typed_columns
@@ -53,6 +55,7 @@ _PARSED = "__parsed"
 _BLANKS = " \t\r\n"
 _CLASS = "medallion.ValueReader"
 _AVRO_CLASS = "medallion.avro.AvroReader"
+_PROTOBUF_CLASS = "medallion.protobuf.ProtobufReader"
 
 
 @dataclass(frozen=True)
@@ -123,15 +126,17 @@ class StrictReader:
 
 
 def strict_reader(
-    spark: SparkSession, value: Json | Debezium | Csv | Text | Avro, *, rescue: bool = False
+    spark: SparkSession, value: Json | Debezium | Csv | Text | Avro | Protobuf, *, rescue: bool = False
 ) -> StrictReader:
-    """The reader of a strict format; the session's settings say where Avro writers' schemas are.
+    """The reader of a strict format; the session's settings say where writers' schemas are.
 
     Raises:
         PipelineError: The format's schema is missing or wrong.
     """
     if isinstance(value, Avro):
         return _avro(spark, value)
+    if isinstance(value, Protobuf):
+        return _protobuf(spark, value, rescue=rescue)
     if isinstance(value, Text):
         schema = StructType([StructField("value", StringType())])
         return _reader(schema, {"format": "text", "schema": schema.jsonValue(), "max_bytes": value.max_bytes})
@@ -226,22 +231,31 @@ def _spec(value: Json | Debezium | Csv, schema: StructType, *, rescue: bool) -> 
 
 def _avro(spark: SparkSession, value: Avro) -> StrictReader:
     folder = folder_of(value)
-    schema = StructType.fromJson(avro_schema.spark_json(avro_schema.fields(value, folder)))
-    spec = {
-        "schema": avro_schema.schema_text(value, folder),
-        "framing": value.framing,
-        "max_bytes": value.max_bytes,
-    }
-    if value.framing == "registry":
-        conf = spark.conf
-        spec |= {
-            "registry": conf.get(avro_schema.REGISTRY, ""),
-            "auth": conf.get(avro_schema.REGISTRY_LOGIN, ""),
-        }
-        if not spec["registry"]:
-            text = 'framing "registry" needs the setting silver.schema_registry: an address, or a folder'
-            raise PipelineError([Problem("Avro", text, source_of(value))])
-    return _reader(schema, spec, _AVRO_CLASS)
+    spec = {"schema": avro_schema.schema_text(value, folder)} | _writers(spark, value)
+    return _reader(_columns(avro_schema.fields(value, folder)), spec, _AVRO_CLASS)
+
+
+def _protobuf(spark: SparkSession, value: Protobuf, *, rescue: bool) -> StrictReader:
+    folder = folder_of(value)
+    spec = {"message": protobuf_schema.message_spec(value, folder), "rescue": rescue}
+    columns = _columns(protobuf_schema.fields(value, folder))
+    return _reader(columns, spec | _writers(spark, value), _PROTOBUF_CLASS)
+
+
+def _columns(found: Sequence[Field]) -> StructType:
+    return StructType.fromJson(spark_json(found))
+
+
+def _writers(spark: SparkSession, value: Avro | Protobuf) -> dict[str, Any]:
+    """The parameters of a reader about what precedes a value, and where writers' schemas are."""
+    spec: dict[str, Any] = {"framing": value.framing, "max_bytes": value.max_bytes}
+    if value.framing != "registry":
+        return spec
+    place, login = (spark.conf.get(name, "") for name in (avro_schema.REGISTRY, avro_schema.REGISTRY_LOGIN))
+    if not place:
+        text = 'framing "registry" needs the setting silver.schema_registry: an address, or a folder'
+        raise PipelineError([Problem(type(value).__name__, text, source_of(value))])
+    return spec | {"registry": place, "auth": login}
 
 
 def _reader(

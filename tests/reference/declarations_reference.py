@@ -21,7 +21,7 @@ _SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("The pipeline", ("Pipeline",)),
     ("Bronze tables", ("Topic", "Files", "DeltaTable", "Stream", "Message")),
     ("Silver tables", ("Silver", "Rule", "Lookup")),
-    ("Formats of values", ("Json", "Debezium", "Avro", "Csv", "Text", "Bytes", "Columns")),
+    ("Formats of values", ("Json", "Debezium", "Avro", "Protobuf", "Csv", "Text", "Bytes", "Columns")),
     ("Gold tables", ("Aggregate", "Upsert", "ChangeFeed", "History", "Join", "View", "Stateful", "Custom")),
     ("Windows and bounds of time", ("Window", "Session", "Within")),
     ("How a table is read and stored", ("Reading", "Storage")),

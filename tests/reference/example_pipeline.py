@@ -36,6 +36,7 @@ from medallion import (
     Message,
     NullShare,
     Pipeline,
+    Protobuf,
     Publish,
     Quality,
     Reading,
@@ -110,6 +111,7 @@ pipeline = Pipeline(
         Topic("orders", sample=orders),
         Topic("customer_changes", topics=["db.shop.customers"]),
         Topic("payments"),
+        Topic("refunds"),
         Topic("rates", keep="90 days"),
         Topic("notes"),
         Topic("pictures"),
@@ -168,6 +170,16 @@ pipeline = Pipeline(
             columns={"order_id": "order_id", "paid_at": "paid_at"},
             key=["order_id"],
             event_time="paid_at",
+            watermark="1 day",
+        ),
+        # Written by: protoc --include_imports --descriptor_set_out=refund.desc refund.proto
+        Silver(
+            "refunds",
+            reads="bronze.refunds",
+            value=Protobuf("refund.desc", "shop.Refund"),
+            columns={"order_id": "order_id", "refunded_at": "refunded_at"},
+            key=["order_id"],
+            event_time="refunded_at",
             watermark="1 day",
         ),
         Silver(

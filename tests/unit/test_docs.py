@@ -19,6 +19,7 @@ from orchestration.author.check.pipeline import check
 from orchestration.cli.main import app
 from tests.reference import commands_reference, declarations_reference
 from tests.reference.settings_reference import reference
+from tests.support.oracles.protobuf import REFUND, descriptors
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -88,6 +89,7 @@ def test_the_example_of_the_page_of_declarations_uses_each_class_and_has_no_prob
     assert unused == []
     file = tmp_path / "shop.py"
     file.write_text(source, encoding="utf-8")
+    (tmp_path / "refund.desc").write_bytes(descriptors(REFUND))
     assert check(load_pipeline(file)) == ()
 
 

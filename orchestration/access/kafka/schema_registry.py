@@ -45,15 +45,23 @@ def schema_text(settings: Settings, schema_id: int) -> str:
         request.add_header("Authorization", secret if secret.startswith("Bearer ") else basic)
     try:
         with urllib.request.urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310  # as above
-            return str(json.load(answer)["schema"])
+            found = json.load(answer)
+            kind, text = found.get("schemaType", "AVRO"), str(found["schema"])
     except urllib.error.HTTPError as error:
         with error:
             code = _error_code(error)
         if code == _NO_SCHEMA:
             raise UsageError(missing) from None
         raise RegistryError(f"The schema registry at {place} answers with status {error.code}.") from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RegistryError(f"The schema registry at {place} does not answer with a schema.") from error
+    if kind != "AVRO":
+        raise UsageError(
+            f"Schema {schema_id}, which the topic's values name, is of {kind}, and only Avro is proposed. "
+            "Declare the format by hand, such as Protobuf(…), with the class's example in "
+            "docs/author/declarations.md."
+        )
+    return text
 
 
 def _error_code(answer: urllib.error.HTTPError) -> int | None:

@@ -21,6 +21,7 @@ from common.declare import (
     Join,
     Meets,
     Pipeline,
+    Protobuf,
     Quality,
     References,
     Silver,
@@ -31,6 +32,7 @@ from common.declare import (
 from common.declare.declared import FAULTY, UNFIT, Faulty, faulty_attributes, folder_of, source_of
 from common.errors import UNNAMED, Fault, PipelineError, Problem, as_fault, closest, nearest
 from common.schema import avro as avro_schema
+from common.schema import protobuf as protobuf_schema
 from common.schema.ddl import Field
 from common.schema.elements import each_fault, with_element
 from common.schema.value_fields import examine
@@ -65,6 +67,7 @@ ENGINE_REASONS = frozenset(
         *("wrong_type", "missing_required", "invalid_timestamp", "timestamp_without_offset"),
         *("non_finite_number", "number_out_of_range", "number_rounded"),
         *("malformed_csv", "wrong_field_count"),
+        *("malformed_protobuf", "unknown_enum_number"),
         *("malformed_avro", "unknown_framing", "unknown_schema_id", "unresolvable_schema"),
         *("unreadable_file", "unreadable_record", "no_json_form"),
         *("null_key", "null_event_time", "future_event_time"),
@@ -204,6 +207,8 @@ def _value(silver: Silver, problems: list[Problem]) -> Scope:
         faults: tuple[str, ...] = ()
         if isinstance(silver.value, Avro):
             found = avro_schema.fields(silver.value, folder)
+        elif isinstance(silver.value, Protobuf):
+            found = protobuf_schema.fields(silver.value, folder)
         else:
             found, faults = examine(silver.value, folder)
     except PipelineError as error:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from common.config.addresses import broker_fault
 from common.config.kafka_option_names import misspelt
 from common.config.settings import Settings
-from common.declare import Avro, KafkaSink, Pipeline
+from common.declare import Avro, KafkaSink, Pipeline, Protobuf
 from common.declare.declared import source_of
 from common.errors import Fault, Problem
 
@@ -26,11 +26,11 @@ def setting_problems(pipeline: Pipeline, settings: Settings) -> tuple[Problem, .
 
 def _missing(pipeline: Pipeline, settings: Settings) -> Iterator[Problem]:
     for silver in pipeline.silver:
-        is_framed = isinstance(silver.value, Avro) and silver.value.framing == "registry"
+        is_framed = isinstance(silver.value, Avro | Protobuf) and silver.value.framing == "registry"
         if is_framed and settings.silver.schema_registry is None:
             text = (
                 'framing "registry" needs the setting silver.schema_registry: a registry\'s address, or a '
-                "folder of <id>.avsc"
+                f"folder of <id>.{'avsc' if isinstance(silver.value, Avro) else 'desc'}"
             )
             yield Problem(f"{silver.table}, value", Fault("MED-1504", text), source_of(silver.value))
 

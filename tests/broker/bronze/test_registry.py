@@ -16,7 +16,7 @@ import pytest
 from deltalake import DeltaTable
 
 from common.config.paths import Layout
-from common.declare import Avro, Message, Pipeline, Silver, Topic
+from common.declare import Avro, Message, Pipeline, Protobuf, Silver, Topic
 from common.errors import RegistryError, UsageError
 from common.schema import avro as avro_schema
 from common.streaming.query import registry_failure
@@ -27,6 +27,7 @@ from orchestration.run.supervisor import StopSignal, Supervisor
 from orchestration.run.wiring import Wiring
 from tests.conftest import make_settings
 from tests.support.avro import encode, framed, record
+from tests.support.oracles import protobuf
 
 WRITTEN = record(id="string", at={"type": "long", "logicalType": "timestamp-millis"}, old="int")
 DECLARED = record(id="string", at={"type": "long", "logicalType": "timestamp-millis"}, new=("string", "-"))
@@ -47,6 +48,45 @@ ANSWERS: dict[str, Any] = {
         "schema": json.dumps(record(a="Gone")),
         "references": [{"name": "Gone", "subject": "g"}],
     },
+}
+MONEY = protobuf.file(protobuf.message("Money", protobuf.field(1, "cents", "int64")), name="money.proto")
+SHOP = protobuf.file(
+    protobuf.enum("State", "NEW", "PAID"),
+    protobuf.message("Other", protobuf.field(1, "id", "string")),
+    protobuf.message(
+        "Order",
+        protobuf.field(1, "id", "string"),
+        protobuf.field(2, "at", ".google.protobuf.Timestamp"),
+        protobuf.field(3, "price", ".shop.Money"),
+        protobuf.field(4, "state", "enum .shop.State"),
+    ),
+)
+SHOP.dependency.append("money.proto")
+
+
+def _serialized(file: Any) -> str:
+    return base64.b64encode(file.SerializeToString()).decode()
+
+
+def _as_registries_do() -> Any:
+    """The file with names as its author wrote them, and without the kinds of what they name."""
+    written = type(SHOP).FromString(SHOP.SerializeToString())
+    for each in written.message_type[1].field:
+        if each.type_name.startswith(".shop."):
+            each.type_name = each.type_name.removeprefix(".shop.")
+            each.ClearField("type")
+    return written
+
+
+ANSWERS |= {
+    "/schemas/ids/20?format=serialized": {
+        "schema": _serialized(_as_registries_do()),
+        "schemaType": "PROTOBUF",
+        "references": [{"name": "money.proto", "subject": "money", "version": 1}],
+    },
+    "/subjects/money/versions/1?format=serialized": {"schema": _serialized(MONEY), "schemaType": "PROTOBUF"},
+    "/schemas/ids/21?format=serialized": {"schema": 'syntax = "proto3";', "schemaType": "PROTOBUF"},
+    "/schemas/ids/1?format=serialized": ANSWERS["/schemas/ids/1"],
 }
 REFUSED: dict[str, tuple[int, bytes]] = {
     # What is no word of the registry about a schema.
@@ -288,3 +328,56 @@ def test_a_schema_that_the_registry_has_repaired_is_used(
     assert read(framed(5, b"\x0e")) == [("unresolvable_schema", None)]
     time.sleep(31)
     assert read(framed(5, b"\x0e")) == [(None, {"a": {"n": 7}})]
+
+
+def test_messages_of_protobuf_from_a_topic_by_their_registry(
+    spark: Any, tmp_path: Path, broker: str, topic: str, registry: Registry, send: Callable[..., None]
+) -> None:
+    """What passes is a row, and each other record is one of quarantine with its reason and its bytes."""
+    registry.is_up = True
+    (tmp_path / "shop.desc").write_bytes(protobuf.descriptors(MONEY, SHOP))
+    order = protobuf.classes(MONEY, SHOP)
+    sent = [order(id=f"o{number}", state=number % 2) for number in range(4)]
+    for number, each in enumerate(sent):
+        each.at.FromSeconds(1_700_000_000 + number)
+        each.price.cents = number
+    good = [protobuf.framed(20, [1], each.SerializeToString()) for each in sent]
+    unnamed = order(id="o9", state=7).SerializeToString()
+    bad = {
+        protobuf.framed(20, [1], sent[0].SerializeToString()[:-1]): "malformed_protobuf",
+        protobuf.framed(20, [1], unnamed): "unknown_enum_number",
+        protobuf.framed(20, [0], b""): "unresolvable_schema",  # the other message of the schema
+        protobuf.framed(21, [1], b""): "unresolvable_schema",  # a registry that gives no descriptors
+        protobuf.framed(1, [1], b""): "unresolvable_schema",  # a schema of Avro
+        protobuf.framed(2, [1], b""): "unknown_schema_id",
+        b"{}": "unknown_framing",
+    }
+    send(topic, [Message(b"k", value) for value in [*good, *bad, good[0]]])
+    pipeline = Pipeline(
+        name="shop",
+        bronze=[Topic("orders", topics=[topic])],
+        silver=[
+            Silver(
+                "orders",
+                reads="bronze.orders",
+                value=Protobuf(str(tmp_path / "shop.desc"), "shop.Order", framing="registry"),
+                columns={"id": "id", "at": "at", "cents": "price.cents", "state": "state"},
+                key=["id"],
+                event_time="at",
+                watermark="1 day",
+            )
+        ],
+    )
+    settings = make_settings(tmp_path, broker, f"silver.schema_registry={registry.address}")
+    wiring = Wiring(spark, pipeline, settings, Layout.of(pipeline, settings), broker)
+    for layer in ("bronze", "silver"):
+        supervisor = Supervisor(spark, StopSignal(), stop_timeout_seconds=60)
+        supervisor.start(wiring.streams(layer), available_now=True)
+        supervisor.run()
+    found = by_id(rows(wiring, "silver.orders"))
+    assert [(row["id"], row["at"].timestamp(), row["cents"], row["state"]) for row in found] == [
+        (f"o{number}", 1_700_000_000 + number, number, ("NEW", "PAID")[number % 2]) for number in range(4)
+    ]
+    aside = rows(wiring, "silver.orders__quarantine")
+    assert len(aside) == len(bad)
+    assert {row["value"]: row["reasons"] for row in aside} == {value: [why] for value, why in bad.items()}

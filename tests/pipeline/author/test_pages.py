@@ -26,6 +26,7 @@ from tests.pipeline.records.test_erasure import all_values, session_of
 from tests.support.avro import number
 from tests.support.bronze_batches import append_batch
 from tests.support.engine import Engine
+from tests.support.oracles.protobuf import REFUND, descriptors, tagged
 
 ROOT = Path(__file__).parents[3]
 ARRIVED = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
@@ -38,6 +39,7 @@ def example(spark: Any, folder: Path, page: str) -> tuple[Engine, str, dict[str,
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     blocks = dict(re.findall(r"```(python|json)\n(.*?)```", text, flags=re.DOTALL))
     (folder / "shop.py").write_text(blocks["python"], encoding="utf-8")
+    (folder / "refund.desc").write_bytes(descriptors(REFUND))
     pipeline = load_pipeline(folder / "shop.py")
     assert check(pipeline) == ()
     return Engine(spark, pipeline, make_settings(folder, "none:1")), text, blocks
@@ -109,6 +111,7 @@ def values_of_the_shop(orders: Callable[[int], Any]) -> dict[str, list[bytes | N
         "orders": [message.value for message in orders(7)],
         "customer_changes": [json.dumps(each).encode() for each in changes],
         "payments": [*paid],
+        "refunds": [tagged(1, 2, b"o7-1") + tagged(2, 2, tagged(1, 0, b"\5"))],
         "rates": [b"EUR,1.0,2026-03-01T11:00:00Z", b"USD,NA,2026-03-01T11:00:00Z"],
         "notes": [b"a note"],
         "pictures": [b"\xff\xd8\0"],

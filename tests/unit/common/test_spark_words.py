@@ -53,7 +53,7 @@ def test_a_misspelt_attribute_still_gets_the_nearest_one() -> None:
         Files("x", "in", "csv", onli="*.csv")  # type: ignore[call-arg]
 
 
-@pytest.mark.parametrize("name", [*_NAMES, "PROTOBUF"])
+@pytest.mark.parametrize("name", [*_NAMES, "XML"])
 @pytest.mark.parametrize("how", ["from medallion import {}", "import medallion; medallion.{}", "{}('x')"])
 def test_a_format_that_there_is_not_says_why(tmp_path: Path, name: str, how: str) -> None:
     file = tmp_path / "pipeline.py"

@@ -79,6 +79,7 @@ POSITIONS = {
     "KafkaSink": "topic key value kafka headers partition",
     "Lookup": "name table on",
     "Pipeline": "name bronze silver gold quality kafka publish on_batch on_failure listeners",
+    "Protobuf": "schema message framing timestamps max_bytes",
     "Publish": "name reads to columns where deletes reading",
     "Quality": "table expectations gate",
     "Reading": "changes starting_version starting_timestamp",

@@ -126,7 +126,7 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: silver(value="a int"),
-        "silver.s: value: expected Avro, Bytes, Columns, Csv, Debezium, Json or Text, not 'a int'",
+        "silver.s: value: expected Avro, Bytes, Columns, Csv, Debezium, Json, Protobuf or Text, not 'a int'",
     ),
     (lambda: silver(rules=Rule("r", "a")), "silver.s: rules: must be a list, even of one: [Rule(…)]"),
     (lambda: aggregate(by=["a", "a"]), "gold.g: by: 'a' is there twice; keep one (got ['a', 'a'])"),

@@ -11,7 +11,7 @@ import pytest
 from common.declare import Avro
 from common.errors import PipelineError
 from common.schema import avro as avro_schema
-from common.schema.ddl import Field
+from common.schema.ddl import Field, spark_json
 
 
 def types(*members: tuple[str, Any]) -> dict[str, str]:
@@ -183,5 +183,5 @@ def test_spark_is_told_the_same_types() -> None:
         "map<string,array<int>>",
         (Field("key", "string"), Field("v", "array<int>", (Field("element", "int"),))),
     )
-    (member,) = avro_schema.spark_json([nested])["fields"]
+    (member,) = spark_json([nested])["fields"]
     assert member["type"]["valueType"] == {"type": "array", "elementType": "integer", "containsNull": True}

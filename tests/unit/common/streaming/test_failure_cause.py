@@ -168,7 +168,7 @@ CHAINS = [
     (CONFLICT, [("io.delta.exceptions.MetadataChangedException", "changed")]),
     ("operator", [("io.delta.exceptions.ConcurrentTransactionException", "two streams")]),
     # The network and the registry.
-    (REGISTRY, [("medallion.avro.RegistryUnavailable", "no answer")]),
+    (REGISTRY, [("medallion.registry.RegistryUnavailable", "no answer")]),
     (NETWORK, [("java.net.ConnectException", "Connection refused")]),
     (NETWORK, [("java.net.UnknownHostException", "store.example")]),
     # Disk, rights, files.
@@ -191,7 +191,7 @@ PARENTS = {
     "java.net.ConnectException": "java.net.SocketException",
     "org.apache.hadoop.net.ConnectTimeoutException": "java.net.SocketTimeoutException",
     f"{S3A}.impl.MultiObjectDeleteException": "software.amazon.awssdk.services.s3.model.S3Exception",
-    "medallion.avro.RegistryUnavailable": "java.lang.RuntimeException",
+    "medallion.registry.RegistryUnavailable": "java.lang.RuntimeException",
 }
 
 
@@ -232,7 +232,7 @@ def test_what_a_query_raised_becomes_the_error_that_decides_its_restart() -> Non
     other = failure_of("silver.x", ValueError("no"))
     assert type(other) is QueryFailedError
     assert (other.retryable, other.cause_kind) == (False, "unknown")
-    registry = failure_of("silver.x", RuntimeError(": medallion.avro.RegistryUnavailable: no answer"))
+    registry = failure_of("silver.x", RuntimeError(": medallion.registry.RegistryUnavailable: no answer"))
     assert isinstance(registry, RegistryError)
 
 

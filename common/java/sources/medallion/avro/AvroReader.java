@@ -5,8 +5,10 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 
 import medallion.faults.Fault;
 import medallion.faults.Reasons;
+import medallion.readers.FieldPath;
 import medallion.readers.Member;
 import medallion.readers.Rows;
+import medallion.registry.SchemaRegistry;
 
 import org.apache.avro.AvroRuntimeException;
 import org.apache.avro.AvroTypeException;
@@ -38,7 +40,7 @@ public final class AvroReader {
     private final int maxBytes;
 
     private final AvroBytes bytes = new AvroBytes();
-    private final AvroPath path = new AvroPath();
+    private final FieldPath path = new FieldPath();
 
     /** By the id of the writer's schema: its decoder, or the name of the fault of its values. */
     private final HashMap<Integer, Object> decoders = new HashMap<Integer, Object>();
@@ -56,7 +58,11 @@ public final class AvroReader {
         maxBytes = spec.get("max_bytes").asInt();
         boolean isFramed = "registry".equals(spec.get("framing").asText());
         String place = Member.of(spec, "registry").asText("");
-        registry = isFramed ? SchemaRegistry.at(place, Member.of(spec, "auth").asText("")) : null;
+        registry =
+                isFramed
+                        ? SchemaRegistry.at(
+                                place, Member.of(spec, "auth").asText(""), new AvroSchemas())
+                        : null;
     }
 
     /**
@@ -145,14 +151,15 @@ public final class AvroReader {
         }
         Schema writer = schema;
         if (id != null) {
-            writer = registry.schema(id.intValue());
+            Object found = registry.schema(id.intValue());
             // Neither is kept: the registry may have a usable schema later.
-            if (writer == SchemaRegistry.UNKNOWN) {
+            if (found == SchemaRegistry.UNKNOWN) {
                 return Reasons.UNKNOWN_SCHEMA_ID;
             }
-            if (writer == SchemaRegistry.UNUSABLE) {
+            if (found == SchemaRegistry.UNUSABLE) {
                 return Reasons.UNRESOLVABLE_SCHEMA;
             }
+            writer = (Schema) found;
         }
         Object decoder = resolvingDecoder(writer);
         if (decoders.size() >= MAX_WRITERS) {

@@ -2,6 +2,7 @@ package medallion.avro;
 
 import medallion.faults.Fault;
 import medallion.faults.Reasons;
+import medallion.readers.FieldPath;
 import medallion.values.Utf8;
 
 import org.apache.avro.LogicalType;
@@ -86,7 +87,7 @@ final class AvroValue {
         return value;
     }
 
-    Object read(ResolvingDecoder in, AvroBytes bytes, AvroPath path) throws IOException {
+    Object read(ResolvingDecoder in, AvroBytes bytes, FieldPath path) throws IOException {
         if (type == Schema.Type.RECORD) {
             return record(in, bytes, path);
         }
@@ -108,7 +109,7 @@ final class AvroValue {
         return plain(in, bytes);
     }
 
-    private Object record(ResolvingDecoder in, AvroBytes bytes, AvroPath path) throws IOException {
+    private Object record(ResolvingDecoder in, AvroBytes bytes, FieldPath path) throws IOException {
         Object[] row = new Object[inner.length];
         Schema.Field[] order = in.readFieldOrder();
         for (int i = 0; i < order.length; i++) {
@@ -120,7 +121,7 @@ final class AvroValue {
         return new GenericInternalRow(row);
     }
 
-    private Object array(ResolvingDecoder in, AvroBytes bytes, AvroPath path) throws IOException {
+    private Object array(ResolvingDecoder in, AvroBytes bytes, FieldPath path) throws IOException {
         ArrayList<Object> items = new ArrayList<Object>();
         for (long block = in.readArrayStart(); block != 0L; block = in.arrayNext()) {
             for (long i = 0L; i < block; i++) {
@@ -130,7 +131,7 @@ final class AvroValue {
         return new GenericArrayData(items.toArray());
     }
 
-    private Object map(ResolvingDecoder in, AvroBytes bytes, AvroPath path) throws IOException {
+    private Object map(ResolvingDecoder in, AvroBytes bytes, FieldPath path) throws IOException {
         ArrayList<Object> keys = new ArrayList<Object>();
         ArrayList<Object> values = new ArrayList<Object>();
         HashSet<UTF8String> seen = new HashSet<UTF8String>();

@@ -21,6 +21,8 @@ public final class Reasons {
     public static final String MALFORMED_CSV = "malformed_csv";
     public static final String WRONG_FIELD_COUNT = "wrong_field_count";
     public static final String MALFORMED_AVRO = "malformed_avro";
+    public static final String MALFORMED_PROTOBUF = "malformed_protobuf";
+    public static final String UNKNOWN_ENUM_NUMBER = "unknown_enum_number";
     public static final String UNKNOWN_FRAMING = "unknown_framing";
     public static final String UNKNOWN_SCHEMA_ID = "unknown_schema_id";
     public static final String UNRESOLVABLE_SCHEMA = "unresolvable_schema";

@@ -23,6 +23,7 @@ from common.declare import (
     Json,
     Lookup,
     Pipeline,
+    Protobuf,
     Quality,
     Rule,
     Silver,
@@ -42,6 +43,7 @@ from orchestration.author.check.pipeline import (
 from orchestration.author.check.settings import setting_problems
 from orchestration.cli.author.check import register
 from orchestration.cli.run import run
+from tests.support.oracles.protobuf import REFUND, descriptors
 
 ROOT = Path(__file__).parents[5]
 EXAMPLE = ROOT / "examples" / "earthquakes" / "pipeline.py"
@@ -257,7 +259,7 @@ def test_the_engines_reasons_are_those_that_silver_writes() -> None:
 
     source = (ROOT / "common" / "java" / "sources" / "medallion" / "faults" / "Reasons.java").read_text()
     written = set(re.findall(r'static final String \w+ = "(\w+)";', source))
-    assert len(written) == 26
+    assert len(written) == 28
     assert (
         written | {rules.NULL_KEY, rules.NULL_EVENT_TIME, rules.FUTURE_EVENT_TIME, "column_failed", POISON}
         == ENGINE_REASONS
@@ -667,6 +669,26 @@ def test_framed_avro_needs_a_registry_in_the_settings() -> None:
     (problem,) = setting_problems(framed, load_settings(overrides=[]))
     assert "needs the setting silver.schema_registry" in problem.message
     assert setting_problems(framed, load_settings(overrides=["silver.schema_registry=schemas"])) == ()
+
+
+def test_protobuf_is_checked_by_its_descriptors(tmp_path: Path) -> None:
+    (tmp_path / "refund.desc").write_bytes(descriptors(REFUND))
+    file = str(tmp_path / "refund.desc")
+    columns = {"quake_id": "order_id", "event_at": "refunded_at"}
+    value = Protobuf(file, "shop.Refund", framing="registry")
+    framed = pipeline(silver(value=value, columns=columns, rules=[], unknown_fields="rescue"))
+    assert told(framed) == []
+    (problem,) = setting_problems(framed, load_settings(overrides=[]))
+    assert problem.message.endswith("a registry's address, or a folder of <id>.desc")
+    assert told(pipeline(silver(value=value, columns=columns | {"x": "order_idd"}, rules=[]))) == [
+        "silver.quakes, column 'x': the value has no 'order_idd'; did you mean 'order_id'?"
+    ]
+    (fault,) = told(pipeline(silver(value=Protobuf(file, "Refund"), columns=columns, rules=[])))
+    assert "has no message 'Refund'; did you mean 'shop.Refund'?" in fault
+    with pytest.raises(PipelineError, match="makes columns of names, and Protobuf sends numbers"):
+        silver(value=value, columns=columns, unknown_fields="evolve")
+    with pytest.raises(PipelineError, match="is for strict Json and Debezium values only"):
+        silver(value=value, columns=columns, each="lines")
 
 
 def test_the_columns_of_avro_are_known() -> None:

@@ -1,4 +1,4 @@
-package medallion.avro;
+package medallion.registry;
 
 /**
  * The schema registry does not answer, so that a row can neither be read nor quarantined. The query

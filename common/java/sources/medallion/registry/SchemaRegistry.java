@@ -1,12 +1,9 @@
-package medallion.avro;
+package medallion.registry;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 
 import medallion.readers.Member;
-
-import org.apache.avro.AvroRuntimeException;
-import org.apache.avro.Schema;
 
 import java.io.ByteArrayOutputStream;
 import java.io.File;
@@ -18,19 +15,20 @@ import java.net.URLEncoder;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.util.Base64;
+import java.util.LinkedHashMap;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
- * Writers' schemas by id, from a registry's address or a folder of {@code <id>.avsc}. Each schema
- * is fetched once per JVM. An id without a usable schema is not looked up again for half a minute;
- * its schema may be registered, or repaired, later.
+ * Writers' schemas of one format by id, from a registry's address or a folder of files with the id
+ * as their name. Each schema is fetched once per JVM. An id without a usable schema is not looked
+ * up again for half a minute; its schema may be registered, or repaired, later.
  */
-final class SchemaRegistry {
+public final class SchemaRegistry {
     /** No schema has this id. */
-    static final Schema UNKNOWN = Schema.create(Schema.Type.NULL);
+    public static final Object UNKNOWN = new Object();
 
-    /** This id belongs to something other than a valid Avro schema. */
-    static final Schema UNUSABLE = Schema.create(Schema.Type.NULL);
+    /** This id belongs to something other than a valid schema of the format. */
+    public static final Object UNUSABLE = new Object();
 
     private static final long MISS_NANOS = 30000000000L;
     private static final int MAX_MISSES = 10000;
@@ -52,45 +50,49 @@ final class SchemaRegistry {
 
     private final String place;
     private final String login;
-    private final ConcurrentHashMap<Integer, Schema> found =
-            new ConcurrentHashMap<Integer, Schema>();
+    private final SchemaFormat format;
+    private final ConcurrentHashMap<Integer, Object> found =
+            new ConcurrentHashMap<Integer, Object>();
     private final ConcurrentHashMap<Integer, Miss> misses = new ConcurrentHashMap<Integer, Miss>();
 
-    private SchemaRegistry(String place, String login) {
+    private SchemaRegistry(String place, String login, SchemaFormat format) {
         this.place = place;
         this.login = login;
+        this.format = format;
     }
 
     /**
-     * The registry of a place, one object per JVM.
+     * The registry of a place for a format, one object per JVM.
      *
      * @param place an http(s) address, or a folder
      * @param login name of the environment variable, or {@code file:} URI of the file, that holds
      *     the login; empty without a login
+     * @param format how its schemas are read
      */
-    static SchemaRegistry at(String place, String login) {
-        String key = place + " " + login;
+    public static SchemaRegistry at(String place, String login, SchemaFormat format) {
+        String key = format.kind() + " " + place + " " + login;
         ALL.putIfAbsent(
                 key,
                 new SchemaRegistry(
                         place.endsWith("/") ? place.substring(0, place.length() - 1) : place,
-                        login));
+                        login,
+                        format));
         Object registry = ALL.get(key);
         return (SchemaRegistry) registry;
     }
 
-    /** The schema of an id; UNKNOWN or UNUSABLE if there is none. */
-    Schema schema(int id) {
+    /** The schema of an id, as the format makes it; UNKNOWN or UNUSABLE if there is none. */
+    public Object schema(int id) {
         Integer key = Integer.valueOf(id);
         Object known = found.get(key);
         if (known != null) {
-            return (Schema) known;
+            return known;
         }
         Object missed = misses.get(key);
         if (missed != null && System.nanoTime() - ((Miss) missed).at < MISS_NANOS) {
             return ((Miss) missed).what;
         }
-        Schema fetched = fetch(id);
+        Object fetched = fetch(id);
         if (fetched != UNKNOWN && fetched != UNUSABLE) {
             found.put(key, fetched);
             misses.remove(key);
@@ -103,10 +105,10 @@ final class SchemaRegistry {
         return fetched;
     }
 
-    private synchronized Schema fetch(int id) {
+    private synchronized Object fetch(int id) {
         Object known = found.get(Integer.valueOf(id));
         if (known != null) {
-            return (Schema) known;
+            return known;
         }
         // Registries assign positive ids; their answer to a request for a negative one is
         // undefined.
@@ -121,29 +123,27 @@ final class SchemaRegistry {
         if (answer == null) {
             return UNKNOWN;
         }
-        String kind = Member.of(answer, "schemaType").asText("AVRO");
-        if (!"AVRO".equals(kind)) {
+        if (!format.kind().equals(Member.of(answer, "schemaType").asText("AVRO"))) {
             return UNUSABLE;
         }
-        try {
-            Schema.Parser parser = new Schema.Parser();
-            return parseReferences(answer, parser, 0)
-                    ? parser.parse(Member.of(answer, "schema").asText())
-                    : UNUSABLE;
-        } catch (AvroRuntimeException error) {
+        LinkedHashMap<String, String> texts = new LinkedHashMap<String, String>();
+        if (!addReferences(answer, texts, 0)) {
             return UNUSABLE;
         }
+        texts.put("", Member.of(answer, "schema").asText());
+        Object schema = format.ofTexts(texts);
+        return schema == null ? UNUSABLE : schema;
     }
 
     /**
-     * Parses the schemas that an answer refers to, so that the parser knows their names; returns
-     * false if one is missing.
+     * Adds the texts of the schemas that an answer refers to, by the names of the references, each
+     * behind those that it refers to itself; returns false if one is missing.
      */
-    private boolean parseReferences(JsonNode answer, Schema.Parser parser, int depth) {
+    private boolean addReferences(JsonNode answer, LinkedHashMap<String, String> texts, int depth) {
         JsonNode references = Member.of(answer, "references");
         for (JsonNode reference : references) {
             String name = Member.of(reference, "name").asText();
-            if (parser.getTypes().containsKey(name)) {
+            if (texts.containsKey(name)) {
                 continue;
             }
             String subject =
@@ -157,28 +157,26 @@ final class SchemaRegistry {
                                             + subject
                                             + "/versions/"
                                             + Member.of(reference, "version").asText());
-            if (found == null || !parseReferences(found, parser, depth + 1)) {
+            if (found == null || !addReferences(found, texts, depth + 1)) {
                 return false;
             }
-            parser.parse(Member.of(found, "schema").asText());
+            texts.put(name, Member.of(found, "schema").asText());
         }
         return true;
     }
 
-    private Schema fromFile(String number) {
+    private Object fromFile(String number) {
         File folder = new File(place);
         if (!folder.isDirectory()) {
             throw new RegistryUnavailable("the folder of schemas " + place + " does not exist");
         }
-        File file = new File(folder, number + ".avsc");
+        File file = new File(folder, number + format.ending());
         if (!file.exists()) {
             return UNKNOWN;
         }
         try {
-            return new Schema.Parser()
-                    .parse(new String(Files.readAllBytes(file.toPath()), StandardCharsets.UTF_8));
-        } catch (AvroRuntimeException error) {
-            return UNUSABLE;
+            Object schema = format.ofFile(Files.readAllBytes(file.toPath()));
+            return schema == null ? UNUSABLE : schema;
         } catch (IOException error) {
             throw new RegistryUnavailable(file + " cannot be read");
         }
@@ -207,7 +205,8 @@ final class SchemaRegistry {
     }
 
     private JsonNode requestOnce(String path) throws IOException {
-        HttpURLConnection connection = (HttpURLConnection) new URL(place + path).openConnection();
+        HttpURLConnection connection =
+                (HttpURLConnection) new URL(place + path + format.query()).openConnection();
         try {
             connection.setConnectTimeout(CONNECT_MILLIS);
             connection.setReadTimeout(READ_MILLIS);
@@ -298,10 +297,10 @@ final class SchemaRegistry {
 
     /** An id without a usable schema, and when it was looked up. */
     private static final class Miss {
-        final Schema what;
+        final Object what;
         final long at = System.nanoTime();
 
-        Miss(Schema what) {
+        Miss(Object what) {
             this.what = what;
         }
     }

@@ -1,15 +1,15 @@
-package medallion.avro;
+package medallion.readers;
 
 /** The path of the field being read. */
-final class AvroPath {
+public final class FieldPath {
     private String[] names = new String[16];
     private int depth;
 
-    void clear() {
+    public void clear() {
         depth = 0;
     }
 
-    void enter(String name) {
+    public void enter(String name) {
         if (depth == names.length) {
             String[] longer = new String[2 * depth];
             System.arraycopy(names, 0, longer, 0, depth);
@@ -18,12 +18,12 @@ final class AvroPath {
         names[depth++] = name;
     }
 
-    void leave() {
+    public void leave() {
         depth--;
     }
 
     /** The names joined by dots; null outside of every field. */
-    String text() {
+    public String text() {
         if (depth == 0) {
             return null;
         }
