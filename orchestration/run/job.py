@@ -155,6 +155,69 @@ class Job:
             self.supervisor.run()
 
 
+@dataclass(frozen=True)
+class Start:
+    """The start of a job.
+
+    Attributes:
+        name: The job's name in leases, in what it records, and in log files.
+        only: A table of these layers: the job holds the leases of this table's query alone.
+        asked_about: Fingerprint of the pipeline file, if the job does the work of commands; None if not.
+    """
+
+    pipeline: Pipeline
+    settings: Settings
+    layers: tuple[Layer, ...]
+    name: str
+    only: str | None = None
+    asked_about: str | None = None
+
+    @functools.cached_property
+    def layout(self) -> Layout:
+        """Where tables and checkpoints are."""
+        return Layout.of(self.pipeline, self.settings)
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """What the job writes, and holds leases of."""
+        if self.only is None:
+            return written_tables(self.pipeline, self.layers)
+        return tuple(written_by(self.pipeline.table(self.only)))
+
+    def leases(self) -> TableLeases:
+        """The leases of the job, to be acquired."""
+        return TableLeases(self.layout, self.tables, self.name, self.settings.lease_seconds)
+
+    def job(
+        self, stack: ExitStack, leases: TableLeases, session: AbstractContextManager[SparkSession]
+    ) -> Job:
+        """The job, ready to start, in a process that holds its leases; the stack closes what it opens.
+
+        Raises:
+            BrokerError: The broker cannot be reached, or a topic is missing.
+        """
+        pipeline, settings, layout = self.pipeline, self.settings, self.layout
+        commands = None if self.asked_about is None else Channel(self.asked_about)
+        if commands is not None:
+            stack.enter_context(serving(commands, layout.channel))
+        address = _enter_broker(stack, pipeline, settings, self.layers)
+        spark = stack.enter_context(session)
+        _name_jvm(leases, spark)
+        settings = _with_listeners(spark, pipeline, settings)
+        require_shared_folders(spark, layout.warehouse, layout.checkpoints)
+        stop = stack.enter_context(StopSignal().installed())
+        lost_broker = functools.partial(_lost_broker, pipeline, settings, address.result())
+        supervisor = _supervisor(spark, stop, settings, layout, leases, lost_broker)
+        wiring = Wiring(spark, pipeline, settings, layout, address.result())
+        # It ends before Spark does, whose queries it looks at.
+        stack.enter_context(recording(_recorder(wiring, self.name, supervisor)))
+        stack.enter_context(_registered(wiring, self.layers, self.name))
+        if "bronze" in self.layers:
+            stack.enter_context(_watched_topics(wiring, supervisor))
+        gates = stack.enter_context(QualityGates(wiring, supervisor, self.layers).running())
+        return Job(self.layers, wiring, supervisor, stop, gates, self.only, commands)
+
+
 @contextmanager
 def open_job(  # noqa: PLR0913  # what a job is
     pipeline: Pipeline,
@@ -185,34 +248,16 @@ def open_job(  # noqa: PLR0913  # what a job is
         SetupError: Java, a jar or the broker is missing.
         UsageError: The job is to write a table that its sandbox only reads.
     """
-    layout = Layout.of(pipeline, settings)
-    tables = written_tables(pipeline, layers) if only is None else written_by(pipeline.table(only))
-    layout.require_own(tables)
+    start = Start(
+        pipeline, settings, tuple(layers), name, only, fingerprint(settings.pipeline) if is_asked else None
+    )
+    start.layout.require_own(start.tables)
     with ExitStack() as stack:
         stack.enter_context(term_interrupts())
         stack.enter_context(umask(settings.umask))
-        leases = stack.enter_context(TableLeases(layout, tables, name, settings.lease_seconds))
-        commands = Channel(fingerprint(settings.pipeline)) if is_asked else None
-        if commands is not None:
-            stack.enter_context(serving(commands, layout.channel))
-        address = _enter_broker(stack, pipeline, settings, layers)
-        began = time.monotonic()
-        spark = stack.enter_context(_spark(settings, layout, leases, name, compiled))
-        took = f"{time.monotonic() - began:.1f} s"
-        say(f"Spark {spark.version} on {spark.sparkContext.master}, started in {took}")
-        settings = _with_listeners(spark, pipeline, settings)
-        require_shared_folders(spark, layout.warehouse, layout.checkpoints)
-        stop = stack.enter_context(StopSignal().installed())
-        lost_broker = functools.partial(_lost_broker, pipeline, settings, address.result())
-        supervisor = _supervisor(spark, stop, settings, layout, leases, lost_broker)
-        wiring = Wiring(spark, pipeline, settings, layout, address.result())
-        # It ends before Spark does, whose queries it looks at.
-        stack.enter_context(recording(_recorder(wiring, name, supervisor)))
-        stack.enter_context(_registered(wiring, layers, name))
-        if "bronze" in layers:
-            stack.enter_context(_watched_topics(wiring, supervisor))
-        gates = stack.enter_context(QualityGates(wiring, supervisor, layers).running())
-        yield Job(tuple(layers), wiring, supervisor, stop, gates, only, commands)
+        leases = stack.enter_context(start.leases())
+        session = announced_session(settings, start.layout, name, compiled)
+        yield start.job(stack, leases, session)
 
 
 def _enter_broker(
@@ -220,7 +265,7 @@ def _enter_broker(
 ) -> Future[str]:
     """The address of the broker, which may still start; empty where these layers need none."""
     address: Future[str] = Future()
-    if not _needs_broker(pipeline, layers):
+    if not needs_broker(pipeline, layers):
         address.set_result("")
     elif kafka.named_broker(pipeline, settings) is None and not _has_fixed_port(settings):
         address = stack.enter_context(_enter_in_background(open_broker(pipeline, settings)))
@@ -238,7 +283,7 @@ def _with_listeners(spark: SparkSession, pipeline: Pipeline, settings: Settings)
     return settings.with_master(str(spark.sparkContext.master))
 
 
-def _needs_broker(pipeline: Pipeline, layers: Sequence[Layer]) -> bool:
+def needs_broker(pipeline: Pipeline, layers: Sequence[Layer]) -> bool:
     """Whether these layers read topics, or publish to topics of the pipeline's broker."""
     reads = "bronze" in layers and bool(pipeline.topics)
     return reads or ("gold" in layers and bool(sinks_on_pipeline_broker(pipeline)))
@@ -290,15 +335,29 @@ def _free_space(settings: Settings, layout: Layout) -> FreeSpace:
 
 
 @contextmanager
-def _spark(
-    settings: Settings, layout: Layout, leases: TableLeases, name: str, compiled: Compiled
-) -> Iterator[SparkSession]:
-    """A session that ends with the block, whose JVM's process the leases name."""
+def session_of(settings: Settings, layout: Layout, name: str, compiled: Compiled) -> Iterator[SparkSession]:
+    """A session that ends with the block; its log files have the name."""
     spark = build_session(settings, name, layout.log, compiled=compiled)
     with _stop_at_end(spark, layout.log / f"{name}.jvm.log", settings.spark.driver_memory):
-        if (child := jvm.process(spark)) is not None:
-            leases.record_jvm(child.pid)
         yield spark
+
+
+@contextmanager
+def announced_session(
+    settings: Settings, layout: Layout, name: str, compiled: Compiled
+) -> Iterator[SparkSession]:
+    """As ``session_of``; says that Spark has started."""
+    began = time.monotonic()
+    with session_of(settings, layout, name, compiled) as spark:
+        took = f"{time.monotonic() - began:.1f} s"
+        say(f"Spark {spark.version} on {spark.sparkContext.master}, started in {took}")
+        yield spark
+
+
+def _name_jvm(leases: TableLeases, spark: SparkSession) -> None:
+    """Have the leases name the process of the JVM, which writes the tables."""
+    if (child := jvm.process(spark)) is not None:
+        leases.record_jvm(child.pid)
 
 
 @contextmanager
@@ -367,7 +426,9 @@ def spark_for_writing(
         stack.enter_context(umask(settings.umask))
         leases = stack.enter_context(TableLeases(layout, tables, name, settings.lease_seconds))
         require()
-        yield stack.enter_context(_spark(settings, layout, leases, name, "rows"))
+        spark = stack.enter_context(session_of(settings, layout, name, "rows"))
+        _name_jvm(leases, spark)
+        yield spark
 
 
 @contextmanager
@@ -518,6 +579,17 @@ def _stop_at_end(spark: SparkSession, output: Path, heap: str) -> Iterator[None]
         if child.returncode == _OUT_OF_MEMORY and _OUT_OF_MEMORY_LINE in _tail(output):
             raise OutOfMemoryError(heap) from error
         raise _ended(child.returncode, output) from error
+
+
+def require_jvm(spark: SparkSession, output: Path) -> None:
+    """Raise the cause if the JVM of a session has ended, where nothing calls it for long.
+
+    Raises:
+        QueryFailedError: It has.
+    """
+    child = jvm.process(spark)
+    if child is not None and (code := child.poll()) is not None:
+        raise _ended(code, output)
 
 
 def _ended(code: int, output: Path) -> QueryFailedError:

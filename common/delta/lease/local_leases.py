@@ -39,6 +39,8 @@ class Leases:
     def __init__(self, folder: Path, tables: Sequence[str], job: str) -> None:
         self._folder, self._tables, self._job = folder, tuple(tables), job
         self._files: dict[str, int] = {}
+        self._noted: dict[str, object] = {}
+        self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
 
     def __enter__(self) -> Self:
         try:
@@ -69,8 +71,13 @@ class Leases:
 
     def record_jvm(self, pid: int) -> None:
         """Record the JVM that writes for this process, for the next holder after a SIGKILL."""
+        self.note(jvm_pid=pid, jvm_started=start_mark(pid))
+
+    def note(self, **facts: object) -> None:
+        """Write facts about the holder into its lock files, beside those that are there."""
+        self._noted |= facts
         for descriptor in self._files.values():
-            self._write(descriptor, jvm_pid=pid)
+            self._write(descriptor)
 
     def release(self) -> None:
         """Release all leases; does nothing when there are none."""
@@ -97,16 +104,14 @@ class Leases:
         self._files[table] = descriptor
         self._write(descriptor)
 
-    def _write(self, descriptor: int, jvm_pid: int | None = None) -> None:
+    def _write(self, descriptor: int) -> None:
         holder = {
             "job": self._job,
             "pid": os.getpid(),
             "host": socket.gethostname(),
-            "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "started_at": self._started_at,
         }
-        if jvm_pid is not None:
-            holder |= {"jvm_pid": jvm_pid, "jvm_started": start_mark(jvm_pid)}
-        content = json.dumps(holder).encode()
+        content = json.dumps(holder | self._noted).encode()
         os.pwrite(descriptor, content, 0)
         os.ftruncate(descriptor, len(content))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -42,6 +43,9 @@ def deploy(  # the options of all places
     image_name: Annotated[
         str, typer.Option("--image", metavar="NAME:TAG", help="kubernetes: the image.")
     ] = "medallion:latest",
+    standby: Annotated[
+        bool, typer.Option("--standby", help="Two processes of each service, of which one is the standby.")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite files.")] = False,
 ) -> None:
     """Write the files that run a pipeline as a service; nothing is installed or started."""
@@ -49,6 +53,9 @@ def deploy(  # the options of all places
         extras.require("page", "the page, metrics and health of a service")
     ready = context(pipeline, settings, set_)
     plan = plan_of(ready.settings, ready.pipeline)
+    if standby:
+        _require_shared_tables(place, plan)
+        plan = replace(plan, processes=2)
     files = {
         "systemd": lambda: systemd.files(plan, _program(), user, home.rstrip("/")),
         "kubernetes": lambda: kubernetes.files(plan, image_name),
@@ -59,6 +66,21 @@ def deploy(  # the options of all places
         out.print(str(output / name), highlight=False, soft_wrap=True)
     for line in _next_steps(place, plan, output, home):
         out.print(line, highlight=False, soft_wrap=True)
+
+
+def _require_shared_tables(place: Place, plan: Plan) -> None:
+    """Refuse a standby that could not reach the tables of the other process.
+
+    Raises:
+        UsageError: Tables are on a disk of one container.
+    """
+    if place == "compose":
+        raise UsageError("compose runs each service once: --standby is for systemd and kubernetes")
+    if place == "kubernetes" and not plan.is_remote:
+        raise UsageError(
+            "two pods share no disk: --standby on Kubernetes needs tables and checkpoints in an object store "
+            "(the settings warehouse and checkpoints)"
+        )
 
 
 def _program() -> list[str]:
@@ -86,9 +108,7 @@ def _write(output: Path, files: Mapping[str, str], *, force: bool) -> None:
 
 def _next_steps(place: Place, plan: Plan, output: Path, home: str) -> list[str]:
     if place == "systemd":
-        units = " ".join(
-            plan.name if service == "up" else f"{plan.name}-{service}" for service in plan.services
-        )
+        units = " ".join(systemd.units(plan))
         return [
             f"Then: put the pipeline, medallion.yaml and {plan.name}.env into {home},",
             f"  cp {output}/*.service /etc/systemd/system/ && systemctl enable --now {units}",

@@ -17,6 +17,7 @@ from orchestration.access.declaration.field_use import FieldUse
 from orchestration.access.history.alert_state import AlertsFile
 from orchestration.access.progress.query_states import QueryState
 from orchestration.observe.status.late_counts import Late, OtherRecords
+from orchestration.observe.status.lease_holder import Standby
 from orchestration.observe.status.model import Kept, Quarantine, Status, TableStatus, TimeToLoss
 from orchestration.observe.status.problems import LATER_SECONDS, SOON_SECONDS, duration, problems, together
 
@@ -125,6 +126,7 @@ class _Picture:
             yield _marked(f"{together(tables)}: {text}", "red")
         if self._status.alerts is not None:
             yield from _alerts(self._status.alerts)
+        yield from _standbys(self._status.standbys)
         for layer, colour in _COLOURS.items():
             own = [block for block in blocks if block.table.layer == layer]
             if own:
@@ -152,6 +154,12 @@ def _alerts(alerts: AlertsFile) -> Iterator[Table]:
         found.setdefault((alert.rule, text, style), []).append(alert.table)
     for (rule, text, style), tables in found.items():
         yield _marked(f"alert {f'{rule} {together(tables)}'.rstrip()}: {text}", style)
+
+
+def _standbys(standbys: Sequence[Standby]) -> Iterator[Text]:
+    for one in standbys:
+        state = "is ready" if one.is_ready else "starts"
+        yield Text(f" {one.place} of {one.job}, pid {one.pid}, {state}", style="dim")
 
 
 def _title(status: Status, width: int) -> Iterator[Text]:

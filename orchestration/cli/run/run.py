@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from common.errors import QualityFailedError
+from common.errors import QualityFailedError, UsageError
 from common.machine.console import say
 from common.spark.session import Compiled
 from orchestration.access.declaration.context import Context, context
 from orchestration.access.progress.rows_read import RowsRead
 from orchestration.author.check.pipeline import draft_problems
 from orchestration.cli.options import HttpOption, PipelineOption, SetOption, SettingsOption
+from orchestration.cli.run.standby import run_as_standby
 from orchestration.observe.page.serve import page_of
 
 if TYPE_CHECKING:  # imports Spark, which other commands do not need
@@ -26,6 +27,14 @@ _REPORT_SECONDS = 10.0
 
 FailFastOption = Annotated[
     bool, typer.Option("--fail-fast", help="End the run when a query fails, whatever the cause.")
+]
+
+
+StandbyOption = Annotated[
+    bool,
+    typer.Option(
+        "--standby", help="Start beside a running job, and go on in its place when it ends or dies."
+    ),
 ]
 
 
@@ -42,6 +51,7 @@ def up(
     separate_: Annotated[
         bool, typer.Option("--separate", help="One process per layer instead of one for all layers.")
     ] = False,
+    standby: StandbyOption = False,
     http: HttpOption = None,
     fail_fast: FailFastOption = False,
 ) -> None:
@@ -51,13 +61,20 @@ def up(
 
     set_ = _with_fail_fast(set_, fail_fast)
     ready = checked(context(pipeline, settings, set_))
+    layers = layers_to_run(ready.settings)
+    if standby:
+        if separate_:
+            raise UsageError(
+                "--separate has no --standby: start one per layer, medallion run LAYER --standby"
+            )
+        run_as_standby(ready, layers, "up", http, _run)
+        return
     with page_of(ready.pipeline, ready.settings, http):
         if separate_:
             separate_processes.run_separately(
                 ready, pipeline_file=ready.settings.pipeline, settings_file=settings, overrides=set_
             )
             return
-        layers = layers_to_run(ready.settings)
         with open_job(ready.pipeline, ready.settings, layers, name="up", is_asked=True) as job:
             _run(job)
 
@@ -70,6 +87,7 @@ def run(
     available_now: Annotated[
         bool, typer.Option("--available-now", help="Process what is available now, then end.")
     ] = False,
+    standby: StandbyOption = False,
     http: HttpOption = None,
     fail_fast: FailFastOption = False,
 ) -> None:
@@ -77,6 +95,11 @@ def run(
     from orchestration.run.job import open_job, written_queries
 
     ready = checked(context(pipeline, settings, _with_fail_fast(set_, fail_fast)))
+    if standby:
+        if available_now:
+            raise UsageError("--available-now ends by itself and has no --standby: leave one of them out")
+        run_as_standby(ready, [layer], f"run-{layer}", http, _run)
+        return
     compiled: Compiled = "rows" if available_now else "all"
     with (
         page_of(ready.pipeline, ready.settings, http, written_queries(ready.pipeline, [layer])),

@@ -48,6 +48,7 @@ class Plan:
         files: Files outside of the pipeline's folder that are read: what references name, trust stores.
         folders: Folders of tables and checkpoints on the disk, outside of the data folder.
         is_remote: Tables and checkpoints are in an object store, so that each layer can be a service.
+        processes: Processes of each service: 2 where one is the standby of the other.
     """
 
     pipeline: str
@@ -60,6 +61,7 @@ class Plan:
     is_remote: bool
     files: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
+    processes: int = 1
 
     @property
     def name(self) -> str:
@@ -69,9 +71,10 @@ class Plan:
     @property
     def services(self) -> Mapping[str, tuple[str, ...]]:
         """The commands to run, by name: one per layer on an object store, else one for all layers."""
+        more = ("--standby",) if self.processes > 1 else ()
         if self.is_remote:
-            return {layer: ("run", layer) for layer in LAYERS}
-        return {"up": ("up",)}
+            return {layer: ("run", layer, *more) for layer in LAYERS}
+        return {"up": ("up", *more)}
 
 
 def plan_of(settings: Settings, pipeline: Pipeline) -> Plan:

@@ -90,7 +90,9 @@ def _stateful_set(plan: Plan, service: str, words: tuple[str, ...], image: str) 
         "kind": "StatefulSet",
         "metadata": {"name": f"{plan.name}-{service}", "labels": labels},
         "spec": {
-            "replicas": 1,
+            "replicas": plan.processes,
+            # A standby need not wait until the other pod is ready.
+            **({"podManagementPolicy": "Parallel"} if plan.processes > 1 else {}),
             "serviceName": f"{plan.name}-{service}",
             "selector": {"matchLabels": labels},
             "template": {

@@ -31,7 +31,7 @@ WatchdogSec=120
 # SIGTERM to Python alone; it ends each query at a micro-batch boundary. What is left then is killed.
 KillMode=mixed
 TimeoutStopSec={stop}
-Restart=on-failure
+Restart={restart}
 RestartSec=15
 # 2: the pipeline or a setting is wrong. 130: stopped by a signal.
 RestartPreventExitStatus=2
@@ -63,10 +63,11 @@ def files(plan: Plan, program: Sequence[str], user: str, home: str = HOME) -> Ma
     """
     found = {"medallion.yaml": settings_text(plan), f"{plan.name}.env": environment_text(plan)}
     options = ("--pipeline", f"{home}/{plan.file}", "--settings", f"{home}/medallion.yaml")
-    for number, (service, words) in enumerate(plan.services.items()):
-        unit = plan.name if service == "up" else f"{plan.name}-{service}"
+    for number, (unit, words) in enumerate(units(plan).items()):
         found[f"{unit}.service"] = _UNIT.format(
             unit=unit,
+            # A job that has handed over ends well, and is the next standby.
+            restart="on-failure" if plan.processes == 1 else "always",
             name=plan.name,
             pipeline=plan.pipeline,
             words=" ".join(words),
@@ -80,6 +81,16 @@ def files(plan: Plan, program: Sequence[str], user: str, home: str = HOME) -> Ma
             stop=plan.stop_seconds,
         )
     return found
+
+
+def units(plan: Plan) -> Mapping[str, tuple[str, ...]]:
+    """The words of each unit, by its name; two units of a service differ in number and in nothing else."""
+    numbers = [""] if plan.processes == 1 else [f"-{number}" for number in range(1, plan.processes + 1)]
+    return {
+        f"{plan.name}{'' if service == 'up' else f'-{service}'}{number}": words
+        for service, words in plan.services.items()
+        for number in numbers
+    }
 
 
 def _quoted(text: str) -> str:

@@ -128,6 +128,11 @@ def _part(
     return value
 
 
+def _standbys(status: Status) -> Iterator[Sample]:
+    for state, is_ready in (("starting", False), ("ready", True)):
+        yield (status.pipeline, state), sum(one.is_ready == is_ready for one in status.standbys)
+
+
 def _alerts_watched() -> Metric:
     def samples(status: Status) -> Iterator[Sample]:
         if status.alerts is not None:
@@ -151,6 +156,13 @@ METRICS: tuple[Metric, ...] = (
         "End to end: age in seconds of the oldest Kafka record that a gold table lacks; 0 if none waits.",
         ("pipeline",),
         lambda status: [((status.pipeline,), status.waiting_seconds)],
+    ),
+    Metric(
+        "medallion_standbys",
+        "gauge",
+        "Processes of this host that wait to go on with a job of the pipeline, by state: starting or ready.",
+        ("pipeline", "state"),
+        _standbys,
     ),
     _per_table(
         "query_up",

@@ -46,7 +46,7 @@ from orchestration.access.progress.unread_commits import UnreadCommits, UnreadCo
 from orchestration.observe.status import time_to_loss
 from orchestration.observe.status.freshness import TIMESTAMP, UNKNOWN, RecordTrail
 from orchestration.observe.status.late_counts import Late, LateCounter, OtherRecords, counts_late_rows
-from orchestration.observe.status.lease_holder import Holder, Holders
+from orchestration.observe.status.lease_holder import Holder, Holders, find_standbys
 from orchestration.observe.status.model import (
     Freshness,
     Kept,
@@ -147,7 +147,14 @@ class Collector:
             )
         alerts = read_alerts(self._layout.alerts)
         return Status(
-            self._pipeline.name, at, offsets.address, offsets.note, tables, alerts, freshness_goal=self._goal
+            self._pipeline.name,
+            at,
+            offsets.address,
+            offsets.note,
+            tables,
+            alerts,
+            freshness_goal=self._goal,
+            standbys=find_standbys(self._layout.leases),
         )
 
     def _seen(

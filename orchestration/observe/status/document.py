@@ -8,6 +8,7 @@ from typing import Any
 
 from orchestration.access.history.alert_state import AlertsFile
 from orchestration.access.progress.query_states import QueryState
+from orchestration.observe.status.lease_holder import Standby
 from orchestration.observe.status.model import Freshness, Lag, QueryNow, Status, TableStatus, TimeToLoss
 from orchestration.observe.status.problems import problems
 
@@ -22,7 +23,8 @@ def document(status: Status) -> dict[str, Any]:
     ``alerts`` (``watched_at``, ``is_watched``: whether a process has looked lately, ``rules``: severity by
     name, ``channels``: by name, why the last message was not delivered, ``raised``: each with ``rule``,
     ``table``, ``severity``, ``text``, ``since``, ``raised_at``, ``untold``: channels that were not sent it;
-    null if no process has watched) and ``tables``, each with:
+    null if no process has watched), ``standbys`` (processes of this host that wait to go on with a job:
+    ``place``, ``job``, ``pid``, ``host``, ``started_at``, ``is_ready``) and ``tables``, each with:
     ``table``, ``layer``, ``kind`` (topic, files, silver, aggregate, upsert), ``reads`` (topics or a table),
     ``path``, ``exists``, ``rows``, ``files``, ``bytes``, ``version``, ``committed_at``,
     ``lag`` (``unit``: records or rows; ``count``, ``versions``, ``files``, ``bytes``, ``note``, ``seconds``:
@@ -66,8 +68,13 @@ def document(status: Status) -> dict[str, Any]:
         "waiting_seconds": _rounded(status.waiting_seconds),
         "problems": [asdict(problem) for problem in problems(status)],
         "alerts": status.alerts and _alerts_document(status.alerts, status.at),
+        "standbys": [_standby_document(one) for one in status.standbys],
         "tables": [_table_document(table, status.at) for table in status.tables],
     }
+
+
+def _standby_document(one: Standby) -> dict[str, Any]:
+    return {**asdict(one), "started_at": None if one.started_at is None else iso(one.started_at)}
 
 
 def _table_document(table: TableStatus, at: datetime) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 import socket
 import time
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from common.config.paths import Layout
 from common.delta.lease.local_leases import lease_file
+from common.delta.lease.standby_place import PREFIX
 from common.delta.lease.store_leases import DEFAULT_SECONDS, StoredLease, read_lease
 from common.machine import object_store
 
@@ -33,6 +35,24 @@ class Holder:
     pid: int
     host: str
     started_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Standby:
+    """A process of this host that waits for the leases of a job.
+
+    Attributes:
+        place: Its place, ``standby-1`` or a higher number; its log files have this name.
+        job: The job that it goes on with.
+        is_ready: Whether it would take over now; before, it starts.
+    """
+
+    place: str
+    job: str
+    pid: int
+    host: str
+    started_at: datetime | None
+    is_ready: bool
 
 
 @dataclass(slots=True)
@@ -56,8 +76,14 @@ class Holders:
     of this host writes the table.
     """
 
-    def __init__(self, layout: Layout) -> None:
-        self._leases, self._warehouse = layout.leases, layout.warehouse
+    def __init__(self, layout: Layout, most_seconds: float = math.inf) -> None:
+        """Create a reader of leases that has read none.
+
+        Args:
+            layout: Where the leases are.
+            most_seconds: Seconds after which a lease on the store is read again, if its third is longer.
+        """
+        self._leases, self._warehouse, self._most = layout.leases, layout.warehouse, most_seconds
         self._store: S3Store | None = None
         self._seen: dict[str, _Renewals] = {}
 
@@ -81,7 +107,7 @@ class Holders:
     def _look(self, table: str) -> _Renewals:
         before, now = self._seen.get(table), time.monotonic()
         lasts = before.lease.seconds if before is not None and before.lease is not None else DEFAULT_SECONDS
-        if before is not None and now - before.read_at < lasts / 3:
+        if before is not None and now - before.read_at < min(lasts / 3, self._most):
             return before
         if self._store is None:
             self._store = object_store.conditional_store(self._warehouse)
@@ -133,6 +159,27 @@ def find_holder(folder: Path, table: str) -> Holder | None:
     except FileNotFoundError:
         pass
     return None
+
+
+def find_standbys(folder: Path) -> tuple[Standby, ...]:
+    """The processes of this host that wait for leases of a pipeline, by place."""
+    found = []
+    for file in sorted(folder.glob(f"{PREFIX}*.lock")):
+        if (one := find_holder(folder, file.stem)) is None:
+            continue
+        state = _state(file)
+        if state in {"starting", "ready"}:
+            found.append(
+                Standby(file.stem, one.job, one.pid, one.host, one.started_at, is_ready=state == "ready")
+            )
+    return tuple(found)
+
+
+def _state(file: Path) -> object:
+    try:
+        return json.loads(file.read_bytes()).get("state")
+    except (OSError, ValueError, AttributeError):
+        return None
 
 
 def _parse(content: bytes) -> Holder | None:

@@ -19,7 +19,7 @@ from orchestration.access.history.catalog_state import CatalogEntry
 from orchestration.access.history.job_state import BatchFacts
 from orchestration.access.progress.query_states import QueryState
 from orchestration.observe.status.late_counts import Late, OtherRecords
-from orchestration.observe.status.lease_holder import Holder
+from orchestration.observe.status.lease_holder import Holder, Standby
 from orchestration.observe.status.recent_rows import RecentRows
 
 State = Literal["working", "waiting", "starting", "restarting", "stalled", "stopped", "failed", "dead"]
@@ -300,6 +300,7 @@ class Status:
         broker_note: The reason if the broker's offsets are not known.
         alerts: The alerts, as the process that watches them has written them; None if none has.
         freshness_goal: Seconds for which a record may wait before a person should look; None: any time.
+        standbys: Processes of this host that wait to go on with a job of the pipeline.
     """
 
     pipeline: str
@@ -309,6 +310,7 @@ class Status:
     tables: tuple[TableStatus, ...]
     alerts: AlertsFile | None = None
     freshness_goal: float | None = None
+    standbys: tuple[Standby, ...] = ()
 
     @property
     def waiting_seconds(self) -> float | None:

@@ -152,6 +152,16 @@ DOCUMENTS: Mapping[str, Any] = {
         "waiting_seconds": "number?  age of the oldest record that a gold table lacks",
         "problems": [{"severity": "text", "table": "text", "text": "text"}],
         "alerts": Maybe(ALERTS),
+        "standbys": [
+            {
+                "place": "text",
+                "job": "text",
+                "pid": "int",
+                "host": "text",
+                "started_at": "time?",
+                "is_ready": "bool  it would take over now",
+            }
+        ],
         "tables": [TABLE],
     },
     "medallion alerts list": {

@@ -21,6 +21,16 @@ DOCUMENTS: Mapping[str, Any] = {
             }
         ]
     },
+    "medallion hand-over": {
+        "jobs": [
+            {
+                "job": "text",
+                "from": "int  pid",
+                "to": "int  pid of the former standby",
+                "seconds": "number  until its queries ran",
+            }
+        ]
+    },
     "medallion stop": {
         "query": "text",
         "is_stopped": "bool  jobs that start later leave it stopped",

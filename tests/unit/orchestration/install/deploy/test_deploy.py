@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -256,6 +257,39 @@ def test_systemd_accepts_every_unit(tmp_path: Path, given: tuple[str, ...]) -> N
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     complaints = [line for line in done.stderr.splitlines() if str(tmp_path) in line]
     assert (done.returncode, complaints) == (0, [])
+
+
+def test_a_standby_is_a_second_process_that_differs_in_its_number(tmp_path: Path) -> None:
+    """A job that has handed over is started again, as the next standby."""
+    two = replace(plan(tmp_path, *LOCAL), processes=2)
+    found = systemd.files(two, ["m"], "u")
+    first, second = (found[f"medallion-my-shop-{number}.service"] for number in (1, 2))
+    assert " up --standby --pipeline " in first
+    assert "Restart=always" in first.splitlines()
+    assert second == first.replace("my-shop-1", "my-shop-2").replace(":8484", ":8485")
+    documents = manifests(kubernetes.files(replace(plan(tmp_path, *REMOTE), processes=2), "shop:1"))
+    for document in documents:
+        kubernetes_validate.validate(document, KUBERNETES, strict=True)
+    specs = [each["spec"] for each in documents if each["kind"] == "StatefulSet"]
+    assert [(each["replicas"], each["podManagementPolicy"]) for each in specs] == [(2, "Parallel")] * 3
+    args = specs[0]["template"]["spec"]["containers"][0]["args"]
+    assert args[:3] == ["run", "bronze", "--standby"]
+
+
+@pytest.mark.parametrize(
+    ("place", "why"), [("compose", "each service once"), ("kubernetes", "share no disk")]
+)
+def test_a_standby_that_could_not_reach_the_tables_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, why: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shop.py").write_text(
+        "from medallion import Pipeline, Topic\npipeline = Pipeline(name='shop', bronze=[Topic('orders')])\n"
+    )
+    words = ["deploy", place, "-p", "shop.py", "--set", LOCAL[0], "-o", "files", "--standby"]
+    refused = CliRunner().invoke(typer.main.get_command(app), words).exception
+    assert why in str(refused)
+    assert not (tmp_path / "files").exists()
 
 
 def test_a_compose_service_is_loopback_only_and_has_no_rights(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ UNITS = (
     "_per_second",
     "_total",
     "_up",
+    "_standbys",
     "_state",
     "_restarts",
     "_id",

@@ -307,7 +307,8 @@ def test_the_document_has_stable_keys_and_exact_numbers(layout: Layout) -> None:
     write(layout, "bronze.quakes", 10)
     batch(layout, "bronze.quakes", 0, {"quakes": {"0": 100, "1": 30}}, ago=10)
     written = document(Collector(PIPELINE, layout, Answering(REACH)).collect())
-    assert list(written) == ["pipeline", "at", "broker", "waiting_seconds", "problems", "alerts", "tables"]
+    keys = ["pipeline", "at", "broker", "waiting_seconds", "problems", "alerts", "standbys", "tables"]
+    assert list(written) == keys
     assert written["broker"] == {"address": "broker:9092", "note": ""}
     bronze = written["tables"][0]
     now = DeltaTable(layout.table_path("bronze.quakes"))

@@ -1,0 +1,41 @@
+"""The places of standbys: one process has a place, and those who look see what it does."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from common.delta.lease.local_leases import Leases
+from common.delta.lease.standby_place import StandbyPlace
+from orchestration.observe.status.lease_holder import find_holder, find_standbys
+
+
+def test_a_standby_has_the_lowest_free_place_and_says_what_it_does(tmp_path: Path) -> None:
+    with StandbyPlace(tmp_path, "up") as first:
+        with StandbyPlace(tmp_path, "run-gold") as second:
+            second.record_jvm(os.getpid())
+            second.note("ready")
+            found = find_standbys(tmp_path)
+            assert [(one.place, one.job, one.pid, one.is_ready) for one in found] == [
+                ("standby-1", "up", os.getpid(), False),
+                ("standby-2", "run-gold", os.getpid(), True),
+            ]
+        assert [one.place for one in find_standbys(tmp_path)] == [first.name]
+        with StandbyPlace(tmp_path, "up") as again:
+            assert again.name == "standby-2"
+
+
+def test_a_standby_that_has_taken_over_keeps_its_place_and_is_none_any_more(tmp_path: Path) -> None:
+    with StandbyPlace(tmp_path, "up") as one, Leases(tmp_path, ["gold.g"], "up"):
+        one.note("took over")
+        assert find_standbys(tmp_path) == ()
+        assert find_holder(tmp_path, one.name) is not None
+
+
+def test_a_lease_names_its_holder_as_before_after_a_note(tmp_path: Path) -> None:
+    """When the process has started does not change."""
+    with Leases(tmp_path, ["gold.g"], "up") as leases:
+        before = find_holder(tmp_path, "gold.g")
+        leases.record_jvm(os.getpid())
+        leases.note(state="ready")
+        assert find_holder(tmp_path, "gold.g") == before
