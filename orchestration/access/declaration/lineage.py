@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from common.config.paths import all_tables
 from common.declare import (
@@ -54,7 +54,27 @@ def readers(pipeline: Pipeline) -> tuple[Reader, ...]:
 
 def readers_of(pipeline: Pipeline, silver: Silver) -> list[Silver]:
     """The silver tables that read a bronze table of this one, in the order of their declaration."""
-    return [one for one in pipeline.silver if not set(silver.sources).isdisjoint(one.sources)]
+    return [one for one in pipeline.silver if _is_reader(one, [silver])]
+
+
+def connected(pipeline: Pipeline, silver: Silver) -> list[Silver]:
+    """The silver tables that read a bronze table of this one, or of one of these; in order of declaration.
+
+    No other silver table has a row of a record of theirs.
+    """
+    found = readers_of(pipeline, silver)
+    while (more := [one for one in pipeline.silver if _is_reader(one, found)]) != found:
+        found = more
+    return found
+
+
+def _is_reader(silver: Silver, others: Iterable[Silver]) -> bool:
+    return any(not set(silver.sources).isdisjoint(one.sources) for one in others)
+
+
+def read_by(readers: Iterable[Silver]) -> tuple[str, ...]:
+    """The bronze tables that some silver tables read, each once."""
+    return tuple(dict.fromkeys(source for one in readers for source in one.sources))
 
 
 def sources(reader: Reader) -> tuple[str, ...]:

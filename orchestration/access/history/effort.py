@@ -54,17 +54,17 @@ def effort_of(layout: Layout, query: str, reads: Sequence[str]) -> Effort:
     return effort(layout, query, rows, size)
 
 
-def effort_of_range(layout: Layout, query: str, reads: str, condition: Any) -> Effort:
+def effort_of_range(layout: Layout, query: str, reads: Sequence[str], condition: Any) -> Effort:
     """What a query reads that judges some rows of its source again.
 
     Args:
         layout: Where the tables are.
         query: The query, by the name of the table that it writes.
-        reads: The table that it reads.
+        reads: The tables that it reads.
         condition: Which rows, as an expression of PyArrow.
     """
-    rows, size = LogReader(layout.table_path(reads)).matching(condition)
-    return effort(layout, query, rows, size)
+    found = [LogReader(layout.table_path(table)).matching(condition) for table in reads]
+    return effort(layout, query, sum(rows for rows, _ in found), sum(size for _, size in found))
 
 
 def effort(layout: Layout, query: str, rows: int, size: int) -> Effort:

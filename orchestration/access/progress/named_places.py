@@ -1,6 +1,8 @@
-"""Refuses offsets of a topic or a partition of which a bronze table has no record: a mistyped name."""
+"""Refuses offsets of a topic or a partition of which bronze tables have no record: a mistyped name."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from common.config.paths import Layout
 from common.declare import Bronze, DeltaTable, Files, Pipeline, Stream
@@ -11,32 +13,38 @@ from common.streaming.topic_identity import coordinate_ends
 from orchestration.access.progress.record_range import Place, RecordRange
 
 
-def require_known_places(pipeline: Pipeline, layout: Layout, bronze: str, records: RecordRange) -> None:
-    """Refuse a range that names a topic or a partition which a bronze table neither reads nor has.
+def require_known_places(
+    pipeline: Pipeline, layout: Layout, bronze: Sequence[str], records: RecordRange
+) -> None:
+    """Refuse a range that names a topic or a partition which bronze tables neither read nor have.
 
-    The table's rows are asked only about a place that the newest commits of its queries do not name.
+    The tables' rows are asked only about a place that the newest commits of their queries do not name.
 
     Raises:
         UsageError: Names the place, and the most similar one.
     """
-    queries = [one for one in pipeline.bronze if bronze in {one.table, _target(one)}]
+    paths = {table: layout.table_path(table) for table in bronze}
+    queries = [
+        (table, one) for table in bronze for one in pipeline.bronze if table in {one.table, _target(one)}
+    ]
     known: set[Place] = set()
-    for one in queries:
-        known |= {*coordinate_ends(last_commit_metadata(layout.table_path(bronze), one.table))}
+    for table, one in queries:
+        known |= {*coordinate_ends(last_commit_metadata(paths[table], one.table))}
         known |= {(one.coordinate, 0)} if isinstance(one, Files | DeltaTable | Stream) else set()
-    topics = {topic for topic, _ in known} | {name for one in queries for name in one.topic_names}
-    log = LogReader(layout.table_path(bronze))
+    topics = {topic for topic, _ in known} | {name for _, one in queries for name in one.topic_names}
+    logs = [log for path in paths.values() if (log := LogReader(path)).latest_version() is not None]
+    have = f"{bronze[0]} has" if len(bronze) == 1 else f"{' and '.join(bronze)} have"
     for topic, number in records.places:
         numbers = sorted(at for name, at in known if name == topic)
         if number in numbers or (topic in topics and not numbers):
             continue
         one_place = RecordRange(first={(topic, number): 0})
-        if log.latest_version() is not None and log.matching(one_place.filter())[0]:
+        if any(log.matching(one_place.filter())[0] for log in logs):
             continue
         if topic not in topics:
-            raise UsageError(f"{bronze} has no record of a topic {topic}; {nearest(topic, topics)}")
+            raise UsageError(f"{have} no record of a topic {topic}; {nearest(topic, topics)}")
         there = ", ".join(map(str, numbers))
-        raise UsageError(f"{bronze} has no record of partition {number} of {topic}; it has {there}")
+        raise UsageError(f"{have} no record of partition {number} of {topic}; it has {there}")
 
 
 def _target(declared: Bronze) -> str | None:

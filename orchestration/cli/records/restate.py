@@ -60,7 +60,7 @@ def restate(  # the options of the command
             f"gold table again: medallion rebuild {table}"
         )
     records = parse_range(begin, end)
-    require_known_places(ready.pipeline, ready.layout, silver.source, records)
+    require_known_places(ready.pipeline, ready.layout, silver.sources, records)
     if plan:
         _print_plan(ready, silver, records, as_json=as_json)
         return
@@ -80,14 +80,14 @@ def _print_plan(ready: Context, silver: Silver, records: RecordRange, *, as_json
             told = {"table": silver.table, "records": records.options, **none}
             print_document({**told, "again": (), "by_hand": ()})
         return
-    effort = effort_of_range(layout, silver.table, silver.source, records.filter())
+    effort = effort_of_range(layout, silver.table, silver.sources, records.filter())
     stay = cannot_follow(ready.pipeline, layout, silver)
     again, by_hand = filled_again(stay)
     if as_json:
         data = {"table": silver.table, "records": records.options, **asdict(effort)}
         print_document({**data, "again": again, "by_hand": by_hand})
         return
-    say(f"{silver.table}: reads {effort_text(effort)} of {silver.source} ({records})")
+    say(f"{silver.table}: reads {effort_text(effort)} of {silver.read_text} ({records})")
     for gold in (one for one in stay if one.table in again):
         read = effort_text(effort_of(layout, gold.table, sources(gold)))
         say(f"{gold.table}: if rows change or leave, its next start fills it again: {read}")

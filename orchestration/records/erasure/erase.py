@@ -1,9 +1,13 @@
 """Erases records from bronze and from every silver table that reads it, by commits that streams accept.
 
-The coordinates of the records are written to a folder beside the checkpoint first. So an erasure that was cut
-off is finished by the next one, whatever that looks for. Bronze is written first: until a silver table is
-done, its rows count as silver's in the audit, and no offset is missing at any time. No commit says by which
-condition records were found, because the condition may name the person who is to be forgotten.
+Where a silver table reads several bronze tables, an erasure is of all of these, and of all silver tables that
+read one of them: a copy of an event may have come by any.
+
+The coordinates of the records are written to a folder beside the checkpoint of each bronze table first. So an
+erasure that was cut off is finished by the next one, whatever that looks for. Bronze is written before
+silver: until a silver table is done, its rows count as silver's in the audit, and no offset is missing at any
+time. No commit says by which condition records were found, because the condition may name the person who is
+to be forgotten.
 
 Which records were erased is kept (``orchestration.access.progress.erased``): where one is there again, as
 after a RESTORE, the audit says so, and any later erasure erases it again. The shadow of a rebuild, which may
@@ -18,9 +22,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from common.config.paths import Layout
@@ -32,11 +37,11 @@ from common.delta.log import LogReader
 from common.errors import TableMissingError, UsageError, nearest
 from common.rows.rows import Rows
 from common.spark.step_progress import steps_reported
-from orchestration.access.declaration.lineage import readers_of
+from orchestration.access.declaration.lineage import connected, read_by
 from orchestration.access.progress.erased import erased_records, remember, staging
 from orchestration.records.erasure.records import kept, matching_records
 from orchestration.records.rejudge.followers import Follower, followers
-from orchestration.records.rejudge.select import Say, coordinates_of, read_until, refuse_several, renamed
+from orchestration.records.rejudge.select import Say, coordinates_of, read_until, renamed
 from orchestration.records.rejudge.shadow import lease_of, remove_shadow
 from orchestration.records.rejudge.stage import StagedRows, refuse_unfinished
 from silver.read.column_names import PLACE
@@ -106,26 +111,13 @@ def select_table(pipeline: Pipeline, name: str) -> Silver:
     return found
 
 
-def refuse_erasure(silver: Silver) -> None:
-    """Refuse to erase records of a table that reads several bronze tables.
-
-    Raises:
-        UsageError: The table does.
-    """
-    instead = "Declare a silver table for each bronze table, and bring them together in a View"
-    refuse_several(silver, "an erasure", instead)
-
-
 def readers_of_bronze(pipeline: Pipeline, layout: Layout, silver: Silver) -> tuple[Silver, ...]:
-    """The silver tables that exist and read the same bronze table, the given one first.
+    """The silver tables that exist and may have a record of this one, the given one first.
 
     Raises:
         TableMissingError: The given table does not exist yet.
-        UsageError: One of them reads several bronze tables.
     """
-    readers = readers_of(pipeline, silver)
-    for one in readers:
-        refuse_erasure(one)
+    readers = connected(pipeline, silver)
     path = layout.table_path(silver.table)
     if not delta_table.exists(path):
         raise TableMissingError(silver.table, path, "There is nothing to erase.")
@@ -138,8 +130,8 @@ def written_tables(pipeline: Pipeline, silver: Silver) -> tuple[str, ...]:
 
     They are the tables whose leases an erasure needs.
     """
-    readers = readers_of(pipeline, silver)
-    return (silver.source, *(table for one in readers for table in (*one.side_tables, one.table)))
+    readers = connected(pipeline, silver)
+    return (*read_by(readers), *(table for one in readers for table in (*one.side_tables, one.table)))
 
 
 @dataclass(frozen=True)
@@ -152,7 +144,7 @@ class Erasure:
         silver: The table whose columns the condition is about.
         plan: What it does.
         records: Topic, partition and offset of each record.
-        facts: Its ``run_id``, and the value of bronze's property ``delta.appendOnly`` before it.
+        facts: Its ``run_id``, and per bronze table the value of ``delta.appendOnly`` before it.
     """
 
     pipeline: Pipeline
@@ -164,31 +156,48 @@ class Erasure:
 
     def carry_out(self, say: Say) -> None:
         """Erase the records; the caller holds the leases of ``written_tables``."""
-        spark = self.records.session
-        staged = _staged(self.layout, self.silver)
-        metadata = self._metadata(self.silver.table, self.plan.records, append_only=self.facts["append_only"])
-        staged.write(self.records.frame, metadata, partition_by="topic")
-        remember(self.layout, self.silver.source, self.records.frame, self.facts["run_id"])
-        for reader in readers_of(self.pipeline, self.silver):
+        spark, append_only = self.records.session, self.facts["append_only"]
+        staged = {table: _staged(self.layout, table) for table in append_only}
+        for table, folder in staged.items():
+            metadata = self._metadata(self.silver.table, self.plan.records, append_only=append_only[table])
+            folder.write(self.records.frame, metadata, partition_by="topic")
+        own = self._of_each_bronze(spark)
+        for table, condition in own.items():
+            remember(self.layout, table, self.records.frame.where(condition), self.facts["run_id"])
+        for reader in connected(self.pipeline, self.silver):
             if remove_shadow(self.layout, reader):
                 say(f"the shadow of {reader.table} was deleted: it may have read records that are erased")
         total = len(self.plan.tables)
         with ExitStack() as stack, steps_reported(spark, say) as begin:
             # Not the records as they were found: what is lost of these would be looked for in changed tables.
-            records = kept(stack, staged.rows(spark)).frame
+            records = kept(stack, staged[next(iter(staged))].rows(spark)).frame
             for number, one in enumerate(self.plan.tables, 1):
                 if one.erased:
                     begin(f"{number} of {total}: erasing {one.erased:,} of {one.rows:,} rows of {one.table}")
-                    self._erase(records, one)
-        if self.facts["append_only"] is not None:
-            bronze = self.silver.source
-            values = {delta_table.APPEND_ONLY: self.facts["append_only"]}
-            path = self.layout.table_path(bronze)
-            delta_table.set_properties(spark, path, self._metadata(bronze, 0), values)
-        staged.discard(spark)
+                    self._erase(records.where(own.get(one.table, F.lit(True))), one)
+        for bronze, former in append_only.items():
+            if former is not None:
+                values, path = {delta_table.APPEND_ONLY: former}, self.layout.table_path(bronze)
+                delta_table.set_properties(spark, path, self._metadata(bronze, 0), values)
+        for folder in staged.values():
+            folder.discard(spark)
+
+    def _of_each_bronze(self, spark: SparkSession) -> dict[str, Column]:
+        """Per bronze table, which records are its own; those of a topic that none has are of the first.
+
+        No two of them have records of the same topic.
+        """
+        first, *more = self.facts["append_only"]
+        others: dict[str, Column] = {}
+        for table in more:
+            path = self.layout.table_path(table)
+            has = delta_table.exists(path)
+            rows = spark.read.format("delta").load(path).select("topic").distinct().collect() if has else ()
+            others[table] = F.col("topic").isin(*(row[0] for row in rows))
+        return {first: ~reduce(or_, others.values(), F.lit(False)), **others}
 
     def _erase(self, records: DataFrame, one: TableCount) -> None:
-        path, is_bronze = self.layout.table_path(one.table), one.table == self.silver.source
+        path, is_bronze = self.layout.table_path(one.table), one.table in self.facts["append_only"]
         values = {delta_table.ERASED: datetime.now(UTC).isoformat(timespec="milliseconds")}
         if is_bronze:
             values[delta_table.APPEND_ONLY] = "false"
@@ -260,7 +269,8 @@ def planned(  # noqa: PLR0913  # one per option
     """
     readers = readers_of_bronze(pipeline, layout, silver)
     behind = require_erasable(pipeline, layout, silver, is_dry_run=is_dry_run)
-    facts, staged = _cut_off(spark, layout, silver)
+    bronze = read_by(connected(pipeline, silver))
+    facts, staged = _cut_off(spark, layout, bronze)
     with ExitStack() as stack:
         if not is_dry_run:
             shadows = [lease_of(one) for one in readers]
@@ -271,7 +281,7 @@ def planned(  # noqa: PLR0913  # one per option
             if staged is not None:
                 cut_off = staged.count()
                 records = kept(stack, records.frame.union(staged).distinct())
-            back = _there_again(stack, spark, layout, silver, written_tables(pipeline, silver))
+            back = _there_again(stack, spark, layout, bronze, written_tables(pipeline, silver))
             if back is not None:
                 records = kept(stack, records.frame.union(back.frame).distinct())
             begin("counting the rows to erase, per table")
@@ -284,14 +294,28 @@ def planned(  # noqa: PLR0913  # one per option
         yield Erasure(pipeline, layout, silver, plan, records, facts)
 
 
-def _cut_off(spark: SparkSession, layout: Layout, silver: Silver) -> tuple[dict[str, Any], DataFrame | None]:
-    """The facts and records of an erasure that was cut off; else the facts of a new one, and None."""
-    staged = _staged(layout, silver)
-    if (facts := staged.facts()) is not None:
-        records = staged.rows(spark).select(*PLACE)
-        return {name: facts.get(name) for name in ("run_id", "append_only")}, records
-    append_only = LogReader(layout.table_path(silver.source)).properties().get(delta_table.APPEND_ONLY)
-    return {"run_id": uuid.uuid4().hex, "append_only": append_only}, None
+def _cut_off(
+    spark: SparkSession, layout: Layout, bronze: Sequence[str]
+) -> tuple[dict[str, Any], DataFrame | None]:
+    """The facts and records of an erasure that was cut off; else the facts of a new one, and None.
+
+    Each folder has all of its records: it may have been cut off after the first one.
+    """
+    staged = {table: _staged(layout, table) for table in bronze}
+    told = {table: facts for table, one in staged.items() if (facts := one.facts()) is not None}
+    append_only = {
+        table: told[table].get("append_only") if table in told else _append_only(layout, table)
+        for table in bronze
+    }
+    run_ids = [facts["run_id"] for facts in told.values()]
+    if not told:
+        return {"run_id": uuid.uuid4().hex, "append_only": append_only}, None
+    records = reduce(DataFrame.unionAll, (staged[table].rows(spark).select(*PLACE) for table in told))
+    return {"run_id": run_ids[0], "append_only": append_only}, records.distinct()
+
+
+def _append_only(layout: Layout, table: str) -> str | None:
+    return LogReader(layout.table_path(table)).properties().get(delta_table.APPEND_ONLY)
 
 
 def _lowest(records: DataFrame) -> dict[str, dict[str, int]]:
@@ -302,17 +326,17 @@ def _lowest(records: DataFrame) -> dict[str, dict[str, int]]:
     return lowest
 
 
-def _staged(layout: Layout, silver: Silver) -> StagedRows:
+def _staged(layout: Layout, bronze: str) -> StagedRows:
     """An erasure's coordinates; one folder per bronze table, whatever silver table it looks in."""
-    return StagedRows(staging(layout, silver.source))
+    return StagedRows(staging(layout, bronze))
 
 
 def _there_again(
-    stack: ExitStack, spark: SparkSession, layout: Layout, silver: Silver, tables: Sequence[str]
+    stack: ExitStack, spark: SparkSession, layout: Layout, bronze: Sequence[str], tables: Sequence[str]
 ) -> Rows | None:
     """The records of former erasures that one of the tables has; None if there are none."""
-    before = erased_records(spark, layout, silver.source)
-    if before is None or not (erased := kept(stack, before)).count:
+    before = [one for table in bronze if (one := erased_records(spark, layout, table)) is not None]
+    if not before or not (erased := kept(stack, reduce(DataFrame.unionAll, before).distinct())).count:
         return None
     found = []
     for table in tables:
@@ -359,11 +383,13 @@ def unread(layout: Layout, silver: Silver) -> str:
     """Why a silver table has yet to read records of bronze, in words; empty if it has read all."""
     now = read_until(layout, silver)
     if now.unfinished:
-        return f"the {now.unfinished} of {silver.table} is not finished, and has records of {silver.source}"
-    if now.position is None:
-        return ""  # its first start loads the newest version of bronze
-    waiting = LogReader(layout.table_path(silver.source)).backlog(now.position)
-    if not waiting.files:
-        return ""
-    rows = "records" if waiting.rows is None else f"{waiting.rows:,} records"
-    return f"{silver.table} has yet to read {rows} of {silver.source}"
+        return (
+            f"the {now.unfinished} of {silver.table} is not finished, and has records of {silver.read_text}"
+        )
+    # Without a position, its first start loads the newest version of bronze.
+    for source, position in zip(silver.sources, now.positions, strict=False):
+        waiting = LogReader(layout.table_path(source)).backlog(position)
+        if waiting.files:
+            rows = "records" if waiting.rows is None else f"{waiting.rows:,} records"
+            return f"{silver.table} has yet to read {rows} of {source}"
+    return ""

@@ -73,7 +73,7 @@ def matching_records(  # noqa: PLR0913
         stack: Releases the records, and what they were found with.
         spark: The session.
         silver: The table whose columns the condition is about.
-        readers: All existing silver tables that read the same bronze table: they have the same records.
+        readers: All existing silver tables that may have the same records.
         layout: Paths of the tables.
         where: SQL condition over silver's columns; null is no match.
         say: Reports each step.
@@ -124,7 +124,7 @@ class _Finder:
         if (late := self.table(silver.late_table)) is not None:
             found.append(_like(late, rows).where(matches).select(*_placed()))
         # Bronze last: by its name the step is reported, and it takes the longest.
-        for name in (silver.quarantine, silver.source):
+        for name in (silver.quarantine, *silver.sources):
             if (raw := self.table(name)) is not None:
                 if ELEMENT in raw.columns:
                     raw = raw.where(F.col(ELEMENT).isNull())  # an element is found in its record's bytes
@@ -137,20 +137,22 @@ class _Finder:
 
         Only an event that has no other row in the table is erased with its copies.
         """
-        rows, raw = self.table(silver.table), self.table(silver.source)
-        if rows is None or raw is None or not found.count:
+        rows = self.table(silver.table)
+        raw = [one for one in map(self.table, silver.sources) if one is not None]
+        if rows is None or not raw or not found.count:
             return found
         rows = rows.select(*_placed(), key_text(rows, event_key(silver)).alias(_KEY))
         few = broadcast_if_small(found.frame, found.count)
         gone = kept(self.stack, rows.join(few, list(PLACE), "left_semi").select(_KEY).distinct())
         if not gone.count:
             return found
-        self.say(f"looking for copies of {gone.count:,} events of {silver.table} in {silver.source}")
+        self.say(f"looking for copies of {gone.count:,} events of {silver.table} in {silver.read_text}")
         other = rows.join(few, list(PLACE), "left_anti").select(_KEY)
         other = other.join(broadcast_if_small(gone.frame, gone.count), _KEY, "left_semi").distinct()
         lost = kept(self.stack, gone.frame.join(other, _KEY, "left_anti"))
         events = broadcast_if_small(lost.frame, lost.count)
-        same = kept(self.stack, _keys(raw, silver).join(events, _KEY, "left_semi").select(*PLACE))
+        keys = reduce(DataFrame.unionAll, (_keys(one, silver) for one in raw))
+        same = kept(self.stack, keys.join(events, _KEY, "left_semi").select(*PLACE))
         others = reduce(DataFrame.unionAll, self._with_own_row(silver, same))
         copies = same.frame.join(others, list(PLACE), "left_anti")
         return kept(self.stack, found.frame.union(copies).distinct())

@@ -3,7 +3,8 @@
 Rows outside the range stay, but for what the range decides about them:
 
 - A row outside the range leaves silver where a record of the range is accepted now, has its key, and comes
-  first: by arrival, or for a table that keeps the newest row by the order of that.
+  first: by arrival, or for a table that keeps the newest row by the order of that. Records of several bronze
+  tables have no order of arrival: the row that silver has stays.
 - A record outside the range that was a duplicate of a row of the range is judged too where that row leaves
   silver or has another key: it may be the row of its event now.
 
@@ -58,7 +59,7 @@ class RestatedRows:
     Attributes:
         builder: Judges records as the query of the table does.
         records: The range.
-        bronze: Bronze, pinned to one version.
+        bronze: Bronze, pinned to one version; of several tables, the rows of all.
         tables: Silver, late and quarantine table, pinned: the columns of today's declaration are there.
         unread: The coordinates of records that the query has not read yet, as bronze has them.
         watermark_ms: The watermark of the query's state; None for a query without state.
@@ -232,12 +233,14 @@ class RestatedRows:
     def _ranked(self, rows: DataFrame) -> DataFrame:
         """Rows of each key in the order in which one of them is silver's."""
         place = [F.col(name) for name in COORDINATES]
+        own = F.col("__known").desc_nulls_last()
         if self._is_newest:
             order = [column.desc() for column in (F.col(EVENT_TIME), F.col("__sent"), *place)]
+        elif len(self.builder.silver.sources) > 1:
+            order = [own, F.col("__came"), *place]
         else:
             # Of one micro-batch of bronze, dedupe by state keeps any row: silver's own stays.
-            own = [F.col("__known").desc_nulls_last()] if self._has_state else []
-            order = [F.col("__came"), *own, *place]
+            order = [F.col("__came"), *([own] if self._has_state else []), *place]
         of_key, in_order = Window.partitionBy(KEY), Window.partitionBy(KEY).orderBy(*order)
         delay = length_of(self.builder.silver.watermark).milliseconds
         at = F.unix_millis(EVENT_TIME)

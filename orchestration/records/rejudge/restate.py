@@ -18,8 +18,10 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from common.config.paths import Layout, is_local
@@ -50,7 +52,6 @@ from orchestration.records.rejudge.select import (
     coordinates_of,
     read_until,
     refuse_elements,
-    refuse_several,
 )
 from orchestration.records.rejudge.stage import (
     Restatement,
@@ -65,7 +66,7 @@ from silver.read.column_names import PLACE
 from silver.write import past_conditions
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,21 +152,20 @@ def require_restatable(layout: Layout, silver: Silver) -> None:
 def _refuse_elements(silver: Silver) -> None:
     instead = f"To judge all records again: medallion rebuild {silver.table}"
     refuse_elements(silver, "a restatement", instead)
-    refuse_several(silver, "a restatement", instead)
 
 
-def _refuse_unread(silver: Silver, now: ReadUntil) -> DeltaPosition:
+def _refuse_unread(silver: Silver, now: ReadUntil) -> Sequence[DeltaPosition]:
     if now.unfinished:
         raise UsageError(
             f"{silver.table}: its {now.unfinished} was cut off. Finish it first: "
             "medallion run silver --available-now"
         )
-    if now.position is None:
+    if not now.positions:
         raise UsageError(
             f"{silver.table} has read nothing yet: the next start of the silver job fills it by the "
             "declaration of today"
         )
-    return now.position
+    return now.positions
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,10 +179,11 @@ class _Restatement(ReplacedTable):
         """Stage what differs: the number of judged records, and the id of the run; None without a record."""
         silver = self.silver
         files = self.unread_files()
-        bronze = newest(self.spark, self.layout.table_path(silver.source))
-        unread = self.unread(files, bronze, records) if files else None
+        of_each = {path: newest(self.spark, path) for path in files}
+        bronze = reduce(DataFrame.unionByName, of_each.values())
+        unread = self.unread(files, of_each, records)
         if bronze.where(records.holds(BRONZE)).isEmpty():
-            self.say(f"{silver.source} has no record {records}")
+            self.say(f"{silver.read_text} has no record {records}")
             return None
         readers = readers_of(self.pipeline, silver)
         builder = builder_of(
@@ -197,7 +198,7 @@ class _Restatement(ReplacedTable):
         past_conditions.remember(self.spark, self.pipeline.name, silver, self.path)
         checkpoint = Checkpoint(self.layout.checkpoint_path(silver.table))
         entry = checkpoint.planned_batch(checkpoint.last_committed())
-        self.say(f"{silver.table}: judging the records of {silver.source} {records}")
+        self.say(f"{silver.table}: judging the records of {silver.read_text} {records}")
         with ExitStack() as stack:
             rows = RestatedRows(
                 builder=builder,
@@ -214,18 +215,30 @@ class _Restatement(ReplacedTable):
                 self.staged(table).write(frame, self.metadata(table, run_id))
             return rows.tally.rows, run_id
 
-    def unread_files(self) -> tuple[DataFile, ...]:
-        """The files of bronze that the query has yet to read.
+    def unread_files(self) -> dict[str, tuple[DataFile, ...]]:
+        """By the path of a bronze table, the files that the query has yet to read.
 
         Raises:
             UsageError: The query has work to finish, or has not begun.
         """
-        position = _refuse_unread(self.silver, read_until(self.layout, self.silver))
-        return LogReader(self.layout.table_path(self.silver.source)).files_between(position, None)
+        positions = _refuse_unread(self.silver, read_until(self.layout, self.silver))
+        paths = map(self.layout.table_path, self.silver.sources)
+        return {
+            path: LogReader(path).files_between(position, None)
+            for path, position in zip(paths, positions, strict=True)
+        }
 
-    def unread(self, files: Sequence[DataFile], bronze: DataFrame, records: RecordRange) -> DataFrame:
+    def unread(
+        self,
+        files: Mapping[str, Sequence[DataFile]],
+        bronze: Mapping[str, DataFrame],
+        records: RecordRange,
+    ) -> DataFrame | None:
         """The coordinates of the records in these files; none of them may be in the range."""
-        rows = read_files(self.spark, self.layout.table_path(self.silver.source), files, bronze)
+        found = [read_files(self.spark, path, some, bronze[path]) for path, some in files.items() if some]
+        if not found:
+            return None
+        rows = reduce(DataFrame.unionByName, found)
         count = rows.where(records.holds(BRONZE)).count()
         if count:
             raise UsageError(

@@ -81,24 +81,6 @@ def refuse_elements(silver: Silver, what: str, instead: str) -> None:
         )
 
 
-def refuse_several(silver: Silver, what: str, instead: str) -> None:
-    """Refuse what works for one bronze table only, for a table that reads several.
-
-    Args:
-        silver: The table.
-        what: The operation, in words.
-        instead: What to type or do.
-
-    Raises:
-        UsageError: The table is declared with several bronze tables.
-    """
-    if len(silver.sources) > 1:
-        raise UsageError(
-            f"{silver.table} reads {silver.read_text}, and {what} is of one bronze table. Nothing was "
-            f"written. {instead}"
-        )
-
-
 def coordinates_of(table: str) -> tuple[str, ...]:
     """The columns of a table with the coordinates of its records: they are raw, or of silver's shape."""
     return PLACE if table.startswith("bronze.") or table.endswith("__quarantine") else COORDINATES
@@ -120,25 +102,26 @@ class ReadUntil:
 
     Attributes:
         unfinished: What of its work was cut off, and has rows to write; empty if nothing was.
-        position: What it has read; None: nothing yet.
+        positions: What it has read of each bronze table; empty: nothing yet.
     """
 
     unfinished: str
-    position: DeltaPosition | None
+    positions: tuple[DeltaPosition, ...] = ()
 
 
 def read_until(layout: Layout, silver: Silver) -> ReadUntil:
-    """How far the query of a silver table has read its one bronze table, by checkpoint and first load."""
+    """How far the query of a silver table has read its bronze tables, by checkpoint and first load."""
     checkpoint = Checkpoint(layout.checkpoint_path(silver.table))
     committed = checkpoint.last_committed()
     loaded = first_load.mark(layout.table_path(silver.table))
     if loaded is not None and not loaded.is_done:
-        return ReadUntil("first load", None)
+        return ReadUntil("first load")
     if checkpoint.last_planned() != committed:
-        return ReadUntil("newest micro-batch", None)
+        return ReadUntil("newest micro-batch")
+    if loaded is None and committed is None:
+        return ReadUntil("")
     entry = checkpoint.planned_batch(committed)
-    position = None if entry is None else delta_position(entry)
-    if position is None and (loaded is not None or committed is not None):
-        begins = 0 if loaded is None else loaded.begins[0]
-        position = DeltaPosition(begins, -1, "", in_snapshot=False)
-    return ReadUntil("", position)
+    begins = (0,) * len(silver.sources) if loaded is None else loaded.begins
+    found = [None if entry is None else delta_position(entry, place) for place in range(len(begins))]
+    firsts = [DeltaPosition(begin, -1, "", in_snapshot=False) for begin in begins]
+    return ReadUntil("", tuple(one or first for one, first in zip(found, firsts, strict=True)))

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from common.declare import Silver
 from common.errors import UsageError
-from orchestration.access.declaration.lineage import readers_of
+from orchestration.access.declaration.lineage import connected, read_by
 from orchestration.quality.engines import Pinned
 from orchestration.quality.judgement import SuiteResult
 from orchestration.quality.session import QualitySession
@@ -174,11 +174,11 @@ class Commands:
         where, is_plan = arguments["where"], bool(arguments["plan"])
         if is_plan:
             return self._erase(spark, silver, where, say, is_plan=True)
-        readers = readers_of(self._pipeline, silver)
-        for one in readers:
-            erasing.refuse_erasure(one)
-        with self._supervisor.between_batches([silver.source]):
-            say(f"{silver.source} waits, until {', '.join(one.table for one in readers)} have read all of it")
+        readers = connected(self._pipeline, silver)
+        bronze = read_by(readers)
+        with self._supervisor.between_batches(bronze):
+            names = ", ".join(one.table for one in readers)
+            say(f"{' and '.join(bronze)}: waiting until {names} have read all of it")
             deadline = time.monotonic() + _CATCH_UP_SECONDS
             while True:
                 self._await_read(readers, deadline)

@@ -20,16 +20,14 @@ from common.declare import Json, Pipeline, Silver, Topic
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
 from common.delta.micro_batch import MicroBatch
-from common.errors import HistoryGoneError, PipelineError, UsageError
+from common.errors import HistoryGoneError, PipelineError
 from orchestration.change.plan.plan import plan
 from orchestration.change.rebuild.rebuild_silver import rebuild_silver
 from orchestration.observe.lineage.sources import of_silver
 from orchestration.observe.status.collect import Collector
 from orchestration.observe.status.topic_offsets import BrokerOffsets
 from orchestration.records.audit.audit import audit
-from orchestration.records.erasure.erase import planned
 from orchestration.records.quarantine.replay import replay
-from orchestration.records.rejudge.restate import require_restatable
 from orchestration.records.trace.record import Place
 from orchestration.records.trace.trace import Trace
 from tests.conftest import make_settings
@@ -159,9 +157,7 @@ def test_a_record_of_a_topic_that_neither_has_read_is_found(lived: tuple[Engine,
     assert any("elsewhere" in {place[0] for place in fault.examples} for fault in faults)
 
 
-def test_commands_know_both_tables_or_refuse_by_name(
-    lived: tuple[Engine, TwoTablesOracle], tmp_path: Path
-) -> None:
+def test_commands_know_both_tables(lived: tuple[Engine, TwoTablesOracle]) -> None:
     engine, _ = lived
     commit = engine.commits("silver.events")[-1]
     assert [one["table"] for one in commit["source_commits"]] == ["bronze.web", "bronze.app"]
@@ -173,11 +169,6 @@ def test_commands_know_both_tables_or_refuse_by_name(
     assert (record["bronze"]["table"], record["silver"][0]["place"]) == ("bronze.app", "silver")
     columns = of_silver(BOTH, ["event_id"], [name.name for name in SCHEMA], {}).columns
     assert {source.table for source in columns["event_id"]} == {"bronze.web", "bronze.app"}
-    with pytest.raises(UsageError, match=r"reads bronze.web and bronze.app, and a restatement is of one"):
-        require_restatable(engine.layout, BOTH)
-    erasing = planned(engine.spark, PIPELINE, BOTH, engine.layout, "event_id = 'a0'", is_dry_run=True)
-    with pytest.raises(UsageError, match=r"and an erasure is of one bronze table"), erasing:
-        pass
 
 
 @pytest.mark.long
