@@ -71,8 +71,8 @@ _PUBLISHED_ON = (
     ". Declare the publication under a new name, with the version at which it is to begin; or move its "
     "checkpoint away, to send all rows again"
 )
-_KEPT = re.compile(r"__before_|__shadow$")
-"""In the name of a folder beside the checkpoints: one that was moved aside, or that of a rebuild."""
+_KEPT = re.compile(r"__before_|__(shadow|files)$")
+"""In the name of a folder beside the checkpoints: moved aside, of a rebuild, or the list of files read."""
 
 
 def plan(

@@ -196,9 +196,12 @@ class _Reporter:
             rows = read or sum(int(p["numInputRows"]) for p in batches)
             self._reported[query.name] = int(batches[-1]["batchId"])
             if rows:
-                took = max(int(p["batchDuration"]) for p in batches) / 1000
+                # Not "batchDuration", which is 0 of every micro-batch that has ended.
+                took = max(int(p["durationMs"].get("triggerExecution", 0)) for p in batches) / 1000
+                several = f"{len(batches)} micro-batches, the slowest"
                 say(
-                    f"{query.name}: {rows:,} rows in {len(batches)} micro-batches, the slowest {took:.1f} s",
+                    f"{query.name}: {rows:,} rows in {several if len(batches) > 1 else 'a micro-batch of'} "
+                    f"{took:.1f} s",
                     query=query.name,
                     batch_id=self._reported[query.name],
                     rows=rows,

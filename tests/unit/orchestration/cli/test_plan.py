@@ -39,6 +39,17 @@ def test_everything_is_new_where_there_is_no_table(shop: Path) -> None:
     assert list(shop.parent.glob("data/*/*")) == []  # a plan writes nothing
 
 
+def test_the_list_of_read_files_is_no_query_without_a_declaration(shop: Path) -> None:
+    """It is beside the checkpoint of each ``Files`` table, and outlives it."""
+    checkpoints = shop.parent / "data" / "shop" / "checkpoints"
+    for name in ("bronze.orders__files", "gold.gone"):
+        (checkpoints / name).mkdir(parents=True)
+    result = CliRunner().invoke(app, ["plan", "-p", str(shop), "--json"])
+    found = {one["query"]: one["effect"] for one in json.loads(result.stdout)["queries"]}
+    assert "bronze.orders__files" not in found
+    assert found["gold.gone"] == "not declared"
+
+
 def test_the_lines_say_what_is_done(shop: Path) -> None:
     result = CliRunner().invoke(app, ["plan", "-p", str(shop)])
     assert "silver.orders: is created and filled" in result.stdout
