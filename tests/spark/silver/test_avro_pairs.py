@@ -90,7 +90,6 @@ def test_the_page_has_the_fate_of_each_pair_of_types(spark: Any, tmp_path: Path)
 
 @pytest.mark.parametrize("name", KINDS)
 def test_each_type_has_a_line_of_the_page(name: str) -> None:
-    assert (
-        len(re.findall(rf"^\| {re.escape(name)} \| .+ \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
-        == 1
-    )
+    _, _, avro = PAGE.read_text(encoding="utf-8").partition("## Which type is read as which\n")
+    avro, _, _ = avro.partition("\n## ")
+    assert len(re.findall(rf"^\| {re.escape(name)} \| .+ \|$", avro, re.MULTILINE)) == 1
