@@ -3,7 +3,8 @@
 ``customers(seed)``, ``accounts(seed)``, ``trades(seed)`` and ``cash(seed)`` are offline, endless, and byte
 for byte the same for the same seed. Some messages are sent twice, and some come after later ones. A file of
 prospects is the whole list as of its day. A file of prices has those of its day, the first one also a price a
-week of the eighty weeks before. ``python brokerage.py 5`` writes the files of the first five days.
+week of the eighty weeks before. ``python brokerage.py`` writes the files of the first five days,
+``python brokerage.py 9`` those of nine.
 """
 
 from __future__ import annotations
@@ -252,5 +253,5 @@ def _of(seed: int, topic: str) -> Iterator[Row]:
 
 
 if __name__ == "__main__":
-    for number in range(int(sys.argv[1])):
+    for number in range(int(sys.argv[1]) if len(sys.argv) > 1 else 5):
         write_day(Path(__file__).parent, 1, number)
