@@ -274,14 +274,14 @@ def _packages(given: dict[str, str]) -> dict[str, str]:
     for coordinate, sha256 in given.items():
         if not re.fullmatch(r"[\w.-]+:[\w.-]+:[\w.-]+", coordinate):
             raise ValueError(f"{coordinate!r} is no coordinate; write group:artifact:version")
-        if not re.fullmatch(r"[0-9a-f]{64}", sha256):
+        if not re.fullmatch(r"[0-9a-fA-F]{64}", sha256):
             raise ValueError(
                 f"{coordinate} needs its sha256, 64 hexadecimal digits; to have it: sha256sum of the jar"
             )
-    files = Counter(coordinate.partition(":")[2] for coordinate in given)
+    files = Counter("-".join(coordinate.split(":")[1:]) for coordinate in given)
     if twice := [name for name, count in files.items() if count > 1]:
-        raise ValueError(f"{twice[0]} is there twice, of two groups; leave one of them out")
-    return given
+        raise ValueError(f"{twice[0]}.jar is the file of two coordinates; leave one of them out")
+    return {coordinate: sha256.lower() for coordinate, sha256 in given.items()}
 
 
 class SparkSettings(_Section):

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from common.config import object_store
 from common.config.paths import expanded, user_cache, user_home
 from common.config.settings import Settings
 from common.errors import JarError, SettingsError
@@ -40,6 +41,7 @@ __all__ = [
     "jars_of",
     "locked",
     "require",
+    "session_sets",
     "verify",
 ]
 
@@ -71,6 +73,11 @@ def jars_of(settings: Settings, *sets: str) -> tuple[Jar, ...]:
     of_lock = [name for name in sets if name != PACKAGES]
     found = locked(*of_lock) if of_lock or not sets else ()
     return (*found, *_packages(settings)) if PACKAGES in sets or not sets else found
+
+
+def session_sets(settings: Settings, *sets: str) -> tuple[str, ...]:
+    """The sets of jars of a Spark session, in the order of its class path, of which its archive is one."""
+    return (*(sets or ("spark",)), *object_store.jar_sets(settings), PACKAGES)
 
 
 def _packages(settings: Settings) -> Iterator[Jar]:

@@ -20,7 +20,7 @@ from common.config.settings import Settings
 from common.errors import SettingsError, SetupError, first_line
 from common.java.compile_sources import reader_jar
 from common.java.find_java import Java, find_java, trims_native_heap
-from common.java.jar_cache import PACKAGES, require
+from common.java.jar_cache import require, session_sets
 from common.machine import event_log, lease_owner, processes
 from common.machine.file_modes import umask
 from common.machine.stop_signals import hangup_ignored, interrupt_with
@@ -77,8 +77,7 @@ def build_session(
         SetupError: No native library can be loaded from the folder of temporary files.
     """
     java = find_java(settings)
-    needed = (*sets, *object_store.jar_sets(settings), PACKAGES)
-    jars = (*require(settings, *needed), reader_jar(settings))
+    jars = (*require(settings, *session_sets(settings, *sets)), reader_jar(settings))
     with umask(settings.umask):
         log_dir.mkdir(parents=True, exist_ok=True)
         _log_python(log_dir / f"{app}.python.log")

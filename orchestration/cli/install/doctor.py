@@ -88,7 +88,7 @@ def _class_archive(loaded: Settings, java: Java) -> str | None:
 
     ``None`` if this Java cannot record one.
     """
-    class_path = (*jar_cache.require(loaded, "spark"), reader_jar(loaded))
+    class_path = (*jar_cache.require(loaded, *jar_cache.session_sets(loaded)), reader_jar(loaded))
     file = class_archive.archive_file(java, class_path)
     if state_of(file) != "ok":
         say(

@@ -148,8 +148,8 @@ def _jars(settings: Settings) -> Iterator[Finding]:
             yield Finding("jars", name, "ok", "not fetched; the first pipeline that uses it fetches it")
     yield _built_file("value reader", jar_file(settings))
     with contextlib.suppress(JavaError):  # which is a finding of its own
-        locked = jar_cache.locked("spark")
-        class_path = [*(jar_cache.jar_path(settings, jar) for jar in locked), jar_file(settings)]
+        jars = jar_cache.jars_of(settings, *jar_cache.session_sets(settings))
+        class_path = [*(jar_cache.jar_path(settings, jar) for jar in jars), jar_file(settings)]
         yield _built_file("class archive", archive_file(find_java(settings), class_path))
 
 

@@ -100,12 +100,23 @@ def test_jars_of_the_settings_are_a_set_of_their_own(tmp_path: Path) -> None:
     [
         ({"org.example:pot": "0" * 64}, "'org.example:pot' is no coordinate; write group:artifact:version"),
         ({"org.example:pot:1.0": "abc"}, "org.example:pot:1.0 needs its sha256"),
-        ({"org.a:pot:1.0": "0" * 64, "org.b:pot:1.0": "0" * 64}, "pot:1.0 is there twice, of two groups"),
+        (
+            {"org.a:pot:1.0": "0" * 64, "org.b:pot:1.0": "0" * 64},
+            "pot-1.0.jar is the file of two coordinates",
+        ),
+        (
+            {"org.a:pot:a-1": "0" * 64, "org.a:pot-a:1": "0" * 64},
+            "pot-a-1.jar is the file of two coordinates",
+        ),
     ],
 )
 def test_a_package_has_a_coordinate_and_a_digest(packages: dict[str, str], text: str) -> None:
     with pytest.raises(ValidationError, match=text):
         SparkSettings(packages=packages)
+
+
+def test_a_digest_may_be_in_capital_letters() -> None:
+    assert SparkSettings(packages={"org.a:pot:1": "AB" * 32}).packages == {"org.a:pot:1": "ab" * 32}
 
 
 def test_a_missing_jar_without_java_is_a_java_error(settings: Settings) -> None:

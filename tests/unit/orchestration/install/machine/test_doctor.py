@@ -12,7 +12,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from common.config.settings import JarSettings, KafkaSettings, Settings
+from common.config.settings import JarSettings, KafkaSettings, Settings, SparkSettings
 from common.java import find_java as java_module
 from common.java import jar_cache
 from common.java.find_java import find_java
@@ -82,13 +82,14 @@ def test_an_altered_jar_fails_with_the_command_that_repairs_it(tmp_path: Path) -
 @pytest.mark.parametrize("name", ["value reader", "class archive"])
 def test_what_set_up_makes_is_verified(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
-    wanted = settings(tmp_path)
+    packages = {"org.example:pot:1.0": "0" * 64}
+    wanted = settings(tmp_path, jars=JarSettings(s3=True), spark=SparkSettings(packages=packages))
     assert found(wanted, name) == Finding("jars", name, "ok", "not built yet; medallion setup builds it")
 
     file = doctor.jar_file(wanted)
     if name == "class archive":
-        locked = jar_cache.locked("spark")
-        jars = [*(jar_cache.jar_path(wanted, jar) for jar in locked), doctor.jar_file(wanted)]
+        of_session = jar_cache.jars_of(wanted, "spark", "s3", "packages")
+        jars = [*(jar_cache.jar_path(wanted, jar) for jar in of_session), doctor.jar_file(wanted)]
         file = class_archive.archive_file(find_java(wanted), jars)
     file.parent.mkdir(parents=True)
     file.write_bytes(b"classes")
