@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from common.declare import Aggregate, ChangeFeed, Custom, Gold, History, Join, Stateful, Upsert, View
+from common.declare import Aggregate, ChangeFeed, Custom, Gold, History, Join, Silver, Stateful, Upsert, View
 from common.declare.declared import source_of
 from common.errors import Fault, Problem, SqlError, nearest
 from common.schema.ddl import Field
@@ -309,6 +309,22 @@ def _history(gold: History, silver: Scope) -> Iterator[Problem]:
         yield from each(place, references(argument, names, silver), source)
         order = {name: silver.type_of((name,)) for name in names}
         yield from each(place, _order_faults(argument, order), source)
+
+
+def snapshot_problems(gold: History, silver: Sequence[Silver]) -> Iterator[Problem]:
+    """The problem of full snapshots out of a table that keeps one row of an entity, whatever its snapshot."""
+    reads = next((one for one in silver if one.table == gold.reads), None)
+    if gold.snapshots is None or reads is None:
+        return
+    unique = {*reads.key, *([reads.event_time] if reads.dedupe == "event_time" else [])}
+    if unique <= set(gold.key):
+        text = Fault(
+            "MED-1105",
+            f"snapshots reads a row per key and snapshot, and {reads.table} has one per "
+            f"{', '.join(sorted(unique))}: a row of a later snapshot is its duplicate, or "
+            f"replaces it; add {gold.valid_by!r} to the key of {reads.table}",
+        )
+        yield Problem(gold.table, text, source_of(gold))
 
 
 def _surrogate(gold: History) -> Sequence[str]:

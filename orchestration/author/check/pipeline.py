@@ -18,6 +18,7 @@ from common.declare import (
     Custom,
     DeltaTable,
     Expect,
+    History,
     Join,
     Meets,
     Pipeline,
@@ -41,7 +42,7 @@ from orchestration.access.declaration.lineage import in_data_order, lineage_prob
 from orchestration.access.declaration.load_file import Draft
 from orchestration.author.check.columns_function import function_faults
 from orchestration.author.check.expression import extra_functions, result, row_faults
-from orchestration.author.check.gold import gold_problems, gold_scopes
+from orchestration.author.check.gold import gold_problems, gold_scopes, snapshot_problems
 from orchestration.author.check.names import each, name_faults, named, references
 from orchestration.author.check.publish import publish_problems, storage_problems
 from orchestration.author.check.settings import setting_problems
@@ -132,6 +133,8 @@ def _pipeline_problems(pipeline: Pipeline) -> Iterator[Problem]:
     for gold in in_data_order(pipeline.gold):
         seen = scopes if isinstance(gold, Join | Aggregate | View) else of_silver
         yield from gold_problems(gold, seen, replaced, elements)
+        if is_whole and isinstance(gold, History):
+            yield from snapshot_problems(gold, pipeline.silver)
         for table, scope in gold_scopes(gold, seen).items():
             scopes.setdefault(table, scope)
         yield from storage_problems(gold, scopes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -238,6 +239,39 @@ def test_a_division_is_refused_wherever_gold_has_sql() -> None:
         "gold.latest, delete_when",
         "gold.c, by 'b'",
     ]
+
+
+@pytest.mark.parametrize(
+    ("silver", "key", "is_refused"),
+    [
+        ({"key": ["id"]}, ["id"], True),
+        ({"key": ["id"], "dedupe": "exact", "keep": "newest"}, ["op", "id"], True),
+        ({"key": ["id"], "dedupe": "event_time"}, ["id"], False),
+        ({"key": ["id", "changed_at"]}, ["id"], False),
+        ({"key": ["id", "position"]}, ["id"], False),
+    ],
+)
+def test_snapshots_out_of_one_row_per_entity_are_refused(
+    *, silver: dict[str, Any], key: list[str], is_refused: bool
+) -> None:
+    """All rows of the second snapshot would be duplicates of those of the first."""
+    listed = History("h", "silver.changes", key, "changed_at", ["gone"], snapshots="followed")
+    reads = replace(SILVER, **silver)
+    pipeline = Pipeline("p", bronze=[Topic("changes")], silver=[reads], gold=[listed])
+    assert [(one.place, one.message) for one in check(pipeline)] == (
+        [
+            (
+                "gold.h",
+                (
+                    "snapshots reads a row per key and snapshot, and silver.changes has one per id: a row "
+                    "of a later snapshot is its duplicate, or replaces it; add 'changed_at' to the key of "
+                    "silver.changes"
+                ),
+            )
+        ]
+        if is_refused
+        else []
+    )
 
 
 def test_values_that_cannot_be_compared_are_refused_where_they_are_compared() -> None:
