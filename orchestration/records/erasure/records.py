@@ -2,7 +2,8 @@
 
 A record matches by its row in silver or in the late table, or by its bytes in bronze or in quarantine, read
 as the declaration of today reads them. With the row of an event its copies are found too: records that were
-left out as its duplicates.
+left out as its duplicates. A silver table of several bronze tables may have left out as a duplicate what is
+the row of another silver table: then its own row of the event is found, too.
 """
 
 from __future__ import annotations
@@ -90,6 +91,8 @@ def matching_records(  # noqa: PLR0913
     while before != found.count:
         before = found.count
         for reader in readers:
+            if len(reader.sources) > 1:
+                found = finder.with_originals(reader, readers, found)
             found = finder.with_copies(reader, found)
         if len(readers) == 1:
             break  # copies of one table's rows have no row in it, so they have no copies there
@@ -137,25 +140,64 @@ class _Finder:
 
         Only an event that has no other row in the table is erased with its copies.
         """
-        rows = self.table(silver.table)
-        raw = [one for one in map(self.table, silver.sources) if one is not None]
-        if rows is None or not raw or not found.count:
+        lost = self._lost(silver, found)
+        raw = self._raw(silver)
+        if lost is None or not raw:
             return found
-        rows = rows.select(*_placed(), key_text(rows, event_key(silver)).alias(_KEY))
-        few = broadcast_if_small(found.frame, found.count)
-        gone = kept(self.stack, rows.join(few, list(PLACE), "left_semi").select(_KEY).distinct())
-        if not gone.count:
-            return found
-        self.say(f"looking for copies of {gone.count:,} events of {silver.table} in {silver.read_text}")
-        other = rows.join(few, list(PLACE), "left_anti").select(_KEY)
-        other = other.join(broadcast_if_small(gone.frame, gone.count), _KEY, "left_semi").distinct()
-        lost = kept(self.stack, gone.frame.join(other, _KEY, "left_anti"))
+        self.say(f"looking for copies of {lost.count:,} events of {silver.table} in {silver.read_text}")
         events = broadcast_if_small(lost.frame, lost.count)
-        keys = reduce(DataFrame.unionAll, (_keys(one, silver) for one in raw))
-        same = kept(self.stack, keys.join(events, _KEY, "left_semi").select(*PLACE))
+        same = kept(self.stack, _keys(raw, silver).join(events, _KEY, "left_semi").select(*PLACE))
         others = reduce(DataFrame.unionAll, self._with_own_row(silver, same))
         copies = same.frame.join(others, list(PLACE), "left_anti")
         return kept(self.stack, found.frame.union(copies).distinct())
+
+    def with_originals(self, silver: Silver, readers: Sequence[Silver], found: Rows) -> Rows:
+        """The records, and the rows of which a table left out as duplicates what other tables have as rows.
+
+        Only of events that are erased from another table of the same key.
+        """
+        rows, raw = self._events(silver), self._raw(silver)
+        if rows is None or not raw:
+            return found
+        for other in readers:
+            is_alike = other.table != silver.table and event_key(other) == event_key(silver)
+            lost = self._lost(other, found) if is_alike else None
+            if lost is None:
+                continue
+            few = broadcast_if_small(found.frame, found.count)
+            events = broadcast_if_small(lost.frame, lost.count)
+            here = _keys(raw, silver).join(few, list(PLACE), "left_semi")
+            same = kept(self.stack, here.join(events, _KEY, "left_semi"))
+            owned = reduce(DataFrame.unionAll, self._with_own_row(silver, same))
+            left_out = same.frame.join(owned, list(PLACE), "left_anti").select(_KEY).distinct()
+            originals = rows.join(F.broadcast(left_out), _KEY, "left_semi").select(*PLACE)
+            found = kept(self.stack, found.frame.union(originals).distinct())
+        return found
+
+    def _events(self, silver: Silver) -> DataFrame | None:
+        """The rows of a silver table: coordinates and key text; None where there is no table."""
+        rows = self.table(silver.table)
+        if rows is None:
+            return None
+        return rows.select(*_placed(), key_text(rows, event_key(silver)).alias(_KEY))
+
+    def _lost(self, silver: Silver, found: Rows) -> Rows | None:
+        """The events of which all rows of a table are erased, by key text; None where no row is erased."""
+        rows = self._events(silver)
+        if rows is None or not found.count:
+            return None
+        few = broadcast_if_small(found.frame, found.count)
+        gone = kept(self.stack, rows.join(few, list(PLACE), "left_semi").select(_KEY).distinct())
+        if not gone.count:
+            return None
+        other = rows.join(few, list(PLACE), "left_anti").select(_KEY)
+        other = other.join(broadcast_if_small(gone.frame, gone.count), _KEY, "left_semi").distinct()
+        lost = kept(self.stack, gone.frame.join(other, _KEY, "left_anti"))
+        return lost if lost.count else None
+
+    def _raw(self, silver: Silver) -> list[DataFrame]:
+        """The bronze tables that a silver table reads."""
+        return [one for one in map(self.table, silver.sources) if one is not None]
 
     def _with_own_row(self, silver: Silver, records: Rows) -> list[DataFrame]:
         """Those of some records that have a row of their own: they are nobody's duplicates."""
@@ -191,12 +233,16 @@ def _like(rows: DataFrame, like: DataFrame) -> DataFrame:
     return rows.withColumns(lacking) if lacking else rows
 
 
-def _keys(raw: DataFrame, silver: Silver) -> DataFrame:
+def _keys(tables: Sequence[DataFrame], silver: Silver) -> DataFrame:
     """The events of raw records: coordinates and key text; without tombstones that silver only counts."""
-    typed = _own_records(raw, silver)
-    if silver.tombstones != "keep":
-        typed = typed.where(F.col(f"{META}.value").isNotNull())
-    return typed.select(*(f"{META}.{name}" for name in PLACE), key_text(typed, event_key(silver)).alias(_KEY))
+    keys = []
+    for raw in tables:
+        typed = _own_records(raw, silver)
+        if silver.tombstones != "keep":
+            typed = typed.where(F.col(f"{META}.value").isNotNull())
+        text = key_text(typed, event_key(silver)).alias(_KEY)
+        keys.append(typed.select(*(f"{META}.{name}" for name in PLACE), text))
+    return reduce(DataFrame.unionAll, keys)
 
 
 def _placed() -> list[Column]:

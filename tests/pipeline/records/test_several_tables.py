@@ -30,8 +30,9 @@ pytestmark = pytest.mark.long
 
 WEB = replace(EVENTS, name="web", reads="bronze.web", unknown_fields="ignore")
 TWO = replace(PIPELINE, silver=[WEB, BOTH])
-KEYS = ("w1", "w2")
-"""Events of which both bronze tables have records; rows, duplicates and late ones."""
+KEYS = ("w1", "w2", "a0")
+"""Events of which both bronze tables have records; rows, duplicates and late ones. The last one came first by
+the second table, so the record of the first one is a row in one silver table, a duplicate in the other."""
 
 Place = tuple[str, int, int]
 
