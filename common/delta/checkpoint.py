@@ -207,7 +207,7 @@ def delete_interrupted_first_writes(path: str) -> tuple[str, ...]:
     return tuple(deleted)
 
 
-def follow_move(path: str) -> tuple[str, ...]:
+def follow_move(path: str, *, is_look: bool = False) -> tuple[str, ...]:
     """Have the state of a processor name its schemas where the checkpoint is now.
 
     Spark writes whole paths into ``state/N/_metadata/v2``, and would look for the schemas in the folder where
@@ -215,9 +215,10 @@ def follow_move(path: str) -> tuple[str, ...]:
 
     Args:
         path: Path or URI of the checkpoint, which need not exist.
+        is_look: Write nothing.
 
     Returns:
-        The files that were written again, relative to the checkpoint.
+        The files that are written again, relative to the checkpoint.
     """
     state = StorageFolder(path) / "state"
     base = f"file:{Path(state.path).absolute()}" if state.is_local else f"{path.rstrip('/')}/state"
@@ -228,8 +229,9 @@ def follow_move(path: str) -> tuple[str, ...]:
             former = (folder.read(name) or b"").decode()
             now = _SCHEMA_PATH.sub(lambda found: f'"{base}/{found["inside"]}"', former)
             if now != former:
-                folder.delete(f".{name}.crc")
-                folder.write(name, now.encode())
+                if not is_look:
+                    folder.delete(f".{name}.crc")
+                    folder.write(name, now.encode())
                 written.append(f"state/{operator}/_metadata/v2/{name}")
     return tuple(written)
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from common.config.paths import Layout
 from common.config.settings import Settings
-from common.declare import Pipeline, Topic
+from common.declare import Pipeline, Stateful, Topic
 from common.delta import delta_rs
-from common.delta.checkpoint import Checkpoint
+from common.delta.checkpoint import Checkpoint, follow_move
 from common.delta.lease.job_leases import TableLeases
 from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.match.checkpoint_repair import repair
@@ -78,6 +78,9 @@ def recover_all(  # noqa: PLR0913  # the options of the command
             return Recovered(plan(pipeline, layout, source, only=only))
         stack.enter_context(TableLeases(layout, _written(pipeline, layout), "recover"))
         _roll_back_torn_commits(pipeline, layout)
+        for declared in pipeline.gold:
+            if isinstance(declared, Stateful):
+                follow_move(layout.checkpoint_path(declared.table))
         done: list[Step] = []
         kept: list[str] = []
         for _ in range(_MOST_ROUNDS):

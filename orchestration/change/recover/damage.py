@@ -10,6 +10,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from common.config.paths import Layout
@@ -195,7 +196,10 @@ def _restore_fault(declared: Silver | Gold, table: str, path: str, start: DeltaP
 
 
 def state_damage(layout: Layout, declared: Table, spark: SparkSource) -> Iterator[str]:
-    """Why the state of a query cannot be loaded; nothing where the query has none, or none yet."""
+    """Why the state of a query cannot be loaded; nothing where the query has none, or none yet.
+
+    Nor is the state of a processor looked at that was moved, before ``follow_move``: Spark cannot load it.
+    """
     path = layout.checkpoint_path(declared.table)
     planned, committed = Checkpoint(path).last_planned(), Checkpoint(path).last_committed()
     if planned is None or committed is None:
@@ -208,8 +212,8 @@ def state_damage(layout: Layout, declared: Table, spark: SparkSource) -> Iterato
         if has_state(declared):
             yield f"{declared.table}: the state of its query is gone from {state.path}"
         return
-    if isinstance(declared, Stateful):
-        follow_move(path)
+    if isinstance(declared, Stateful) and _is_moved(path, state):
+        return
     sides = ("left", "right") if isinstance(declared, Join) and declared.mode == "stream" else (None,)
     for operator in operators:
         for side in sides:
@@ -219,6 +223,13 @@ def state_damage(layout: Layout, declared: Table, spark: SparkSource) -> Iterato
             if fault is not None:
                 yield f"{declared.table}: Spark cannot load the state in {state.path}/{operator}: {fault}"
                 return
+
+
+def _is_moved(path: str, state: StorageFolder) -> bool:
+    """Whether a processor's state names its schemas where the checkpoint was before it was moved."""
+    link = Path(state.path)  # of a repaired copy, to the state of the checkpoint itself
+    home = str(link.readlink().parent) if state.is_local and link.is_symlink() else path
+    return bool(follow_move(home, is_look=True))
 
 
 def _state_fault(

@@ -256,6 +256,16 @@ def test_a_folder_that_was_moved_or_copied_goes_on(shop: Shop, tmp_path: Path) -
     shutil.move(tmp_path / "data", moved / "data")
     shop.settings = make_settings(moved, "none:1")
     engine = shop.engine(Counts)
-    assert recover_all(engine.pipeline, engine.settings, engine.layout, spark=lambda: shop.spark).steps == ()
+    state = engine.checkpoint("gold.counts") / "state"
+
+    def written() -> dict[Path, bytes]:
+        return {file: file.read_bytes() for file in state.rglob("*") if file.is_file()}
+
+    before = written()
+    given = engine.pipeline, engine.settings, engine.layout
+    assert recover_all(*given, is_plan=True, spark=lambda: shop.spark).steps == ()
+    assert written() == before
+    assert recover_all(*given, spark=lambda: shop.spark).steps == ()
+    assert written() != before
     assert shop.run(WithWord, "a") == [("a", 1), ("a", 2)]
     assert shop.run(WithWord, "b") == [("a", 1), ("a", 2), ("b", 1)]
