@@ -33,6 +33,9 @@ Framing = Literal["none", "registry"]
 Timestamps = Literal["offset", "utc"]
 """Times in text without an offset: ``offset`` rejects them, ``utc`` reads them as UTC."""
 
+DESCRIPTOR_ENDINGS = (".desc", ".binpb", ".pb")
+"""How the names of files with a set of Protobuf's descriptors end."""
+
 
 @declared
 class Json:
@@ -150,7 +153,7 @@ class Protobuf:
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
-        if not self.schema.lower().endswith((".desc", ".binpb", ".pb")):
+        if not self.schema.lower().endswith(DESCRIPTOR_ENDINGS):
             yield Fault(
                 "MED-1401",
                 f"schema is {self.schema!r}; write the name of a file with a set of descriptors, such as "

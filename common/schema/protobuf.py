@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from common.declare.declared import source_of
-from common.declare.value_formats import Protobuf
+from common.declare.value_formats import DESCRIPTOR_ENDINGS, Protobuf
 from common.errors import Fault, PipelineError, Problem, nearest
 from common.schema.ddl import Field
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-ENDINGS = (".desc", ".binpb", ".pb")
-"""How the names of files with a set of descriptors end."""
+MOST_FIELDS = 10_000
+"""Most fields of a message with those of the messages in it, each counted wherever it occurs."""
 
 _SPARK = {
     **dict.fromkeys(("int32", "sint32", "sfixed32"), "int"),
@@ -63,17 +63,15 @@ def fields(protobuf: Protobuf, folder: Path) -> tuple[Field, ...]:
 
     Raises:
         PipelineError: The descriptors are missing or unreadable, the message is none of them or has a field
-            that no column can hold, or Protobuf's package is not installed.
+            that no column can hold, or too many fields, or Protobuf's package is not installed.
     """
-    return _read(protobuf, folder)[1].nested
+    return spec_and_fields(protobuf, folder)[1]
 
 
-def message_spec(protobuf: Protobuf, folder: Path) -> dict[str, Any]:
-    """The message as the Java reader takes it (``medallion.protobuf.Message``); raises as ``fields``."""
-    return _read(protobuf, folder)[0]
-
-
-def _read(protobuf: Protobuf, folder: Path) -> tuple[dict[str, Any], Field]:
+def spec_and_fields(protobuf: Protobuf, folder: Path) -> tuple[dict[str, Any], tuple[Field, ...]]:
+    """The message as the Java reader takes it (``medallion.protobuf.Message``), and ``fields``, which says
+    what is raised.
+    """
     message = _message(protobuf, folder)
     walk = _Walk(protobuf)
     spec, found = walk.message(message, "", ())
@@ -84,7 +82,7 @@ def _read(protobuf: Protobuf, folder: Path) -> tuple[dict[str, Any], Field]:
         )
     if walk.faults:
         raise _refused(protobuf, walk.faults)
-    return spec, found
+    return spec, found.nested
 
 
 def _message(protobuf: Protobuf, folder: Path) -> Descriptor:
@@ -119,7 +117,7 @@ def _content(protobuf: Protobuf, folder: Path) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError as error:
-        beside = [one.name for one in path.parent.glob("*") if one.suffix in ENDINGS]
+        beside = [one.name for one in path.parent.glob("*") if one.suffix in DESCRIPTOR_ENDINGS]
         fault = f"there is no file {protobuf.schema!r} in {folder}; {nearest(path.name, beside)}"
         raise _refused(protobuf, [fault]) from error
     except OSError as error:
@@ -137,6 +135,7 @@ class _Walk:
 
     declared: Protobuf
     faults: list[str] = field(default_factory=list)
+    count: int = 0
 
     def message(self, message: Descriptor, place: str, above: Sequence[str]) -> tuple[dict[str, Any], Field]:
         """A message as the Java reader takes it, and its type, as a field without a name."""
@@ -159,6 +158,14 @@ class _Walk:
     def _member(
         self, member: FieldDescriptor, place: str, above: Sequence[str]
     ) -> tuple[dict[str, Any], Field]:
+        self.count += 1
+        if self.count > MOST_FIELDS:  # messages that name each other have very many paths
+            self._fault(
+                "",
+                f"has more than {MOST_FIELDS:,} fields, each counted in every message that has it; "
+                "declare a smaller message",
+            )
+            raise _refused(self.declared, self.faults)
         kind = _TYPES[member.type]
         inner_place = f"{place}.{member.name}" if place else member.name
         spec: dict[str, Any] = {"name": member.name, "number": member.number, "type": kind}
@@ -191,7 +198,9 @@ class _Walk:
                 names.setdefault(str(value.number), value.name)  # of names for one number, the first
             spec["symbols"] = names
         has_default = member.has_default_value and member.containing_oneof is None
-        if member.is_repeated or member.is_required or (member.has_presence and not has_default):
+        is_of_entry = member.containing_type.GetOptions().map_entry  # there, absent means the default
+        is_null = member.has_presence and not has_default and not is_of_entry
+        if member.is_repeated or member.is_required or is_null:
             return spec
         value = member.default_value
         if isinstance(value, float) and not isfinite(value):

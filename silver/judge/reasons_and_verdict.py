@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from common.declare import Rule, Silver
+from common.declare import Protobuf, Rule, Silver
 from common.declare.declared import ADDED_LATER, folder_of, source_of
 from common.errors import PipelineError, Problem, first_line
 from common.sql.expression import null_for_null_times
@@ -197,7 +197,10 @@ def _plain(given: object) -> object:
             if not each.metadata.get(ADDED_LATER) or getattr(given, each.name) != each.default
         }
         files = (folder_of(given) / text for text in named.values() if _is_file(text))
-        return [type(given).__name__, _plain(named), [file.read_text("utf-8") for file in files]]
+        contents = [file.read_text("utf-8") for file in files]
+        if isinstance(given, Protobuf):
+            contents.append(hashlib.sha256((folder_of(given) / given.schema).read_bytes()).hexdigest())
+        return [type(given).__name__, _plain(named), contents]
     if hasattr(given, "jsonValue"):
         return given.jsonValue()
     if isinstance(given, Mapping):

@@ -237,9 +237,9 @@ def _avro(spark: SparkSession, value: Avro) -> StrictReader:
 
 def _protobuf(spark: SparkSession, value: Protobuf, *, rescue: bool) -> StrictReader:
     folder = folder_of(value)
-    spec = {"message": protobuf_schema.message_spec(value, folder), "rescue": rescue}
-    columns = _columns(protobuf_schema.fields(value, folder))
-    return _reader(columns, spec | _writers(spark, value), _PROTOBUF_CLASS)
+    message, fields = protobuf_schema.spec_and_fields(value, folder)
+    spec = {"message": message, "rescue": rescue}
+    return _reader(_columns(fields), spec | _writers(spark, value), _PROTOBUF_CLASS)
 
 
 def _columns(found: Sequence[Field]) -> StructType:

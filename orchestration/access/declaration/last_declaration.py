@@ -20,6 +20,7 @@ from pydantic import BaseModel
 from common.config.settings import Settings
 from common.declare import Publish, Rule, Table
 from common.declare.declared import folder_of
+from common.declare.value_formats import DESCRIPTOR_ENDINGS
 from common.machine.storage_folder import StorageFolder
 
 FILE = "medallion_declaration.json"
@@ -120,7 +121,7 @@ def _entry(declared: object) -> str:
 def _text(value: object, owner: object) -> str:
     """A value in one line; equal values have equal texts in any process."""
     if isinstance(value, str):
-        if value.strip().lower().endswith((".json", ".avsc", ".desc", ".binpb", ".pb")):
+        if value.strip().lower().endswith((".json", ".avsc", *DESCRIPTOR_ENDINGS)):
             file = folder_of(owner) / value
             return f"{value} ({_hash(file.read_bytes())})" if file.is_file() else value
         return _LOGIN.sub("…@", _one_line(value))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from common.declare import Json, Lookup, Rule, Silver
+from common.declare import Avro, Json, Lookup, Protobuf, Rule, Silver
 from common.errors import PipelineError
 from silver.judge.reasons_and_verdict import check_rules, judge_rows, rule_marks, rules_version
 from silver.query import rule_change_notice
@@ -231,6 +231,27 @@ def test_a_rule_version_names_what_decides_a_rows_fate_and_nothing_else(tmp_path
     versions = [rules_version(each) for each in changed]
     (tmp_path / "a.json").write_text("[]")
     assert len({first, *versions, rules_version(by_file)}) == len(changed) + 2
+
+
+@pytest.mark.parametrize("name", ["a.avsc", "a.desc", "a.binpb"])
+def test_a_changed_file_of_a_schema_changes_the_rules_and_is_told(tmp_path: Path, name: str) -> None:
+    """Descriptors are bytes that are no text."""
+    schema = str(tmp_path / name)
+    silver = Silver(
+        "orders",
+        reads="bronze.orders",
+        value=Avro(schema) if name == "a.avsc" else Protobuf(schema, "shop.Order"),
+        columns={"order_id": "id", "at": "at"},
+        key=["order_id"],
+        event_time="at",
+        watermark="1 hour",
+    )
+    (tmp_path / name).write_bytes(b"{}" if name == "a.avsc" else b"\xff\1")
+    first, last = rules_version(silver), {"batch_id": 7, "judged_by": dict(rule_marks(silver))}
+    assert rule_change_notice(silver, last) is None
+    (tmp_path / name).write_bytes(b"[]" if name == "a.avsc" else b"\xff\2")
+    assert rules_version(silver) != first
+    assert "value has changed since micro-batch 7" in (rule_change_notice(silver, last) or "")
 
 
 def test_what_has_changed_of_the_rules_is_named() -> None:

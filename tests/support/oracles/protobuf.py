@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from math import isfinite
 from typing import Any
 
 from google.protobuf import (
     any_pb2,
     descriptor_pool,
     duration_pb2,
+    empty_pb2,
     message_factory,
     struct_pb2,
     timestamp_pb2,
     wrappers_pb2,
 )
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.descriptor_pb2 import (
     DescriptorProto,
     EnumDescriptorProto,
@@ -21,6 +26,7 @@ from google.protobuf.descriptor_pb2 import (
     FileDescriptorProto,
     FileDescriptorSet,
 )
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 IMPORTED = (any_pb2, duration_pb2, struct_pb2, timestamp_pb2, wrappers_pb2)
 """Protobuf's own messages that the files of the tests import."""
@@ -115,6 +121,73 @@ def classes(*files: FileDescriptorProto, name: str = "shop.Order") -> Any:
     for each in FileDescriptorSet.FromString(descriptors(*files)).file:
         pool.Add(each)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
+
+
+_WIRE = {
+    **dict.fromkeys(["int32", "int64", "uint32", "uint64", "sint32", "sint64", "bool", "enum"], 0),
+    **dict.fromkeys(["fixed64", "sfixed64", "double"], 1),
+    **dict.fromkeys(["string", "bytes", "message"], 2),
+    **dict.fromkeys(["fixed32", "sfixed32", "float"], 5),
+}
+"""The wire type of each type; no message that is damaged has a ``group``."""
+_PACKED = {0: rb"[\x80-\xff]*[\x00-\x7f]", 1: rb".{8}", 5: rb".{4}"}
+"""A packed value of each wire type."""
+
+
+def strict_reasons(sent: bytes, of: Descriptor) -> Iterator[str]:
+    """Why a strict reader refuses bytes that Protobuf's own package reads as a message of a type.
+
+    The package itself takes the bytes apart: to a message without fields, each field is an unknown one.
+    """
+    parts = UnknownFieldSet(empty_pb2.Empty.FromString(sent))
+    again = b"".join(tagged(each.field_number, each.wire_type, _bytes(each)) for each in parts)
+    if again != sent and re.search(rb"[\x80-\xff]{9}[\x02-\x7f]", sent):
+        yield "number_out_of_range"  # a number of more than 64 bits, of which the package drops the upper
+    for each in parts:
+        member = of.fields_by_number.get(each.field_number)
+        if member is None:
+            continue
+        kind = FieldDescriptorProto.Type.Name(member.type)[5:].lower()
+        wire = _WIRE[kind]
+        if member.is_repeated and wire != 2 and each.wire_type == 2:
+            found = re.findall(_PACKED[wire], each.data, re.DOTALL)
+            yield from strict_reasons(b"".join(tagged(member.number, wire, one) for one in found), of)
+        elif each.wire_type != wire:
+            yield "wrong_type"
+        elif member.message_type is not None:
+            yield from strict_reasons(each.data, member.message_type)
+        else:
+            yield from _of_single(kind, each.data, member)
+
+
+def _bytes(part: Any) -> bytes:
+    """The content of an unknown field; of a group none."""
+    size = {1: 8, 5: 4}.get(part.wire_type)
+    if size is not None:
+        return int(part.data).to_bytes(size, "little")
+    return varint(part.data) if part.wire_type == 0 else part.data if part.wire_type == 2 else b""
+
+
+def _of_single(kind: str, data: Any, member: FieldDescriptor) -> Iterator[str]:
+    if kind in ("double", "float"):
+        [number] = (
+            struct.unpack("<d", struct.pack("<Q", data))
+            if kind == "double"
+            else struct.unpack("<f", struct.pack("<I", data))
+        )
+        if not isfinite(number):
+            yield "non_finite_number"
+    elif kind in ("uint32", "bool"):
+        if data >= (2 if kind == "bool" else 2**32):
+            yield "number_out_of_range"
+    elif kind in ("int32", "sint32", "enum"):
+        signed = (data >> 1) ^ -(data & 1) if kind == "sint32" else data - (data >> 63 << 64)
+        if kind == "enum":
+            # Of the package's own map by number, a key beyond 32 bits is cut off.
+            if signed not in {each.number for each in member.enum_type.values}:
+                yield "unknown_enum_number"
+        elif not -(2**31) <= signed < 2**31:
+            yield "number_out_of_range"
 
 
 def varint(value: int) -> bytes:

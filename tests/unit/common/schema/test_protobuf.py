@@ -116,6 +116,19 @@ def test_names_and_defaults_that_no_column_can_have(tmp_path: Path) -> None:
     )
 
 
+def test_messages_that_name_each_other_are_too_many_fields(tmp_path: Path) -> None:
+    """Eight of them have 100,000 paths, and nine a million: the walk ends at the limit."""
+    names = [f"M{number}" for number in range(12)]
+    whole = file(
+        *(message(n, *(field(i, o.lower(), f".shop.{o}") for i, o in enumerate(names, 1))) for n in names)
+    )
+    (tmp_path / "order.desc").write_bytes(descriptors(whole))
+    assert refused(tmp_path, name="shop.M0") == (
+        "message 'shop.M0' has more than 10,000 fields, each counted in every message that has it; "
+        "declare a smaller message"
+    )
+
+
 def test_without_its_package_the_extra_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "google.protobuf.descriptor_pb2", None)
     assert extras.install("protobuf") in refused(folder)

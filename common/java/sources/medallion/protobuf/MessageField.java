@@ -13,7 +13,8 @@ import java.util.LinkedHashMap;
 
 /**
  * A field of the declared message. While a message is read, its slot holds what came: a single
- * value, a message's slots, the bytes of a message that is kept as bytes, a list, or a map.
+ * value, a message's slots, a stream of the bytes of a message that is kept as bytes, a list, or a
+ * map. An item of a list of such messages is an array of bytes.
  */
 final class MessageField {
     final String name;
@@ -118,7 +119,7 @@ final class MessageField {
             after = to;
         }
         if (isBytes) {
-            addBytes(in.take(to), slots, place);
+            addBytes(in, to, slots, place);
         } else if (isMap) {
             addEntry(in, to, slots, place, reading);
         } else {
@@ -164,18 +165,15 @@ final class MessageField {
     }
 
     /** Bytes of parts of one message are those of the whole. */
-    private void addBytes(byte[] found, Object[] slots, int place) {
+    private void addBytes(WireBytes in, int to, Object[] slots, int place) {
         if (isRepeated) {
-            list(slots, place).add(found);
-        } else if (slots[place] == null) {
-            slots[place] = found;
-        } else {
-            ByteArrayOutputStream whole = new ByteArrayOutputStream();
-            byte[] before = (byte[]) slots[place];
-            whole.write(before, 0, before.length);
-            whole.write(found, 0, found.length);
-            slots[place] = whole.toByteArray();
+            list(slots, place).add(in.take(to));
+            return;
         }
+        if (slots[place] == null) {
+            slots[place] = new ByteArrayOutputStream(to - in.at);
+        }
+        ((ByteArrayOutputStream) slots[place]).write(in.bytes, in.at, to - in.at);
     }
 
     private void addEntry(WireBytes in, int to, Object[] slots, int place, Reading reading) {
@@ -184,14 +182,20 @@ final class MessageField {
         Object key = entry[0] == null ? inner.fields[0].absent : entry[0];
         MessageField value = inner.fields[1];
         if (entry[1] == null && value.inner != null) {
-            entry[1] = value.isBytes ? (Object) new byte[0] : value.inner.slots();
+            entry[1] = value.isBytes ? (Object) new ByteArrayOutputStream(0) : value.inner.slots();
         }
         map(slots, place).put(key, entry[1] == null ? value.absent : entry[1]);
     }
 
     /** What a slot that holds something becomes in a row. */
     Object finished(Object slot, FieldPath path) {
-        return inner == null || isBytes ? slot : inner.finished((Object[]) slot, path);
+        if (inner == null) {
+            return slot;
+        }
+        if (!isBytes) {
+            return inner.finished((Object[]) slot, path);
+        }
+        return isRepeated ? slot : (Object) ((ByteArrayOutputStream) slot).toByteArray();
     }
 
     @SuppressWarnings("unchecked")

@@ -157,11 +157,8 @@ public final class ProtobufReader {
             return Reasons.UNRESOLVABLE_SCHEMA;
         }
         WriterSchema schema = (WriterSchema) found;
-        WriterMessage writer = schema.at(indexes);
-        Message message = null;
-        if (writer != null && writer.name.equals(declared.name)) {
-            message = Resolution.of(declared, writer);
-        }
+        WriterMessage writer = schema.at(indexes, declared.name);
+        Message message = writer == null ? null : Resolution.of(declared, writer);
         Object result = message == null ? (Object) Reasons.UNRESOLVABLE_SCHEMA : message;
         if (known.size() >= MAX_WRITERS) {
             known.clear();

@@ -37,9 +37,10 @@ final class Resolution {
         if (declared.scalar == null) {
             return messageField(declared, writer);
         }
-        if (!writer.isImplicit || declared.absent != null) {
+        if (!writer.isImplicit) {
             return declared;
         }
+        // Also where a default is declared: what the writer leaves out is zero.
         Object zero = declared.scalar.zero();
         return zero == null || declared.oneof >= 0 ? null : declared.withAbsent(zero);
     }
@@ -50,11 +51,21 @@ final class Resolution {
         if (!declared.isMap && !writer.typeName.equals(inner.name)) {
             return null;
         }
-        if (writer.message == null || inner.isBytes() || inner.isSpecial()) {
+        if (inner.isBytes() || inner.isSpecial()) {
             return declared;
+        }
+        if (writer.message == null) {
+            return isBuiltIn(inner.name) ? declared : null;
         }
         Message found = of(inner, writer.message);
         return found == null ? null : declared.with(found);
+    }
+
+    /** Whether a registry sends no file with the message, as every writer has the same. */
+    private static boolean isBuiltIn(String name) {
+        return name.startsWith("google.protobuf.")
+                || name.startsWith("google.type.")
+                || name.startsWith("confluent.");
     }
 
     /** Whether members of one oneof may be set at the same time by the writer. */

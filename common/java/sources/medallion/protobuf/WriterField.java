@@ -10,7 +10,7 @@ final class WriterField {
     /** The full name of an enum or a message. */
     String typeName = "";
 
-    /** The message, unless its file is none of the schema's, as those of Protobuf itself. */
+    /** The message; null if its file is none of the schema's, as those of Protobuf itself. */
     WriterMessage message;
 
     boolean isRepeated;

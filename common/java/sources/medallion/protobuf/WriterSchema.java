@@ -58,16 +58,33 @@ final class WriterSchema {
         return found.roots.isEmpty() ? null : found;
     }
 
-    /** The message of a path of indexes, from a file into messages; null if there is none. */
-    WriterMessage at(int[] indexes) {
+    /**
+     * The message of a path of indexes, from a file into messages; null if it has another name.
+     * Some writers count the entries of maps among the messages, others do not.
+     */
+    WriterMessage at(int[] indexes, String name) {
+        WriterMessage found = at(indexes, true);
+        if (found == null || !found.name.equals(name)) {
+            found = at(indexes, false);
+        }
+        return found != null && found.name.equals(name) ? found : null;
+    }
+
+    private WriterMessage at(int[] indexes, boolean countsEntries) {
         ArrayList<WriterMessage> among = roots;
         WriterMessage found = null;
         for (int i = 0; i < indexes.length; i++) {
-            if (indexes[i] >= among.size()) {
+            int left = indexes[i];
+            found = null;
+            for (WriterMessage each : among) {
+                if ((countsEntries || !each.isMapEntry) && left-- == 0) {
+                    found = each;
+                    break;
+                }
+            }
+            if (found == null) {
                 return null;
             }
-            Object next = among.get(indexes[i]);
-            found = (WriterMessage) next;
             among = found.nested;
         }
         return found;
@@ -96,14 +113,14 @@ final class WriterSchema {
             Object known = messages.get(joined(space, each.text(1)));
             WriterMessage message = (WriterMessage) known;
             for (Descriptor one : each.all(2)) {
-                WriterField field = field(one, message.name, file);
+                WriterField field = field(one, message, file);
                 message.fields.put(Integer.valueOf(field.number), field);
             }
             addFields(each, message.name, 3, file);
         }
     }
 
-    private WriterField field(Descriptor given, String space, Descriptor file) {
+    private WriterField field(Descriptor given, WriterMessage of, Descriptor file) {
         WriterField field = new WriterField();
         field.number = given.whole(3, 0);
         field.isRepeated = given.whole(4, 0) == REPEATED;
@@ -112,14 +129,15 @@ final class WriterSchema {
         int type = given.whole(5, 0);
         String written = given.text(6);
         if (written.length() > 0) {
-            field.typeName = fullName(written, space);
+            field.typeName = fullName(written, of.name);
             Object message = messages.get(field.typeName);
             field.message = (WriterMessage) message;
             if (type == 0) {
                 type = enums.contains(field.typeName) ? 14 : MESSAGE_TYPE;
             }
         }
-        if (type == MESSAGE_TYPE && feature(given, file, 5, 1) == DELIMITED && !field.isMap()) {
+        boolean isOfMap = field.isMap() || of.isMapEntry;
+        if (type == MESSAGE_TYPE && !isOfMap && feature(given, file, 5, 1) == DELIMITED) {
             type = 10;
         }
         field.type = type > 0 && type < TYPES.length ? TYPES[type] : "";
