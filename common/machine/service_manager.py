@@ -38,6 +38,10 @@ class ServiceManager:
         self._send("WATCHDOG=1" if self._sent is not None else "READY=1\nWATCHDOG=1")
         self._sent = now
 
+    def starting(self) -> None:
+        """After a wait with beats: none are expected until the queries are supervised."""
+        _beats.clear()
+
     def stopping(self) -> None:
         """Send ``STOPPING=1``: queries are ended at a micro-batch boundary."""
         _beats.clear()

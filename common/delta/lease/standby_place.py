@@ -6,6 +6,7 @@ standby's log files have the name of the place. The process keeps the place when
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +21,9 @@ PREFIX = "standby-"
 _MOST = 100
 """More standbys on one host are a mistake, such as a loop that starts them."""
 
+BEAT_SECONDS = 5.0
+"""A standby that waits writes its place so often; one that is suspended does not."""
+
 PlaceState = Literal["starting", "ready", "took over"]
 
 
@@ -30,8 +34,16 @@ class StandbyPlace:
         name: ``standby-1``, or a higher number.
     """
 
-    def __init__(self, folder: Path, job: str) -> None:
-        self._folder, self._job = folder, job
+    def __init__(self, folder: Path, job: str, reads: str = "") -> None:
+        """Create a place that is not held yet.
+
+        Args:
+            folder: The folder of the leases.
+            job: The job that the process goes on with.
+            reads: Fingerprint of the pipeline file that the process has read.
+        """
+        self._folder, self._job, self._reads = folder, job, reads
+        self._noted: tuple[PlaceState | None, float] = None, 0.0
         self.name = ""
 
     def __enter__(self) -> Self:
@@ -58,6 +70,10 @@ class StandbyPlace:
         self._lock.record_jvm(pid)
 
     def note(self, state: PlaceState) -> None:
-        """Write what the standby does, for those who look."""
+        """Write what the standby does, for those who look; the same again as a beat, every few seconds."""
+        now = time.monotonic()
+        if self._noted[0] == state and now - self._noted[1] < BEAT_SECONDS:
+            return
         with suppress(OSError):  # as on a full disk: the standby waits all the same
-            self._lock.note(state=state)
+            self._lock.note(state=state, reads=self._reads)
+            self._noted = state, now

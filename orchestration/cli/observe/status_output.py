@@ -158,7 +158,7 @@ def _alerts(alerts: AlertsFile) -> Iterator[Table]:
 
 def _standbys(standbys: Sequence[Standby]) -> Iterator[Text]:
     for one in standbys:
-        state = "is ready" if one.is_ready else "starts"
+        state = "is ready" if one.is_ready else "starts, or does not answer"
         yield Text(f" {one.place} of {one.job}, pid {one.pid}, {state}", style="dim")
 
 

@@ -197,7 +197,7 @@ class _Reporter:
             self._reported[query.name] = int(batches[-1]["batchId"])
             if rows:
                 # Not "batchDuration", which is 0 of every micro-batch that has ended.
-                took = max(int(p["durationMs"].get("triggerExecution", 0)) for p in batches) / 1000
+                took = max(int((p["durationMs"] or {}).get("triggerExecution", 0)) for p in batches) / 1000
                 several = f"{len(batches)} micro-batches, the slowest"
                 say(
                     f"{query.name}: {rows:,} rows in {several if len(batches) > 1 else 'a micro-batch of'} "

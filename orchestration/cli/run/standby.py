@@ -17,12 +17,13 @@ import typer
 from common.config.paths import all_tables
 from common.errors import AddressError, MedallionError, Problem, UsageError
 from common.machine.console import say
+from orchestration.access.channel.client import fingerprint
 from orchestration.access.declaration.context import Context, context
 from orchestration.access.history.job_state import read_states
 from orchestration.cli.json_output import print_document
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.observe.page.serve import page_of
-from orchestration.observe.status.lease_holder import Holder, find_holder, find_standbys
+from orchestration.observe.status.lease_holder import Holder, Standby, find_holder, find_standbys
 
 if TYPE_CHECKING:  # imports Spark, which other commands do not need
     from pyspark.sql import SparkSession
@@ -32,6 +33,9 @@ if TYPE_CHECKING:  # imports Spark, which other commands do not need
 
 
 _LOOK_SECONDS = 0.1
+
+_PAGE_SECONDS = 10.0
+"""So long a job may have its page after it has released its leases."""
 
 
 def register(app: typer.Typer) -> None:
@@ -68,7 +72,7 @@ def run_as_standby(
             layers,
             name=name,
             refusals=refusals,
-            beside=nullcontext if has_page else functools.partial(_page_if_free, page),
+            beside=nullcontext if has_page else functools.partial(_page_if_free, page, _PAGE_SECONDS),
         ) as job,
     ):
         if job is not None:
@@ -76,21 +80,27 @@ def run_as_standby(
 
 
 @contextmanager
-def _page_if_free(page: Callable[[], AbstractContextManager[object]]) -> Iterator[bool]:
-    """Open the page, unless another process listens at its address; yields whether it is open.
+def _page_if_free(page: Callable[[], AbstractContextManager[object]], seconds: float = 0.0) -> Iterator[bool]:
+    """Open the page, unless another process listens at its address for so long; yields whether it is open.
 
     Raises:
         AddressError: The address is wrong.
     """
+    deadline = time.monotonic() + seconds
     with ExitStack() as stack:
-        try:
-            stack.enter_context(page())
-        except AddressError as error:
-            if not isinstance(error.__cause__, OSError) or error.__cause__.errno != errno.EADDRINUSE:
-                raise
-            say(f"no page now: {error}")
-            yield False
-            return
+        while True:
+            try:
+                stack.enter_context(page())
+            except AddressError as error:
+                if not isinstance(error.__cause__, OSError) or error.__cause__.errno != errno.EADDRINUSE:
+                    raise
+                if time.monotonic() < deadline:
+                    time.sleep(_LOOK_SECONDS)
+                    continue
+                say(f"no page now: {error}")
+                yield False
+                return
+            break
         yield True
 
 
@@ -140,7 +150,7 @@ def _with_standby(ready: Context, deadline: float) -> list[Holder]:
     """The jobs of this host for which a standby is ready; waits for standbys that start.
 
     Raises:
-        UsageError: No job runs, or none has a standby.
+        UsageError: No job runs, none has a standby, or one that has read another pipeline file could go on.
     """
     leases = ready.layout.leases
     found = (find_holder(leases, table) for table in all_tables(ready.pipeline))
@@ -150,18 +160,37 @@ def _with_standby(ready: Context, deadline: float) -> list[Holder]:
             f"no job of this machine writes tables of {ready.pipeline.name}: nothing is to be handed over. "
             "Start one: medallion up"
         )
+    jobs = sorted({one.job for one in running.values()})
     while True:
-        standbys = [one for one in find_standbys(leases) if one.host == socket.gethostname()]
+        standbys = [one for one in find_standbys(leases) if one.job in jobs]
+        _require_same_file(ready, standbys)
         chosen = [one for one in running.values() if any(s.is_ready and s.job == one.job for s in standbys)]
         if chosen:
+            for one in running.values():
+                if one not in chosen:
+                    say(f"{one.job}, pid {one.pid}, has no standby that is ready, and goes on itself")
             return chosen
-        names = ", ".join(sorted({one.job for one in running.values()}))
-        if not any(one.job in names.split(", ") for one in standbys) or time.monotonic() >= deadline:
+        if not standbys or time.monotonic() >= deadline:
             raise UsageError(
-                f"{names} has no standby that is ready on this machine, so nothing was ended. Start one with "
-                "the same command and --standby, such as: medallion up --standby"
+                f"{', '.join(jobs)} has no standby that is ready on this machine, so nothing was ended. "
+                "Start one with the same command and --standby, such as: medallion up --standby"
             )
         time.sleep(_LOOK_SECONDS)
+
+
+def _require_same_file(ready: Context, standbys: Sequence[Standby]) -> None:
+    """Refuse a hand-over after which a standby could go on with the pipeline file as it was.
+
+    Raises:
+        UsageError: There is such a standby.
+    """
+    now = fingerprint(ready.settings.pipeline)
+    for one in standbys:
+        if one.reads != now:
+            raise UsageError(
+                f"{one.place} has read another content of {ready.settings.pipeline} and could be the one "
+                f"that goes on, so nothing was ended. End it, and start it again: kill {one.pid}"
+            )
 
 
 def _handed_over(ready: Context, holder: Holder, deadline: float) -> dict[str, object]:
@@ -169,24 +198,45 @@ def _handed_over(ready: Context, holder: Holder, deadline: float) -> dict[str, o
 
     Raises:
         MedallionError: No standby has gone on.
+        UsageError: The job has ended by itself, or belongs to another user.
     """
-    began = time.monotonic()
-    table = next(one for one in all_tables(ready.pipeline) if find_holder(ready.layout.leases, one) == holder)
+    began, leases = time.monotonic(), ready.layout.leases
+    written = [one for one in all_tables(ready.pipeline) if find_holder(leases, one) == holder]
+    if not written:
+        raise _ended_by_itself(holder)
+    _end(holder)
     say(f"{holder.job}, pid {holder.pid}, ends at a micro-batch boundary")
-    os.kill(holder.pid, signal.SIGTERM)
     for _ in _looks(deadline):
-        now = find_holder(ready.layout.leases, table)
+        now = find_holder(leases, written[0])
         if now is not None and now.pid != holder.pid and _runs(ready, now):
-            return {
-                "job": holder.job,
-                "from": holder.pid,
-                "to": now.pid,
-                "seconds": round(time.monotonic() - began, 1),
-            }
+            seconds = round(time.monotonic() - began, 1)
+            return {"job": holder.job, "from": holder.pid, "to": now.pid, "seconds": seconds}
     raise MedallionError(
         f"{holder.job}: no standby has gone on in time. The messages of the standby say why. Look with: "
         "medallion status; to start the job again: medallion up"
     )
+
+
+def _end(holder: Holder) -> None:
+    """Have a job end at a micro-batch boundary.
+
+    Raises:
+        UsageError: It has ended by itself, or belongs to another user.
+    """
+    try:
+        os.kill(holder.pid, signal.SIGTERM)
+    except ProcessLookupError as error:
+        raise _ended_by_itself(holder) from error
+    except PermissionError as error:
+        raise UsageError(
+            f"{holder.job}, pid {holder.pid}, belongs to another user, so nothing was ended. Run hand-over "
+            "as that user"
+        ) from error
+
+
+def _ended_by_itself(holder: Holder) -> UsageError:
+    text = f"{holder.job}, pid {holder.pid}, has ended by itself, so nothing was ended. Look with: "
+    return UsageError(text + "medallion status")
 
 
 def _runs(ready: Context, holder: Holder) -> bool:

@@ -74,7 +74,9 @@ def document(status: Status) -> dict[str, Any]:
 
 
 def _standby_document(one: Standby) -> dict[str, Any]:
-    return {**asdict(one), "started_at": None if one.started_at is None else iso(one.started_at)}
+    facts = {**asdict(one), "started_at": None if one.started_at is None else iso(one.started_at)}
+    del facts["reads"]  # of use to a hand-over only
+    return facts
 
 
 def _table_document(table: TableStatus, at: datetime) -> dict[str, Any]:

@@ -19,12 +19,15 @@ from typing import TYPE_CHECKING
 
 from common.config.paths import Layout
 from common.delta.lease.local_leases import lease_file
-from common.delta.lease.standby_place import PREFIX
+from common.delta.lease.standby_place import BEAT_SECONDS, PREFIX
 from common.delta.lease.store_leases import DEFAULT_SECONDS, StoredLease, read_lease
 from common.machine import object_store
 
 if TYPE_CHECKING:
     from obstore.store import S3Store
+
+_SILENT_SECONDS = 3 * BEAT_SECONDS
+"""A standby that has not written its place for so long does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,8 @@ class Standby:
     Attributes:
         place: Its place, ``standby-1`` or a higher number; its log files have this name.
         job: The job that it goes on with.
-        is_ready: Whether it would take over now; before, it starts.
+        is_ready: Whether it would take over now. Before, it starts; later, it may be suspended.
+        reads: Fingerprint of the pipeline file that it has read.
     """
 
     place: str
@@ -53,6 +57,7 @@ class Standby:
     host: str
     started_at: datetime | None
     is_ready: bool
+    reads: str = ""
 
 
 @dataclass(slots=True)
@@ -86,6 +91,7 @@ class Holders:
         self._leases, self._warehouse, self._most = layout.leases, layout.warehouse, most_seconds
         self._store: S3Store | None = None
         self._seen: dict[str, _Renewals] = {}
+        self._unknown: set[str] = set()
 
     def find(self, table: str) -> Holder | None:
         """The process that writes a table; ``started_at`` is None for a process of another host."""
@@ -94,6 +100,10 @@ class Holders:
             return here
         seen = self._look(table)
         return None if seen.lease is None or _lapsed_seconds(seen) else _named(seen.lease)
+
+    def is_known(self, table: str) -> bool:
+        """Whether the store has answered the last ``find`` that read its lease."""
+        return table not in self._unknown
 
     def lapsed(self, table: str) -> tuple[Holder, float] | None:
         """The process that neither released nor renewed its lease on the store, and the seconds since its
@@ -116,7 +126,9 @@ class Holders:
         try:
             lease = read_lease(self._store, table)
         except (BaseError, OSError):  # what was known stays, and grows old
+            self._unknown.add(table)
             return before or _Renewals(None, now, now)
+        self._unknown.discard(table)
         self._seen[table] = _Renewals(lease, now, _renewed_at(before, lease, now))
         return self._seen[table]
 
@@ -167,19 +179,20 @@ def find_standbys(folder: Path) -> tuple[Standby, ...]:
     for file in sorted(folder.glob(f"{PREFIX}*.lock")):
         if (one := find_holder(folder, file.stem)) is None:
             continue
-        state = _state(file)
+        state, reads, age = _noted(file)
         if state in {"starting", "ready"}:
-            found.append(
-                Standby(file.stem, one.job, one.pid, one.host, one.started_at, is_ready=state == "ready")
-            )
+            is_ready = state == "ready" and age < _SILENT_SECONDS
+            found.append(Standby(file.stem, one.job, one.pid, one.host, one.started_at, is_ready, reads))
     return tuple(found)
 
 
-def _state(file: Path) -> object:
+def _noted(file: Path) -> tuple[object, str, float]:
+    """What a standby has written into its place: what it does, what it has read, and seconds since then."""
     try:
-        return json.loads(file.read_bytes()).get("state")
+        content, written_at = json.loads(file.read_bytes()), file.stat().st_mtime
+        return content.get("state"), str(content.get("reads", "")), abs(time.time() - written_at)
     except (OSError, ValueError, AttributeError):
-        return None
+        return None, "", 0.0
 
 
 def _parse(content: bytes) -> Holder | None:

@@ -13,13 +13,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from common.config.settings import Settings
 from common.declare import Pipeline
 from common.delta.lease.job_leases import TableLeases
 from common.delta.lease.standby_place import StandbyPlace
-from common.errors import LeaseHeldError, PipelineError, Problem
+from common.errors import LeaseHeldError, MedallionError, PipelineError, Problem, SetupError
 from common.machine import object_store
 from common.machine.console import say
 from common.machine.file_modes import umask
@@ -41,7 +42,7 @@ _LOOK_SECONDS, _STORE_SECONDS = 0.1, 1.0
 """How often the leases are looked at: on this disk, and on an object store."""
 
 _SETTLED_SECONDS = 30.0
-"""After this time another holder has started, and what it has changed of the tables is there to be judged."""
+"""After this time a holder has started, and what it has changed of the tables is there to be judged."""
 
 _AGAIN_SECONDS = 2.0
 
@@ -76,7 +77,7 @@ def open_standby(  # noqa: PLR0913  # what a job is, and what it has as a standb
     with ExitStack() as stack:
         stack.enter_context(term_interrupts())
         stack.enter_context(umask(settings.umask))
-        place = stack.enter_context(StandbyPlace(start.layout.leases, name))
+        place = stack.enter_context(StandbyPlace(start.layout.leases, name, start.asked_about or ""))
         # What opens with the leases closes after Spark, as in every job.
         taken = stack.enter_context(ExitStack())
         if needs_broker(pipeline, layers):
@@ -114,13 +115,18 @@ class _Wait:
 
     def __post_init__(self) -> None:
         layout = self.start.layout
+        self._service = ServiceManager()
         self._holders = Holders(layout, _STORE_SECONDS)
         self._pause = _STORE_SECONDS if object_store.is_s3(layout.warehouse) else _LOOK_SECONDS
+        self._said = ""
         self._holder: Holder | None = None
+        self._settled_at = 0.0
         self._judge_at: float | None = None
+        self._is_refused = self._is_outdated = False
 
     def acquire(self, taken: ExitStack) -> TableLeases | None:
-        """Wait until the leases are free, and acquire them; None if a stop was requested.
+        """Wait until the leases are free, and acquire them; None if a stop was requested, or if the pipeline
+        file was changed and another process writes the tables by now.
 
         Args:
             taken: Releases the leases at its end.
@@ -128,59 +134,121 @@ class _Wait:
         Raises:
             PipelineError: A start of this pipeline would be refused.
         """
-        self._judge()
-        self.place.note("ready")
-        service = ServiceManager()
         with StopSignal().installed() as stop:
-            while not stop.is_requested():
-                service.alive()
-                if (holder := self._writer()) is None:
-                    try:
-                        leases = taken.enter_context(self.start.leases())
-                    except LeaseHeldError:  # another standby was faster, or a JVM still ends
-                        pass
-                    else:
-                        say("no other process writes the tables: this one takes over")
-                        return leases
-                elif holder != self._holder:
-                    self._note(holder)
-                if self._judge_at is not None and time.monotonic() >= self._judge_at:
-                    self._judge_at = None
-                    self._judge()
+            while not stop.is_requested() and not self._is_outdated:
+                self._service.alive()
+                leases = self._attempt(taken)
+                if leases is not None and not stop.is_requested():
+                    self._service.starting()
+                    say("no other process writes the tables: this one takes over")
+                    if self._has_changed_file():
+                        text = "the pipeline file has changed since this standby read it: it runs as it was"
+                        say(text, level="warning")
+                    return leases
                 require_jvm(
                     self.spark, self.start.layout.log / f"{self.start.name}-{self.place.name}.jvm.log"
                 )
                 stop.wait(self._pause)
-        service.stopping()
+        self._service.stopping()
+        taken.close()  # a stop may come while the leases are acquired
         say("the standby has ended; it held no lease and wrote nothing")
         return None
 
-    def _note(self, holder: Holder) -> None:
-        """Say who writes; the tables of another holder than before may fit this pipeline no longer."""
-        if self._holder is not None:
-            self._judge_at = time.monotonic() + _SETTLED_SECONDS
-        self._holder = holder
-        where = f"{holder.job}, pid {holder.pid} on {holder.host}"
-        say(f"{self.place.name} is ready: it goes on when {where}, writes the tables no longer")
+    def _attempt(self, taken: ExitStack) -> TableLeases | None:
+        """The leases, where no process holds them; None where one does, or where that cannot be found out."""
+        try:
+            if (holder := self._writer()) is None:
+                # Not judged before: a start repairs what a power cut has left, and its own checks decide.
+                return taken.enter_context(self.start.leases())
+            self._wait_for(holder)
+        except LeaseHeldError as held:  # another standby was faster, or a JVM still ends
+            self._ready(
+                f"the lease of {held.table} is held by {held.holder.partition('; its lease ends')[0]}"
+            )
+        except SetupError as error:
+            self._say(f"{self.place.name} waits: {error}")
+        return None
+
+    def _wait_for(self, holder: Holder) -> None:
+        """Be ready beside a process that writes, as far as a start of this pipeline would not be refused.
+
+        Raises:
+            PipelineError: It would be. A process that has just got the leases is given time to repair.
+        """
+        now = time.monotonic()
+        if holder != self._holder:
+            is_first, self._holder = self._holder is None, holder
+            began = holder.started_at or datetime.now(UTC)
+            age = max(0.0, (datetime.now(UTC) - began).total_seconds())
+            self._settled_at = now + max(0.0, _SETTLED_SECONDS - age)
+            # The tables of another holder than before may fit this pipeline no longer.
+            self._judge_at = now if is_first else self._settled_at
+            if not is_first and self._has_changed_file():
+                self._is_outdated = True
+                say(
+                    f"{holder.job}, pid {holder.pid}, writes the tables now, and the pipeline file has "
+                    "changed since this standby read it: start the standby again"
+                )
+                return
+        if self._judge_at is not None and now >= self._judge_at:
+            problems = self._problems()
+            is_settled = now >= self._settled_at
+            if problems and is_settled:
+                raise PipelineError(problems)
+            self._is_refused, self._judge_at = bool(problems), self._settled_at if problems else None
+        if not self._is_refused:
+            where = f"{holder.job}, pid {holder.pid} on {holder.host}"
+            self._ready(f"it goes on when {where}, writes the tables no longer")
+
+    def _has_changed_file(self) -> bool:
+        return fingerprint(self.start.settings.pipeline) != self.start.asked_about
+
+    def _ready(self, text: str) -> None:
+        """Show others that this process waits, and say once what for."""
+        self.place.note("ready")
+        self._say(f"{self.place.name} is ready: {text}")
+
+    def _say(self, text: str) -> None:
+        if text != self._said:
+            self._said = text
+            say(text)
 
     def _writer(self) -> Holder | None:
-        """The process that writes one of the tables; None if this one may try to acquire the leases."""
+        """The process that writes one of the tables; None if this one may try to acquire the leases.
+
+        Raises:
+            SetupError: The store of the tables does not answer.
+        """
         layout, tables = self.start.layout, self.start.tables
         here = next(filter(None, (find_holder(layout.leases, table) for table in tables)), None)
         if here is not None or not object_store.is_s3(layout.warehouse):
             return here
-        there = next(filter(None, map(self._holders.find, tables)), None)
-        # A process of this host that died has not released its lease on the store.
-        return None if there is None or there.host == socket.gethostname() else there
+        for table in tables:
+            there = self._holders.find(table)
+            self._service.alive()  # a store that does not answer is asked for long
+            if not self._holders.is_known(table):
+                raise SetupError(
+                    f"{layout.warehouse} does not answer, so that it is not known who writes {table}"
+                )
+            if there is not None:
+                # A process of this host that died has not released its lease on the store.
+                return None if there.host == socket.gethostname() else there
+        return None
 
-    def _judge(self) -> None:
-        """Refuse to wait with a pipeline whose start would be refused.
+    def _problems(self) -> list[Problem]:
+        """Why a start would be refused, as far as two looks see the same.
 
-        A look beside a running job may see a table and its checkpoint at different micro-batches, so only
-        what a second look sees as well counts.
+        One look beside a running job may see a table and its checkpoint at different micro-batches.
         """
-        if not self.refusals(self.spark):
-            return
+        if not (before := self._look()):
+            return []
         time.sleep(_AGAIN_SECONDS)
-        if problems := self.refusals(self.spark):
-            raise PipelineError(problems)
+        return [one for one in self._look() if one in before]
+
+    def _look(self) -> Sequence[Problem]:
+        try:
+            return self.refusals(self.spark)
+        except SetupError:  # nothing of the pipeline, such as a store that does not answer
+            raise
+        except MedallionError as error:
+            return [Problem(self.start.pipeline.name, str(error))]
