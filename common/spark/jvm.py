@@ -11,6 +11,7 @@ import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -29,6 +30,16 @@ def packages() -> Any:
     from pyspark import SparkContext
 
     return SparkContext._jvm
+
+
+def output_file(folder: Path, app: str) -> Path:
+    """The file with what the JVM of a session prints.
+
+    Args:
+        folder: Folder of the log files.
+        app: Name of the session.
+    """
+    return folder / f"{app}.jvm.log"
 
 
 def is_launched() -> bool:

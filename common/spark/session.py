@@ -102,7 +102,7 @@ def build_session(
         options.append("-Dmedallion.disk.volatile=true")
     conf = session_conf(settings, app, log_dir, jars, options, submitted)
     with umask(settings.umask):  # the JVM inherits it
-        return _launch(conf, log_dir / f"{app}.log", log_dir / f"{app}.jvm.log")
+        return _launch(conf, log_dir / f"{app}.log", jvm.output_file(log_dir, app))
 
 
 def session_conf(  # noqa: PLR0913, PLR0917  # every source of the configuration

@@ -338,7 +338,7 @@ def _free_space(settings: Settings, layout: Layout) -> FreeSpace:
 def session_of(settings: Settings, layout: Layout, name: str, compiled: Compiled) -> Iterator[SparkSession]:
     """A session that ends with the block; its log files have the name."""
     spark = build_session(settings, name, layout.log, compiled=compiled)
-    with _stop_at_end(spark, layout.log / f"{name}.jvm.log", settings.spark.driver_memory):
+    with _stop_at_end(spark, jvm.output_file(layout.log, name), settings.spark.driver_memory):
         yield spark
 
 
