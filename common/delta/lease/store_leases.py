@@ -25,7 +25,7 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -53,6 +53,7 @@ class StoredLease:
         seconds: How long it lasts after a renewal.
         renewed_at: When it was renewed, by the clock of the store, in whole seconds.
         tag: Identifies this renewal.
+        content: All that the holder has written.
     """
 
     job: str
@@ -61,6 +62,12 @@ class StoredLease:
     seconds: float
     renewed_at: datetime
     tag: str | None
+    content: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the holder was a process of this host, and neither it nor its JVM runs any more."""
+        return _has_ended(self.content)
 
 
 def read_lease(store: S3Store, table: str) -> StoredLease | None:
@@ -83,6 +90,7 @@ def read_lease(store: S3Store, table: str) -> StoredLease | None:
             float(content.get("seconds", DEFAULT_SECONDS)),
             found.meta["last_modified"],
             found.meta["e_tag"],
+            content,
         )
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
@@ -182,15 +190,7 @@ class StoreLeases:
 
     def _holder(self, table: str, content: Mapping[str, Any]) -> str | None:
         """Who holds a lease; ``None`` for one that has expired, or whose process on this host has ended."""
-        # In another container of this machine the same id is another process, or none.
-        own = {"host": socket.gethostname(), "boot": _boot_id(), "pids": _process_ids()}
-        here = all(content.get(name) == value for name, value in own.items())
-        started = [
-            (content.get("pid"), content.get("started")),
-            (content.get("jvm"), content.get("jvm_started")),
-        ]
-        pids = [(pid, mark) for pid, mark in started if isinstance(pid, int)]
-        if here and not any(processes.is_running(pid, mark) for pid, mark in pids):
+        if _has_ended(content):
             return None
         left = float(content.get("seconds", DEFAULT_SECONDS)) - self._age_seconds(table)
         if left <= 0:
@@ -308,6 +308,16 @@ class StoreLeases:
                 with suppress(BaseError, OSError):  # the lease then ends by itself
                     self._put(table, tag, owner="")
             self._held.clear()
+
+
+def _has_ended(content: Mapping[str, Any]) -> bool:
+    """Whether a lease is that of a process of this host that has ended, with its JVM."""
+    # In another container of this machine the same id is another process, or none.
+    own = {"host": socket.gethostname(), "boot": _boot_id(), "pids": _process_ids()}
+    if any(content.get(name) != value for name, value in own.items()):
+        return False
+    started = [(content.get("pid"), content.get("started")), (content.get("jvm"), content.get("jvm_started"))]
+    return not any(isinstance(pid, int) and processes.is_running(pid, mark) for pid, mark in started)
 
 
 def _key(table: str) -> str:

@@ -105,6 +105,13 @@ class Holders:
         """Whether the store has answered the last ``find`` that read its lease."""
         return table not in self._unknown
 
+    def has_ended(self, table: str) -> bool:
+        """Whether the lease that the last ``find`` read on the store is of a process of this host that has
+        ended: the lease need not be waited for.
+        """
+        seen = self._seen.get(table)
+        return seen is not None and seen.lease is not None and seen.lease.has_ended
+
     def lapsed(self, table: str) -> tuple[Holder, float] | None:
         """The process that neither released nor renewed its lease on the store, and the seconds since its
         last renewal; None if there is no such process. It refers to the last ``find``.

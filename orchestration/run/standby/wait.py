@@ -8,7 +8,6 @@ go on waiting.
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
@@ -134,6 +133,7 @@ class _Wait:
         Raises:
             PipelineError: A start of this pipeline would be refused.
         """
+        layout = self.start.layout
         with StopSignal().installed() as stop:
             while not stop.is_requested() and not self._is_outdated:
                 self._service.alive()
@@ -145,9 +145,7 @@ class _Wait:
                         text = "the pipeline file has changed since this standby read it: it runs as it was"
                         say(text, level="warning")
                     return leases
-                require_jvm(
-                    self.spark, self.start.layout.log / f"{self.start.name}-{self.place.name}.jvm.log"
-                )
+                require_jvm(self.spark, jvm.output_file(layout.log, f"{self.start.name}-{self.place.name}"))
                 stop.wait(self._pause)
         self._service.stopping()
         taken.close()  # a stop may come while the leases are acquired
@@ -232,7 +230,7 @@ class _Wait:
                 )
             if there is not None:
                 # A process of this host that died has not released its lease on the store.
-                return None if there.host == socket.gethostname() else there
+                return None if self._holders.has_ended(table) else there
         return None
 
     def _problems(self) -> list[Problem]:

@@ -210,6 +210,45 @@ def test_two_hosts_one_table(
     check(second, FIRST + MORE)
 
 
+def test_standbys_go_on_when_the_holder_is_killed_or_paused(
+    hosts: Callable[[str], Medallion], topic: str, send: Callable[..., None]
+) -> None:
+    """Each has a data folder of its own. A holder that is killed is followed at once on its host; one that is
+    paused when its lease has ended, and it writes no more.
+    """
+    first, second, third = hosts("a"), hosts("b"), hosts("c")
+    send(topic, [message(n) for n in range(FIRST)])
+    job = first.start("up")
+    await_that(lambda: version(first, "gold.latest") > 0, "gold has written", job)
+    heir = second.start("up", "--standby")
+    heir.await_stderr(f"standby-1 is ready: it goes on when up, pid {job.pid}")
+    job.kill_group()
+    send(topic, [message(n) for n in range(FIRST, FIRST + MORE)])
+    heir.await_stderr("this one takes over")
+    await_that(lambda: versions_of_silver(second) == versions(FIRST + MORE), "silver has the rest", heir)
+    last = third.start("up", "--standby")
+    last.await_stderr(f"standby-1 is ready: it goes on when up, pid {heir.pid}")
+    before = commits(second, "bronze.orders")
+    os.killpg(heir.pid, signal.SIGSTOP)
+    send(topic, [message(n) for n in range(FIRST + MORE, FIRST + 2 * MORE)])
+    paused = time.monotonic()
+    last.await_stderr("this one takes over")
+    assert time.monotonic() - paused > LEASE_SECONDS / 2
+    await_that(lambda: versions_of_silver(third) == versions(FIRST + 2 * MORE), "silver has all", last)
+    written = commits(third, "bronze.orders")
+    os.killpg(heir.pid, signal.SIGCONT)
+    assert heir.code() == 4, heir.stderr
+    assert "did not renew its lease in time" in heir.stderr
+    assert commits(third, "bronze.orders") == written
+    assert written[: len(before)] == before
+    last.signal(signal.SIGTERM)
+    assert last.code() == 0, last.stderr
+    check(third, FIRST + 2 * MORE)
+    fences = [each["fence"] for each in commits(third, "bronze.orders") if "fence" in each]
+    assert fences == sorted(fences)
+    assert len(set(fences)) == 3, "three writers, one after the other"
+
+
 AWAY_SECONDS = 40
 """Longer than the clients repeat their requests, and shorter than the lease of the test."""
 

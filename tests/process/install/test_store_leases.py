@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import obstore
 import pytest
@@ -21,22 +26,30 @@ from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Pipeline, Topic
 from common.delta.lease import store_leases
+from common.delta.lease.standby_place import StandbyPlace
 from common.delta.lease.store_leases import StoreLeases
 from common.delta.log import LogReader
-from common.errors import LeaseHeldError, SetupError
+from common.errors import LeaseHeldError, Problem, SetupError
 from common.machine import lease_owner, object_store
 from common.machine.storage_folder import StorageFolder
 from orchestration.observe.status.collect import Collector
 from orchestration.observe.status.model import TableStatus
 from orchestration.observe.status.topic_offsets import BrokerOffsets
+from orchestration.run.job import Start
+from orchestration.run.standby import wait
+from tests.conftest import make_settings
 from tests.support.processes import ROOT, await_that
 from tests.support.servers.s3_server import BUCKET, S3Server, s3_server
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 TABLES = ("silver.orders", "silver.orders__late")
 SECONDS = 3.0
 
 _HOLDER = """
 import sys, time
+from common.delta.lease.standby_place import StandbyPlace
 from common.delta.lease.store_leases import StoreLeases
 from common.machine import object_store
 from common.machine.object_store import S3Access
@@ -274,3 +287,68 @@ def test_status_names_the_job_of_another_host_and_its_death(
     with StoreLeases(warehouse, ["bronze.orders"], "run-bronze", SECONDS):
         await_that(lambda: query().query.state == "waiting", "another job writes the table")
     await_that(lambda: query().query.phase == "no job runs", "its lease is released")
+
+
+class Beside:
+    """A standby, without Spark, whose tables are on the store; its data folder is not the holder's.
+
+    Attributes:
+        looks: How often its pipeline was judged.
+    """
+
+    def __init__(self, server: S3Server, warehouse: str, folder: Path) -> None:
+        parent = warehouse.rpartition("/")[0]  # the pipeline's name is the last part
+        settings = make_settings(folder, "none:1", f"warehouse={parent}", f"checkpoints={parent}/checkpoints")
+        self.start = Start(Pipeline("shop", bronze=[Topic("orders")]), settings, ("bronze",), "up")
+        assert self.start.layout.warehouse == warehouse
+        object_store.use(server.access)  # the settings have named their own
+        self.looks = 0
+
+    def refusals(self, spark: object) -> Sequence[Problem]:
+        """Nothing is refused."""
+        self.looks += 1
+        return ()
+
+    def waited(self) -> float:
+        """Wait until it has the leases; how long that took."""
+        session = cast("SparkSession", SimpleNamespace(sparkContext=SimpleNamespace(_gateway=None)))
+        began = time.monotonic()
+        with StandbyPlace(self.start.layout.leases, "up") as place, ExitStack() as taken:
+            assert wait._Wait(self.start, place, session, self.refusals).acquire(taken) is not None
+            return time.monotonic() - began
+
+
+def test_a_standby_of_another_data_folder_of_this_host_is_ready_and_takes_over_from_the_dead(
+    server: S3Server, warehouse: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is judged beside the job, writes nothing while it waits, and does not wait for the lease's end."""
+    warehouse += "/shop"
+    holder = Holder(server, warehouse, 600, tmp_path, ("bronze.orders",))
+    standby, before = Beside(server, warehouse, tmp_path), len(server.requests())
+    puts: list[int] = []
+
+    def kill() -> None:
+        puts.append(sum('"PUT' in line for line in server.requests()[before:]))
+        holder.end()
+
+    timer = threading.Timer(4, kill)
+    timer.start()
+    took = standby.waited()
+    timer.join()
+    assert (standby.looks, puts) == (1, [0])
+    assert 4 < took < 30
+    said = " ".join(capsys.readouterr().err.split())
+    ready = f"standby-1 is ready: it goes on when up, pid {holder.process.pid} on {socket.gethostname()}"
+    assert said.index(ready) < said.index("takes over")
+
+
+@pytest.mark.long
+def test_a_standby_of_another_container_with_the_same_name_waits_for_the_lease_s_end(
+    server: S3Server, warehouse: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ids of its processes say nothing of those of the holder."""
+    warehouse += "/shop"
+    holder = Holder(server, warehouse, 2 * SECONDS, tmp_path, ("bronze.orders",))
+    elsewhere(monkeypatch)
+    holder.end()
+    assert Beside(server, warehouse, tmp_path).waited() > SECONDS
