@@ -13,7 +13,12 @@ from itertools import groupby, islice
 from typing import Any
 
 from common.delta.checkpoint import Checkpoint, PlannedBatch
-from common.delta.match.checkpoint_match import commits_metadata, is_log_cleaned, last_commit_metadata
+from common.delta.match.checkpoint_match import (
+    commits_metadata,
+    is_log_cleaned,
+    is_out_of_sight,
+    last_commit_metadata,
+)
 from common.delta.micro_batch import MicroBatch
 from common.errors import CheckpointMismatchError
 
@@ -84,7 +89,8 @@ class StepHistory:
 def check_positions(table: str, table_path: str, checkpoint_path: str) -> None:
     """Refuse a checkpoint whose positions are not those that the table's commits name.
 
-    The newest micro-batches that both have are compared, and the one that is planned with the one before.
+    The newest micro-batches that both have are compared, and the one that is planned with the one before. A
+    micro-batch that is in neither although a later one is planned is refused too: Spark runs the newest alone.
 
     Raises:
         CheckpointMismatchError: Names the micro-batch, and both positions of the first source that differs.
@@ -106,6 +112,10 @@ def check_positions(table: str, table_path: str, checkpoint_path: str) -> None:
             raise CheckpointMismatchError(
                 _other_positions(table, table_path, checkpoint_path, entry, tuple(positions))
             )
+    committed = checkpoint.last_committed()
+    done = max(newest, -1 if committed is None else committed)
+    if planned > done + 1 and not (newest < 0 and is_out_of_sight(table_path)):
+        raise CheckpointMismatchError(_skipped(table, table_path, checkpoint_path, done + 1, planned))
     _check_planned(table, checkpoint, planned, newest)
 
 
@@ -248,6 +258,15 @@ def _other_positions(
         f"micro-batch {entry.batch_id} in the table at {table_path}: {what}. The checkpoint was edited or "
         f"damaged. Going on would {effect}. Nothing was written. Write the table's positions into the "
         f"checkpoint: medallion recover {table}"
+    )
+
+
+def _skipped(table: str, table_path: str, checkpoint_path: str, lost: int, planned: int) -> str:
+    return (
+        f"{table}: the checkpoint {checkpoint_path} has planned micro-batch {planned}, but neither its folder "
+        f"commits nor the table at {table_path} has micro-batch {lost}: both were lost, as in a power cut. "
+        f"Spark would go on with {planned} and leave the rows before it out. Nothing was written. Have "
+        f"micro-batch {lost} run: medallion recover {table}"
     )
 
 

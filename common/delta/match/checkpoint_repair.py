@@ -161,7 +161,7 @@ class _Plan:
             if (change := self._entry(batch_id, positions)) is not None:
                 yield change
         for batch_id in (one for one in batches if one > newest):
-            if not self.has_state or self._is_damaged(batch_id):
+            if not self.has_state or batch_id > newest + 1 or self._is_damaged(batch_id):
                 self._refuse_started(batch_id)
                 yield Change(f"offsets/{batch_id}", None, f"micro-batch {batch_id} is planned again")
 

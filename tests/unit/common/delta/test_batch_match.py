@@ -134,6 +134,27 @@ def test_a_planned_micro_batch_that_goes_back_is_refused(tmp_path: Path, table: 
     assert Checkpoint(place).last_planned() == 2
 
 
+@pytest.mark.parametrize("has_state", [True, False])
+def test_a_micro_batch_that_table_and_checkpoint_have_lost_is_run_again(
+    tmp_path: Path, table: str, *, has_state: bool
+) -> None:
+    """Spark would run the newest planned one alone, and leave out the rows of the one before."""
+    place = write_checkpoint(tmp_path / "c", {**ENDS, 3: kafka(40, 40), 4: kafka(50, 50)}, 2)
+    text = "has planned micro-batch 4, .* has micro-batch 3: both were lost.* medallion recover bronze.orders"
+    with pytest.raises(CheckpointMismatchError, match=text):
+        check_positions(BRONZE, table, place)
+    repair(place, plan_repair(BRONZE, table, place, has_state=has_state), "now")
+    check_positions(BRONZE, table, place)
+    assert Checkpoint(place).last_planned() == (3 if has_state else 2)
+
+
+def test_a_first_micro_batch_that_is_lost_is_not_left_out(tmp_path: Path) -> None:
+    empty = write_table(tmp_path / "table", [])
+    place = write_checkpoint(tmp_path / "c", {0: kafka(10, 10), 1: kafka(20, 20)}, -1)
+    with pytest.raises(CheckpointMismatchError, match="has planned micro-batch 1, .* has micro-batch 0"):
+        check_positions(BRONZE, empty, place)
+
+
 def test_a_planned_micro_batch_that_a_side_table_has_is_not_planned_again(tmp_path: Path) -> None:
     """Its rows would be others, and the side table would skip them."""
     path = write_table(tmp_path / "table", [commit("gold.latest", 0, delta(4), "merge")])
