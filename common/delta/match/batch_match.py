@@ -90,7 +90,7 @@ def check_positions(table: str, table_path: str, checkpoint_path: str) -> None:
     """Refuse a checkpoint whose positions are not those that the table's commits name.
 
     The newest micro-batches that both have are compared, and the one that is planned with the one before. A
-    micro-batch that is in neither although a later one is planned is refused too: Spark runs the newest alone.
+    micro-batch that neither has, before a later one that is planned, is refused too: Spark runs the newest.
 
     Raises:
         CheckpointMismatchError: Names the micro-batch, and both positions of the first source that differs.
@@ -263,8 +263,8 @@ def _other_positions(
 
 def _skipped(table: str, table_path: str, checkpoint_path: str, lost: int, planned: int) -> str:
     return (
-        f"{table}: the checkpoint {checkpoint_path} has planned micro-batch {planned}, but neither its folder "
-        f"commits nor the table at {table_path} has micro-batch {lost}: both were lost, as in a power cut. "
+        f"{table}: the checkpoint {checkpoint_path} has planned micro-batch {planned}, but neither its "
+        f"folder commits nor the table at {table_path} has micro-batch {lost}: both were lost, as in a power cut. "
         f"Spark would go on with {planned} and leave the rows before it out. Nothing was written. Have "
         f"micro-batch {lost} run: medallion recover {table}"
     )

@@ -140,7 +140,9 @@ def test_a_micro_batch_that_table_and_checkpoint_have_lost_is_run_again(
 ) -> None:
     """Spark would run the newest planned one alone, and leave out the rows of the one before."""
     place = write_checkpoint(tmp_path / "c", {**ENDS, 3: kafka(40, 40), 4: kafka(50, 50)}, 2)
-    text = "has planned micro-batch 4, .* has micro-batch 3: both were lost.* medallion recover bronze.orders"
+    text = (
+        r"has planned micro-batch 4, .* has micro-batch 3: both were lost.* medallion recover bronze.orders"
+    )
     with pytest.raises(CheckpointMismatchError, match=text):
         check_positions(BRONZE, table, place)
     repair(place, plan_repair(BRONZE, table, place, has_state=has_state), "now")
@@ -151,7 +153,7 @@ def test_a_micro_batch_that_table_and_checkpoint_have_lost_is_run_again(
 def test_a_first_micro_batch_that_is_lost_is_not_left_out(tmp_path: Path) -> None:
     empty = write_table(tmp_path / "table", [])
     place = write_checkpoint(tmp_path / "c", {0: kafka(10, 10), 1: kafka(20, 20)}, -1)
-    with pytest.raises(CheckpointMismatchError, match="has planned micro-batch 1, .* has micro-batch 0"):
+    with pytest.raises(CheckpointMismatchError, match=r"has planned micro-batch 1, .* has micro-batch 0"):
         check_positions(BRONZE, empty, place)
 
 
