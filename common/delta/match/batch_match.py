@@ -264,8 +264,8 @@ def _other_positions(
 def _skipped(table: str, table_path: str, checkpoint_path: str, lost: int, planned: int) -> str:
     return (
         f"{table}: the checkpoint {checkpoint_path} has planned micro-batch {planned}, but neither its "
-        f"folder commits nor the table at {table_path} has micro-batch {lost}: both were lost, as in a power cut. "
-        f"Spark would go on with {planned} and leave the rows before it out. Nothing was written. Have "
+        f"folder commits nor the table at {table_path} has micro-batch {lost}: both were lost, as in a power "
+        f"cut. Spark would go on with {planned} and leave the rows before it out. Nothing was written. Have "
         f"micro-batch {lost} run: medallion recover {table}"
     )
 
