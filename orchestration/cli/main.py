@@ -42,7 +42,7 @@ app = typer.Typer(
 COMMANDS = {
     "author": ("new", "init", "check", "explain", "cases", "schema"),
     "change": ("plan", "backfill", "rebuild", "recover"),
-    "run": ("demo", "run", "standby", "queries", "maintain"),
+    "run": ("demo", "run", "hand_over", "queries", "maintain"),
     "observe": ("status", "page", "metrics", "alerts"),
     "quality": ("quality",),
     "records": ("audit", "trace", "reconcile", "quarantine", "restate", "erase", "files"),

@@ -10,16 +10,16 @@ from common.machine.console import say
 from orchestration.access.channel.client import ask, fingerprint
 from orchestration.access.channel.protocol import Request
 from orchestration.access.declaration.context import Context
-from orchestration.observe.status.lease_holder import find_holder
+from orchestration.observe.status.lease_holder import Holder, find_holder
 
 
-def holders(ready: Context, tables: Sequence[str]) -> dict[int, list[str]]:
+def holders(ready: Context, tables: Sequence[str]) -> dict[Holder, list[str]]:
     """The processes of this machine that hold leases of these tables, each with its tables."""
-    found: dict[int, list[str]] = {}
+    found: dict[Holder, list[str]] = {}
     for table in tables:
         holder = find_holder(ready.layout.leases, table)
         if holder is not None and holder.host == socket.gethostname():
-            found.setdefault(holder.pid, []).append(table)
+            found.setdefault(holder, []).append(table)
     return found
 
 
@@ -35,6 +35,6 @@ def ask_job(ready: Context, pid: int, operation: str, arguments: Mapping[str, An
 
 def ask_holder(ready: Context, tables: Sequence[str], operation: str, arguments: Mapping[str, Any]) -> Any:
     """As ``ask_job``, of the job that holds the lease of the first of these tables that any job holds."""
-    for pid in holders(ready, tables):
-        return ask_job(ready, pid, operation, arguments)
+    for holder in holders(ready, tables):
+        return ask_job(ready, holder.pid, operation, arguments)
     return None

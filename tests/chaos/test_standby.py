@@ -31,6 +31,13 @@ from tests.support.processes import (
 
 GOLD = "gold.quakes_latest"
 
+_BROKEN = """
+from medallion import Rule
+silver = replace(pipeline.silver[0], rules=[Rule("none", "false", on_fail="fail")])
+pipeline = replace(pipeline, silver=[silver])
+"""
+"""The pipeline with a rule that every row breaks."""
+
 
 class Drill:
     """A pipeline, events that come in all the while, and its jobs.
@@ -195,8 +202,31 @@ def test_hand_over_ends_the_job_and_has_the_standby_go_on(drill: Drill) -> None:
     done = drill.commands.run("hand-over", "--json")
     assert done.code() == 0, done.stderr
     (told,) = json.loads(done.stdout)["jobs"]
-    assert (told["job"], told["from"], told["to"]) == ("up", job.pid, standby.pid)
+    assert (told["job"], told["from"], told["to"], told["failed"]) == ("up", job.pid, standby.pid, [])
     assert job.code() == 0, job.stderr
     assert "stopped at a micro-batch boundary" in job.stderr
     drill.await_growth(standby)
     drill.end(standby)
+
+
+@pytest.mark.long
+def test_hand_over_says_which_query_has_failed_and_goes_back(drill: Drill) -> None:
+    """The edited pipeline starts, and a rule of it refuses the first rows: the other queries run."""
+    job = drill.job()
+    plain = drill.commands.pipeline.read_text()
+    drill.commands.pipeline.write_text(plain + _BROKEN)
+    standby = drill.standby()
+    failed = drill.commands.run("hand-over", "--json")
+    assert failed.code() == 1, failed.stderr
+    assert "silver.quakes failed: " in failed.stderr
+    (told,) = json.loads(failed.stdout)["jobs"]
+    assert [one["query"] for one in told["failed"]] == ["silver.quakes"]
+    assert job.code() == 0, job.stderr
+    assert standby.is_running
+    drill.commands.pipeline.write_text(plain)
+    again = drill.standby("standby-2")
+    done = drill.commands.run("hand-over")
+    assert done.code() == 0, done.stderr
+    assert standby.code() == 1, standby.stderr
+    drill.await_growth(again)
+    drill.end(again)

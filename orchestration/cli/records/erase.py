@@ -102,7 +102,7 @@ def _is_done_by_job(  # the options of the command
     from orchestration.run.serving.commands import ERASED
 
     held, given = holders(ready, tables), {"table": table, "where": where}
-    pid = next((pid for pid, own in held.items() if set(own) == set(tables)), None)
+    pid = next((holder.pid for holder, own in held.items() if set(own) == set(tables)), None)
     planned = None if pid is None else ask_job(ready, pid, "erase", {**given, "plan": True})
     if pid is None or planned is None:
         return False

@@ -97,8 +97,8 @@ def _by_running_jobs(
     from orchestration.run.serving.commands import MAINTAINED
 
     done: list[MaintenanceResult] = []
-    for pid, tables in holders(ready, names).items():
-        if (found := ask_job(ready, pid, "maintain", {"tables": tables, "now": at_once})) is not None:
+    for holder, tables in holders(ready, names).items():
+        if (found := ask_job(ready, holder.pid, "maintain", {"tables": tables, "now": at_once})) is not None:
             done += MAINTAINED.validate_python(found)
     known = {one.table for one in done}
     return done, tuple(name for name in names if name not in known)

@@ -1,29 +1,18 @@
-"""``--standby`` of ``up`` and ``run``: wait, warm, beside a running job; and ``hand-over``, which ends it."""
+"""``--standby`` of ``up`` and ``run``: wait, with Spark started, beside a running job."""
 
 from __future__ import annotations
 
 import errno
 import functools
-import os
-import signal
-import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from common.config.paths import all_tables
-from common.errors import AddressError, MedallionError, Problem, UsageError
+from common.errors import AddressError, Problem
 from common.machine.console import say
-from orchestration.access.channel.client import fingerprint
-from orchestration.access.declaration.context import Context, context
-from orchestration.access.history.job_state import read_states
-from orchestration.cli.json_output import print_document
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.access.declaration.context import Context
 from orchestration.observe.page.serve import page_of
-from orchestration.observe.status.lease_holder import Holder, Standby, find_holder, find_standbys
 
 if TYPE_CHECKING:  # imports Spark, which other commands do not need
     from pyspark.sql import SparkSession
@@ -36,11 +25,6 @@ _LOOK_SECONDS = 0.1
 
 _PAGE_SECONDS = 10.0
 """So long a job may have its page after it has released its leases."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("hand-over")(hand_over)
 
 
 def run_as_standby(
@@ -120,137 +104,3 @@ def _refusals(ready: Context, queries: Sequence[str], spark: SparkSession) -> li
         for change in one.changes
         if change.effect in {"rebuild", "refused"}
     ]
-
-
-def hand_over(
-    pipeline: PipelineOption = None,
-    settings: SettingsOption = None,
-    set_: SetOption = None,
-    timeout: Annotated[
-        float,
-        typer.Option("--timeout", metavar="SECONDS", help="How long to wait, for a standby and then for it."),
-    ] = 180.0,
-    as_json: JsonOption = False,
-) -> None:
-    """End the running job at a micro-batch boundary, and have a standby of this machine go on in its place.
-
-    Without a standby that is ready nothing is ended.
-    """
-    ready = context(pipeline, settings, set_)
-    deadline = time.monotonic() + timeout
-    jobs = [_handed_over(ready, holder, deadline) for holder in _with_standby(ready, deadline)]
-    if as_json:
-        print_document({"jobs": jobs})
-        return
-    for one in jobs:
-        say(f"{one['job']}: pid {one['from']} has ended, pid {one['to']} goes on, after {one['seconds']} s")
-
-
-def _with_standby(ready: Context, deadline: float) -> list[Holder]:
-    """The jobs of this host for which a standby is ready; waits for standbys that start.
-
-    Raises:
-        UsageError: No job runs, none has a standby, or one that has read another pipeline file could go on.
-    """
-    leases = ready.layout.leases
-    found = (find_holder(leases, table) for table in all_tables(ready.pipeline))
-    running = {one.pid: one for one in found if one is not None and one.host == socket.gethostname()}
-    if not running:
-        raise UsageError(
-            f"no job of this machine writes tables of {ready.pipeline.name}: nothing is to be handed over. "
-            "Start one: medallion up"
-        )
-    jobs = sorted({one.job for one in running.values()})
-    while True:
-        standbys = [one for one in find_standbys(leases) if one.job in jobs]
-        _require_same_file(ready, standbys)
-        chosen = [one for one in running.values() if any(s.is_ready and s.job == one.job for s in standbys)]
-        if chosen:
-            for one in running.values():
-                if one not in chosen:
-                    say(f"{one.job}, pid {one.pid}, has no standby that is ready, and goes on itself")
-            return chosen
-        if not standbys or time.monotonic() >= deadline:
-            raise UsageError(
-                f"{', '.join(jobs)} has no standby that is ready on this machine, so nothing was ended. "
-                "Start one with the same command and --standby, such as: medallion up --standby"
-            )
-        time.sleep(_LOOK_SECONDS)
-
-
-def _require_same_file(ready: Context, standbys: Sequence[Standby]) -> None:
-    """Refuse a hand-over after which a standby could go on with the pipeline file as it was.
-
-    Raises:
-        UsageError: There is such a standby.
-    """
-    now = fingerprint(ready.settings.pipeline)
-    for one in standbys:
-        if one.reads != now:
-            raise UsageError(
-                f"{one.place} has read another content of {ready.settings.pipeline} and could be the one "
-                f"that goes on, so nothing was ended. End it, and start it again: kill {one.pid}"
-            )
-
-
-def _handed_over(ready: Context, holder: Holder, deadline: float) -> dict[str, object]:
-    """End a job, and wait until the queries of a standby run.
-
-    Raises:
-        MedallionError: No standby has gone on.
-        UsageError: The job has ended by itself, or belongs to another user.
-    """
-    began, leases = time.monotonic(), ready.layout.leases
-    written = [one for one in all_tables(ready.pipeline) if find_holder(leases, one) == holder]
-    if not written:
-        raise _ended_by_itself(holder)
-    _end(holder)
-    say(f"{holder.job}, pid {holder.pid}, ends at a micro-batch boundary")
-    for _ in _looks(deadline):
-        now = find_holder(leases, written[0])
-        if now is not None and now.pid != holder.pid and _runs(ready, now):
-            seconds = round(time.monotonic() - began, 1)
-            return {"job": holder.job, "from": holder.pid, "to": now.pid, "seconds": seconds}
-    raise MedallionError(
-        f"{holder.job}: no standby has gone on in time. The messages of the standby say why. Look with: "
-        "medallion status; to start the job again: medallion up"
-    )
-
-
-def _end(holder: Holder) -> None:
-    """Have a job end at a micro-batch boundary.
-
-    Raises:
-        UsageError: It has ended by itself, or belongs to another user.
-    """
-    try:
-        os.kill(holder.pid, signal.SIGTERM)
-    except ProcessLookupError as error:
-        raise _ended_by_itself(holder) from error
-    except PermissionError as error:
-        raise UsageError(
-            f"{holder.job}, pid {holder.pid}, belongs to another user, so nothing was ended. Run hand-over "
-            "as that user"
-        ) from error
-
-
-def _ended_by_itself(holder: Holder) -> UsageError:
-    text = f"{holder.job}, pid {holder.pid}, has ended by itself, so nothing was ended. Look with: "
-    return UsageError(text + "medallion status")
-
-
-def _runs(ready: Context, holder: Holder) -> bool:
-    """Whether a query of a job runs."""
-    return any(
-        state.pid == holder.pid
-        and not state.ended
-        and any(query.state != "starting" for query in state.queries.values())
-        for state in read_states(ready.layout.jobs)
-    )
-
-
-def _looks(deadline: float) -> Iterator[None]:
-    """Look, and again after a pause, until the deadline."""
-    while time.monotonic() < deadline:
-        yield
-        time.sleep(_LOOK_SECONDS)

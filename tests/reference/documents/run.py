@@ -28,6 +28,7 @@ DOCUMENTS: Mapping[str, Any] = {
                 "from": "int  pid",
                 "to": "int  pid of the former standby",
                 "seconds": "number  until its queries ran",
+                "failed": [{"query": "text", "error": "text"}],
             }
         ]
     },
