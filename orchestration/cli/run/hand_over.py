@@ -148,7 +148,9 @@ class _HandedOver:
 
 
 def _failure(failed: Mapping[str, str]) -> QueryFailedError:
-    causes = list(failed.values()) if len(failed) == 1 else [f"{one}: {why}" for one, why in failed.items()]
+    # A cause is a sentence, which may begin with its query.
+    told = {one: why.removeprefix(f"{one} failed: ").rstrip(".") for one, why in failed.items()}
+    causes = list(told.values()) if len(told) == 1 else [f"{one}: {why}" for one, why in told.items()]
     advice = (
         "The job that goes on runs the other queries. Look with: medallion status; to go back, start a "
         "standby with the former version or file, and hand over again"

@@ -203,6 +203,15 @@ def test_a_query_that_has_failed_in_the_new_job_is_told(ready: Context, held: Ex
     assert told.exit_code == 1
 
 
+def test_a_cause_names_its_query_once_and_ends_with_one_full_stop() -> None:
+    """As a job writes it, and where two queries have failed."""
+    causes = {"silver.a": "silver.a failed: 5 rows broke 'none'.", "silver.b": "no topic"}
+    text = str(hand_over._failure({"silver.a": causes["silver.a"]}))
+    assert text.startswith("silver.a failed: 5 rows broke 'none'. The job that goes on runs")
+    text = str(hand_over._failure(causes))
+    assert "failed: silver.a: 5 rows broke 'none'; silver.b: no topic. The job" in text
+
+
 def test_a_job_that_ends_after_it_has_gone_on_is_told(ready: Context, held: ExitStack) -> None:
     """At once: no other standby is there."""
     process_with_leases(ready, held, "up", *TABLES)
