@@ -218,10 +218,19 @@ def test_a_job_that_ends_after_it_has_gone_on_is_told(ready: Context, held: Exit
     (holder,) = holders(ready, TABLES)
     new = start_process(ready, held, "up", *TABLES)
     write_state(ready.layout.jobs, state_of(new.pid, 1, ended="failed", error="no topic"))
-    threading.Timer(1.0, new.kill).start()
     place = held.enter_context(StandbyPlace(ready.layout.leases, "up"))
     place.note("ready")
-    threading.Timer(0.5, place.note, ["took over"]).start()
+
+    def goes_on_and_ends() -> None:
+        assert new.stdout is not None
+        new.stdout.readline()
+        place.note("took over")
+        time.sleep(1.0)  # the hand-over looks ten times a second
+        new.kill()
+
+    after = threading.Thread(target=goes_on_and_ends)
+    after.start()
+    held.callback(after.join)
     with pytest.raises(MedallionError, match=rf"pid {new.pid} has gone on and has ended: no topic"):
         hand_over._handed_over(ready, holder, time.monotonic() + 30)
 
