@@ -36,6 +36,10 @@ _OF_A_TABLE = {
     "schema_tracking_location": "new columns are read on; medallion plan says what another change needs",
 }
 
+_FORMAT = (
+    'it is {0}=Avro("order.avsc", framing="registry") here, or Protobuf(…); without a value the row is JSON'
+)
+
 _ATTRIBUTES: Mapping[str, Mapping[str, str]] = {
     "Topic": {
         "subscribe": "it is topics=[…] here",
@@ -61,6 +65,14 @@ _ATTRIBUTES: Mapping[str, Mapping[str, str]] = {
     "Storage": _PLACES,
     "Silver": _PLACES | {"output_mode": "silver appends: each record once"},
     "KafkaSink": {
+        **dict.fromkeys(
+            ("format", "value_format", "value_serializer", "value_schema"), _FORMAT.format("value")
+        ),
+        **dict.fromkeys(("key_format", "key_serializer", "key_schema"), _FORMAT.format("key")),
+        **dict.fromkeys(
+            ("schema_registry", "schema_registry_url"), "it is the setting silver.schema_registry"
+        ),
+        **dict.fromkeys(("auto_register", "auto_register_schemas"), "it is register_schemas=True here"),
         "exactly_once": "Spark's Kafka sink writes without transactions, so a replayed micro-batch is sent "
         "again: a BatchSink with a transactional producer sends each message once",
         "transactional_id": "Spark's Kafka sink writes without transactions: a BatchSink with a producer of "

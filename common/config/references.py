@@ -97,6 +97,18 @@ def resolve_secret(value: str, of: str) -> str:
     return _referred(of, value) if value.startswith(("env:", "file:/")) else value
 
 
+def registry_login(name: str | None) -> str | None:
+    """The login of the schema registry that ``silver.schema_registry_login`` refers to; None without one.
+
+    Raises:
+        SettingsError: An environment variable is not set, or a file cannot be read; names the reference.
+    """
+    if name is None:
+        return None
+    reference = name if name.startswith("file:") else f"env:{name.removeprefix('env:')}"
+    return resolve({"schema_registry_login": reference}, "silver")["schema_registry_login"].strip()
+
+
 def _referred(place: str, reference: str) -> str:
     kind, _, where = reference.partition(":")
     if kind == "env":

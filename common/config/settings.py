@@ -172,8 +172,8 @@ class SilverSettings(_Section):
     )
     schema_registry: Annotated[str | None, AfterValidator(_without_login)] = Field(
         default=None,
-        description="Where schemas of framed Avro and Protobuf values are: a registry's http(s) address, or "
-        "a folder of <id>.avsc and <id>.desc files.",
+        description="Where schemas of framed Avro and Protobuf values are, of read and of published ones: "
+        "a registry's http(s) address, or a folder of <id>.avsc and <id>.desc files.",
     )
     schema_registry_login: str | None = Field(
         default=None,

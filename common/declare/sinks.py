@@ -6,12 +6,25 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from common.declare.declared import absolute, declared
+from pydantic import BeforeValidator
+
+from common.declare.declared import ADDED_LATER, absolute, declared
 from common.declare.field_types import Count, Expressions, TableName
 from common.declare.table_options import Paced, Reading
+from common.declare.value_formats import Avro, Protobuf
 from common.errors import Fault
+
+
+def _part(value: object) -> object:
+    if value is None or isinstance(value, str | Avro | Protobuf):
+        return value
+    raise ValueError("must be SQL text, Avro(…) or Protobuf(…); a value that is left out is the row as JSON")
+
+
+MessagePart = Annotated[str | Avro | Protobuf | None, BeforeValidator(_part)]
+"""SQL text, or the format of a message's key or value."""
 
 
 @declared
@@ -22,16 +35,33 @@ class KafkaSink:
 
     topic: str
     """The topic."""
-    key: str | None = None
-    """SQL text of the message's key; unset: no key."""
-    value: str | None = None
-    """SQL text of the message's value; unset: the row as a JSON object."""
+    key: MessagePart = None
+    """SQL text of the message's key; or ``Avro`` or ``Protobuf``: the columns that the schema names as its
+    fields; unset: no key.
+    """
+    value: MessagePart = None
+    """SQL text of the message's value; or ``Avro`` or ``Protobuf``: the columns as the schema's fields, by
+    name, with ``framing="registry"`` behind the id of the schema; unset: the row as a JSON object.
+    """
     kafka: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Kafka client options, such as ``{"bootstrap.servers": "…"}``; they override the pipeline's."""
     headers: Expressions | None = field(default=None, kw_only=True)
     """Columns sent as headers, or ``{"name": "SQL expression"}``."""
     partition: str | None = field(default=None, kw_only=True)
     """SQL text of the partition's number; unset or null: by the key."""
+    register_schemas: bool = field(default=False, kw_only=True, metadata={ADDED_LATER: True})
+    """Register schemas that the registry does not have, under ``<topic>-key`` and ``<topic>-value``; else
+    they must be there.
+    """
+
+    def mistakes(self) -> Iterator[str]:
+        """Faults of the field values in combination."""
+        framed = [one for one in (self.key, self.value) if getattr(one, "framing", "none") == "registry"]
+        if self.register_schemas and not framed:
+            yield Fault(
+                "MED-1105",
+                'register_schemas is for keys and values with framing="registry"; leave it out',
+            )
 
 
 @declared

@@ -72,7 +72,7 @@ def spec_and_fields(protobuf: Protobuf, folder: Path) -> tuple[dict[str, Any], t
     """The message as the Java reader takes it (``medallion.protobuf.Message``), and ``fields``, which says
     what is raised.
     """
-    message = _message(protobuf, folder)
+    message = descriptor(protobuf, folder)
     walk = _Walk(protobuf)
     spec, found = walk.message(message, "", ())
     if found.kind != "struct" and not walk.faults:
@@ -85,8 +85,8 @@ def spec_and_fields(protobuf: Protobuf, folder: Path) -> tuple[dict[str, Any], t
     return spec, found.nested
 
 
-def _message(protobuf: Protobuf, folder: Path) -> Descriptor:
-    """The descriptor of the declared message."""
+def descriptor(protobuf: Protobuf, folder: Path) -> Descriptor:
+    """The descriptor of the declared message; raises as ``fields``."""
     try:
         from google.protobuf import descriptor_pool
         from google.protobuf.descriptor_pb2 import FileDescriptorSet
@@ -94,10 +94,10 @@ def _message(protobuf: Protobuf, folder: Path) -> Descriptor:
     except ImportError as error:
         raise _refused(protobuf, [_NOT_INSTALLED]) from error
 
-    name, content = protobuf.schema, _content(protobuf, folder)
+    name, found_bytes = protobuf.schema, content(protobuf, folder)
     pool = descriptor_pool.DescriptorPool()
     try:
-        files = FileDescriptorSet.FromString(content).file
+        files = FileDescriptorSet.FromString(found_bytes).file
         for file in files:
             pool.Add(file)
     except (DecodeError, TypeError) as error:
@@ -112,7 +112,8 @@ def _message(protobuf: Protobuf, folder: Path) -> Descriptor:
     return found
 
 
-def _content(protobuf: Protobuf, folder: Path) -> bytes:
+def content(protobuf: Protobuf, folder: Path) -> bytes:
+    """The file of descriptors; raises as ``fields``."""
     path = folder / protobuf.schema
     try:
         return path.read_bytes()

@@ -139,6 +139,7 @@ CASES: tuple[Case, ...] = (
     _case("operator", "files", "medallion.files.FileSourceException"),
     _case("data", "a value", "SparkArithmeticException SparkNumberFormatException SparkDateTimeException"),
     _case("data", "a value", "InvariantViolationException DeltaInvariantViolationException"),
+    _case("data", "a value", "medallion.faults.UnwritableException"),
     _case("data", "a record", "org.apache.kafka.common.errors.RecordTooLargeException"),
     _case("operator", "a query", "org.apache.spark.sql.AnalysisException AnalysisException ParseException"),
     # What passes.

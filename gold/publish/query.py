@@ -29,7 +29,9 @@ from common.errors import Fault, PipelineError, Problem
 from common.machine.terminal import visible
 from common.rows.spark_rows import BytesRead, SparkRows
 from common.spark.types import contains_type
+from common.sql.expression import analyze
 from common.streaming.query import Stream
+from gold.publish.encoded import encoded, framing
 from gold.publish.file_sink import write_files
 from gold.source.stream import CHANGE, FEED_COLUMNS, REMOVED, VERSION, keeps_feed
 from gold.source.stream import stream as table_stream
@@ -75,7 +77,8 @@ def build_query(context: Context, publish: Publish, kafka: Mapping[str, str]) ->
         case MemorySink() as sink:
             send = _to_memory(sink)
         case KafkaSink() as sink:
-            rows, send = messages(rows, publish, sink), _to_kafka(sink, kafka)
+            rows = messages(rows, publish, sink)
+            send = _to_kafka(sink, kafka, framing(publish, sink, context.settings))
         case ForeachSink() as sink:
             send = _to_each(sink)
         case ConsoleSink() as sink:
@@ -125,17 +128,18 @@ def messages(rows: DataFrame, publish: Publish, sink: KafkaSink) -> DataFrame:
     """A row as key, value, headers and partition of a message; without a ``value`` it is a JSON object.
 
     Raises:
-        PipelineError: An expression does not fit the columns that are sent.
+        PipelineError: An expression or a schema does not fit the columns that are sent.
     """
     own = [name for name in rows.columns if name != _PLACE]
-    whole = F.to_json(F.struct(*(F.col(f"`{name}`") for name in own)), {"ignoreNullFields": "false"})
-    place = [F.col(_PLACE)] if _PLACE in rows.columns else []
     texts = {"key": sink.key, "value": sink.value, "partition": sink.partition}
-    given = {name: sql for name, sql in texts.items() if sql is not None}
+    given = {name: sql for name, sql in texts.items() if isinstance(sql, str)}
     headers = named(sink.headers) if sink.headers is not None else {}
-    parts = {"key": F.lit(None).cast("binary"), "value": whole}
+    elsewhere = [path[0] for sql in (*given.values(), *headers.values()) for path in analyze(sql).columns]
+    parts = {"key": F.lit(None).cast("binary"), **_row_as_json(own, sink)}
+    parts |= encoded(rows, own, publish, sink, elsewhere)
     parts |= {name: F.expr(f"({sql})") for name, sql in given.items()}
     parts |= {f"{_HEADER}{name}": F.expr(f"({sql})") for name, sql in headers.items()}
+    place = [F.col(_PLACE)] if _PLACE in rows.columns else []
     try:
         message = rows.select(*(part.alias(name) for name, part in parts.items()), *place)
     except PySparkException as error:
@@ -147,6 +151,14 @@ def messages(rows: DataFrame, publish: Publish, sink: KafkaSink) -> DataFrame:
     if sink.partition is not None:
         sent.append(F.col("partition").cast("int"))
     return message.select(*sent, *place)
+
+
+def _row_as_json(columns: Sequence[str], sink: KafkaSink) -> Mapping[str, Column]:
+    """The value of a message for which nothing is declared."""
+    if sink.value is not None:
+        return {}
+    whole = F.struct(*(F.col(f"`{name}`") for name in columns))
+    return {"value": F.to_json(whole, {"ignoreNullFields": "false"})}
 
 
 def _header(message: DataFrame, name: str) -> Column:
@@ -219,11 +231,13 @@ def is_feed_whole(path: str, checkpoint: str) -> bool:
     return not any(one is not None and one.metadata.get(delta_table.BEGINS_FEED) for one in unread)
 
 
-def _to_kafka(sink: KafkaSink, kafka: Mapping[str, str]) -> Callable[[DataFrame, MicroBatch], None]:
+def _to_kafka(
+    sink: KafkaSink, kafka: Mapping[str, str], framed: Callable[[DataFrame], DataFrame]
+) -> Callable[[DataFrame, MicroBatch], None]:
     options = {f"kafka.{name}": value for name, value in java_options(kafka).items()}
 
     def send(rows: DataFrame, batch: MicroBatch) -> None:
-        rows.write.format("kafka").options(**options).option("topic", sink.topic).save()
+        framed(rows).write.format("kafka").options(**options).option("topic", sink.topic).save()
 
     return send
 

@@ -33,6 +33,7 @@ from pyspark.sql.types import (
 from common.declare import Avro, Bytes, Columns, Csv, Debezium, Json, Protobuf, Text, Value
 from common.declare.declared import folder_of, source_of
 from common.errors import PipelineError, Problem
+from common.rows.typed_columns import taken
 from common.schema import avro as avro_schema
 from common.schema import protobuf as protobuf_schema
 from common.schema.ddl import Field, spark_json
@@ -308,7 +309,7 @@ def _typed(bronze: DataFrame, value: Columns) -> ReadValues:
     if found := tuple(typed_columns.faults(have, want)):
         raise PipelineError([Problem("Columns", text, source) for text in found])
     nothing = F.lit(None).cast("string")
-    columns = typed_columns.taken(F.col("value"), have, want)
+    columns = taken(F.col("value"), have, want)
     names = ("fault", "fault_field", "rescued")
     read = F.struct(*(nothing.alias(name) for name in names), columns.alias("value"))
     read_or_null = F.when(F.col("value").isNotNull(), read)

@@ -74,6 +74,7 @@ _TYPES: Mapping[str, str] = {
     "Sequence[str]": "list of names",
     "Value": "value format",
     "Texts": "list of texts",
+    "MessagePart": "text, [Avro](#avro) or [Protobuf](#protobuf)",
     "str": "text",
     "int": "number",
     "bool": "`True` or `False`",

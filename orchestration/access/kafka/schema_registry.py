@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import urllib.error
-import urllib.request
 from pathlib import Path
 
-from common.config.references import resolve
+from common.config.references import registry_login
 from common.config.settings import Settings
 from common.errors import RegistryError, UsageError
-
-_SECONDS = 5.0
-_NO_SCHEMA = 40403
-"""The code by which a registry says that it has no such schema; a 404 alone may be a proxy's."""
+from common.schema.registry import NO_SCHEMA, Refused, RegistryServer, is_address
 
 
 def schema_text(settings: Settings, schema_id: int) -> str:
@@ -32,28 +25,19 @@ def schema_text(settings: Settings, schema_id: int) -> str:
             "Give --set silver.schema_registry=ADDRESS, or a folder of <id>.avsc."
         )
     missing = f"{place} has no schema {schema_id}, which the topic's values name."
-    if not place.startswith(("http://", "https://")):
+    if not is_address(place):
         try:
             return (Path(place) / f"{schema_id}.avsc").read_text(encoding="utf-8")
         except OSError as error:
             raise UsageError(missing) from error
-    request = urllib.request.Request(f"{place.rstrip('/')}/schemas/ids/{schema_id}")  # noqa: S310  # http(s), see above
-    if (name := settings.silver.schema_registry_login) is not None:
-        reference = name if name.startswith("file:") else f"env:{name.removeprefix('env:')}"
-        secret = resolve({"schema_registry_login": reference}, "silver")["schema_registry_login"].strip()
-        basic = f"Basic {base64.b64encode(secret.encode()).decode()}"
-        request.add_header("Authorization", secret if secret.startswith("Bearer ") else basic)
     try:
-        with urllib.request.urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310  # as above
-            found = json.load(answer)
-            kind, text = found.get("schemaType", "AVRO"), str(found["schema"])
-    except urllib.error.HTTPError as error:
-        with error:
-            code = _error_code(error)
-        if code == _NO_SCHEMA:
+        found = RegistryServer(place, registry_login(settings.silver.schema_registry_login)).schema(schema_id)
+        kind, text = found.get("schemaType", "AVRO"), str(found["schema"])
+    except Refused as refused:
+        if refused.code == NO_SCHEMA:
             raise UsageError(missing) from None
-        raise RegistryError(f"The schema registry at {place} answers with status {error.code}.") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RegistryError(f"The schema registry at {place} answers with status {refused.status}.") from None
+    except KeyError as error:
         raise RegistryError(f"The schema registry at {place} does not answer with a schema.") from error
     if kind != "AVRO":
         raise UsageError(
@@ -62,11 +46,3 @@ def schema_text(settings: Settings, schema_id: int) -> str:
             "docs/author/declarations.md."
         )
     return text
-
-
-def _error_code(answer: urllib.error.HTTPError) -> int | None:
-    """The registry's own code of an error; ``None`` if the answer is not the registry's."""
-    try:
-        return int(json.load(answer)["error_code"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
-from common.declare import Aggregate, Custom, FileSink, Gold, Join, KafkaSink, Pipeline, Publish, Silver
+from common.declare import (
+    Aggregate,
+    Avro,
+    Custom,
+    FileSink,
+    Gold,
+    Join,
+    KafkaSink,
+    Pipeline,
+    Protobuf,
+    Publish,
+    Silver,
+)
 from common.declare.declared import source_of
-from common.errors import Fault, Problem
+from common.errors import Fault, PipelineError, Problem, SqlError
 from common.schema.ddl import DdlError, Field, parse
+from common.schema.sent import CHANGE, column_faults, sent_fields
+from common.sql.expression import Path, analyze
 from orchestration.author.check.expression import row_faults
 from orchestration.author.check.names import each, name_faults, named, references
 from orchestration.author.check.visible_columns import Scope, unknown
@@ -37,16 +52,50 @@ def publish_problems(pipeline: Pipeline, scopes: Mapping[str, Scope]) -> Iterato
         if isinstance(publish.to, KafkaSink):
             for argument, text in _message_texts(publish.to):
                 yield from each(f"{publish.table}, {argument}", row_faults(text, sent), source)
+            yield from _format_problems(publish, publish.to, sent)
     yield from _folder_problems(pipeline)
 
 
 def _message_texts(sink: KafkaSink) -> Iterator[tuple[str, str]]:
     """The expressions of a message, each with its argument."""
     for argument in ("key", "value", "partition"):
-        if (text := getattr(sink, argument)) is not None:
+        if isinstance(text := getattr(sink, argument), str):
             yield argument, text
     for name, text in (named(sink.headers) if sink.headers is not None else {}).items():
         yield f"header {name!r}", text
+
+
+def _format_problems(publish: Publish, sink: KafkaSink, sent: Scope) -> Iterator[Problem]:
+    """Problems of schemas by which messages are written."""
+    formats = {
+        part: one for part in ("key", "value") if isinstance(one := getattr(sink, part), Avro | Protobuf)
+    }
+    fields: dict[str, tuple[Field, ...]] = {}
+    for part, one in formats.items():
+        try:
+            fields[part] = sent_fields(one)
+        except PipelineError as error:
+            place = f"{publish.table}, {part}"
+            yield from (replace(found, place=place) for found in error.problems)
+    names = {field.name for field in fields.get("value", ())}
+    if names and CHANGE not in names and publish.deletes and sink.key is None:
+        text = (
+            "deletes=True sends a deleted row as a message without a value, whose key tells the row: give "
+            f"key=…, or the schema a field {CHANGE!r}"
+        )
+        yield Problem(publish.table, Fault("MED-1105", text), source_of(publish))
+    if sent.fields is None or fields.keys() != formats.keys():
+        return
+    columns = [*(field.name for field in sent.fields), *([CHANGE] if publish.deletes else [])]
+    elsewhere = [path[0] for _, text in _message_texts(sink) for path in _columns(text)]
+    yield from each(publish.table, column_faults(columns, fields, elsewhere), source_of(publish))
+
+
+def _columns(text: str) -> Sequence[Path]:
+    try:
+        return analyze(text).columns
+    except SqlError:
+        return ()  # told by row_faults
 
 
 def _folder_problems(pipeline: Pipeline) -> Iterator[Problem]:

@@ -25,14 +25,18 @@ def setting_problems(pipeline: Pipeline, settings: Settings) -> tuple[Problem, .
 
 
 def _missing(pipeline: Pipeline, settings: Settings) -> Iterator[Problem]:
-    for silver in pipeline.silver:
-        is_framed = isinstance(silver.value, Avro | Protobuf) and silver.value.framing == "registry"
+    values = [(f"{silver.table}, value", silver.value) for silver in pipeline.silver]
+    for publish in pipeline.publish:
+        if isinstance(publish.to, KafkaSink):
+            values += [(f"{publish.table}, {part}", getattr(publish.to, part)) for part in ("key", "value")]
+    for place, value in values:
+        is_framed = isinstance(value, Avro | Protobuf) and value.framing == "registry"
         if is_framed and settings.silver.schema_registry is None:
             text = (
                 'framing "registry" needs the setting silver.schema_registry: a registry\'s address, or a '
-                f"folder of <id>.{'avsc' if isinstance(silver.value, Avro) else 'desc'}"
+                f"folder of <id>.{'avsc' if isinstance(value, Avro) else 'desc'}"
             )
-            yield Problem(f"{silver.table}, value", Fault("MED-1504", text), source_of(silver.value))
+            yield Problem(place, Fault("MED-1504", text), source_of(value))
 
 
 def _unusable(settings: Settings) -> Iterator[Problem]:

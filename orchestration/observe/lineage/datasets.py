@@ -203,12 +203,13 @@ def _sources(declared: Silver | Gold, table: str, names: Mapping[str, Sequence[s
 def _message(publish: Publish, sink: KafkaSink, columns: Sequence[str]) -> ColumnSources:
     """The sources of a message: its key, and its value, which is by default the row as JSON."""
     resolve = in_table(publish.reads, columns)
-    value = of_sql(sink.value, resolve) if sink.value is not None else ()
-    if sink.value is None:
-        kept = publish.columns
-        texts = kept.values() if isinstance(kept, Mapping) else [f"`{name}`" for name in kept or columns]
-        found = [source for sql in texts for source in of_sql(sql, resolve)]
-        value = once([Source(each.table, each.column, "TRANSFORMATION") for each in found])
-    key = {} if sink.key is None else {"key": of_sql(sink.key, resolve)}
+    kept = publish.columns
+    texts = kept.values() if isinstance(kept, Mapping) else [f"`{name}`" for name in kept or columns]
+    found = [source for sql in texts for source in of_sql(sql, resolve)]
+    whole = once([Source(each.table, each.column, "TRANSFORMATION") for each in found])
+    value = of_sql(sink.value, resolve) if isinstance(sink.value, str) else whole
+    key = (
+        {} if sink.key is None else {"key": of_sql(sink.key, resolve) if isinstance(sink.key, str) else whole}
+    )
     rows = () if publish.where is None else of_sql(publish.where, resolve, "FILTER")
     return ColumnSources({**key, "value": value}, rows)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 import struct
 from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal
 from math import isfinite
 from typing import Any
 
@@ -30,6 +32,13 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 IMPORTED = (any_pb2, duration_pb2, struct_pb2, timestamp_pb2, wrappers_pb2)
 """Protobuf's own messages that the files of the tests import."""
+
+
+PLAIN = (
+    *("double", "float", "int32", "int64", "uint32", "uint64", "sint32", "sint64"),
+    *("fixed32", "fixed64", "sfixed32", "sfixed64", "bool", "string", "bytes"),
+)
+"""Types of single values, but for enums."""
 
 
 def field(number: int, name: str, kind: str, **more: Any) -> FieldDescriptorProto:
@@ -121,6 +130,36 @@ def classes(*files: FileDescriptorProto, name: str = "shop.Order") -> Any:
     for each in FileDescriptorSet.FromString(descriptors(*files)).file:
         pool.Add(each)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
+
+
+def row(found: Any) -> dict[str, Any]:
+    """A message of Protobuf's own package as a row of silver."""
+    return {each.name: _column(found, each) for each in found.DESCRIPTOR.fields}
+
+
+def _column(found: Any, each: FieldDescriptor) -> Any:
+    value = getattr(found, each.name)
+    if each.message_type is not None and each.message_type.GetOptions().map_entry:
+        key, inner = (each.message_type.fields_by_name[name] for name in ("key", "value"))
+        return {_one(one, key): _one(value[one], inner) for one in value}
+    if each.is_repeated:
+        return [_one(one, each) for one in value]
+    return None if each.has_presence and not found.HasField(each.name) else _one(value, each)
+
+
+def _one(value: Any, each: FieldDescriptor) -> Any:
+    if each.enum_type is not None:
+        number = each.enum_type.values_by_number[value].number
+        return next(one.name for one in each.enum_type.values if one.number == number)
+    if each.message_type is None:
+        is_wide = each.type in (FieldDescriptor.TYPE_UINT64, FieldDescriptor.TYPE_FIXED64)
+        return Decimal(value) if is_wide else value
+    name = each.message_type.full_name
+    if name == "google.protobuf.Timestamp":
+        return dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(
+            seconds=value.seconds, microseconds=value.nanos // 1000
+        )
+    return value.value if name.endswith("Value") else row(value)
 
 
 _WIRE = {

@@ -76,7 +76,7 @@ POSITIONS = {
     "sequence_by untracked ignore_nulls surrogate_key snapshots",
     "Join": "name reads joins on columns how mode within reading storage where",
     "Json": "schema strict required timestamps max_depth max_bytes framing",
-    "KafkaSink": "topic key value kafka headers partition",
+    "KafkaSink": "topic key value kafka headers partition register_schemas",
     "Lookup": "name table on",
     "Pipeline": "name bronze silver gold quality kafka publish on_batch on_failure listeners",
     "Protobuf": "schema message framing timestamps max_bytes",

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import random
 import time
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.descriptor_pb2 import Edition, FeatureSet, FileDescriptorSet
 from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
@@ -22,6 +19,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from common.declare import Protobuf
 from common.schema import avro as avro_schema
 from tests.support.oracles.protobuf import (
+    PLAIN,
     classes,
     descriptors,
     entry,
@@ -30,15 +28,12 @@ from tests.support.oracles.protobuf import (
     file,
     framed,
     message,
+    row,
     strict_reasons,
     tagged,
     varint,
 )
 
-PLAIN = (
-    *("double", "float", "int32", "int64", "uint32", "uint64", "sint32", "sint64"),
-    *("fixed32", "fixed64", "sfixed32", "sfixed64", "bool", "string", "bytes"),
-)
 COLOUR = enum("Colour", "NONE", "RED", CRIMSON=1, DARK=-5)
 LINE = message("Line", field(1, "name", "string"), field(2, "count", "int32", optional=True))
 EVERYTHING = file(
@@ -70,36 +65,6 @@ EVERYTHING = file(
 Order = classes(EVERYTHING)
 
 Rows = list[tuple[str | None, str | None, dict[str, Any] | None]]
-
-
-def row(found: Any) -> dict[str, Any]:
-    """A message of Protobuf's own package as a row of silver."""
-    return {each.name: _column(found, each) for each in found.DESCRIPTOR.fields}
-
-
-def _column(found: Any, each: FieldDescriptor) -> Any:
-    value = getattr(found, each.name)
-    if each.message_type is not None and each.message_type.GetOptions().map_entry:
-        key, inner = (each.message_type.fields_by_name[name] for name in ("key", "value"))
-        return {_one(one, key): _one(value[one], inner) for one in value}
-    if each.is_repeated:
-        return [_one(one, each) for one in value]
-    return None if each.has_presence and not found.HasField(each.name) else _one(value, each)
-
-
-def _one(value: Any, each: FieldDescriptor) -> Any:
-    if each.enum_type is not None:
-        number = each.enum_type.values_by_number[value].number
-        return next(one.name for one in each.enum_type.values if one.number == number)
-    if each.message_type is None:
-        is_wide = each.type in (FieldDescriptor.TYPE_UINT64, FieldDescriptor.TYPE_FIXED64)
-        return Decimal(value) if is_wide else value
-    name = each.message_type.full_name
-    if name == "google.protobuf.Timestamp":
-        return dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(
-            seconds=value.seconds, microseconds=value.nanos // 1000
-        )
-    return value.value if name.endswith("Value") else row(value)
 
 
 @pytest.fixture(name="read_all")

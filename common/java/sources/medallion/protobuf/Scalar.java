@@ -176,7 +176,7 @@ final class Scalar {
         return Decimal.apply(new BigDecimal(whole), 20, 0);
     }
 
-    private static int wireOf(String type) {
+    static int wireOf(String type) {
         if ("string".equals(type) || "bytes".equals(type)) {
             return WireBytes.LENGTH;
         }

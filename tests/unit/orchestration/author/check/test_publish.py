@@ -10,6 +10,7 @@ import pytest
 
 from common.declare import (
     Aggregate,
+    Avro,
     ConsoleSink,
     Custom,
     Json,
@@ -61,6 +62,12 @@ def shaped(**changed: Any) -> Pipeline:
     return pipeline(publish=(Publish("x", **given | changed),))
 
 
+AVRO = Avro(
+    '{"type": "record", "name": "Order", "fields": ['
+    '{"name": "id", "type": "string"}, {"name": "amount", "type": ["null", "int"]}]}'
+)
+KEY = Avro('{"type": "record", "name": "Key", "fields": [{"name": "id", "type": "string"}]}')
+
 FINE: dict[str, Callable[[], Pipeline]] = {
     "silver": shaped,
     "bronze": lambda: shaped(reads="bronze.orders", columns=["key", "value"], where="partition = 0"),
@@ -73,6 +80,11 @@ FINE: dict[str, Callable[[], Pipeline]] = {
     ),
     "key of a column that is sent": lambda: shaped(
         columns={"n": "amount + 1"}, where="amount > 0", to=KafkaSink("t", key="n")
+    ),
+    "a value in Avro": lambda: shaped(columns=["id", "amount"], to=KafkaSink("t", value=AVRO)),
+    "a column that only the key needs": lambda: shaped(to=KafkaSink("t", key="at", value=AVRO)),
+    "deletions by their key": lambda: shaped(
+        columns=["id", "amount"], deletes=True, to=KafkaSink("t", key=KEY, value=AVRO)
     ),
     "a function's second table": lambda: pipeline(
         custom(tables={"own": "id string", "other": "n int"}, storage=FEED),
@@ -119,6 +131,22 @@ WRONG: dict[str, tuple[Callable[[], Pipeline], str]] = {
     "key that is not sent": (
         lambda: shaped(columns=["id"], to=KafkaSink("t", key="amount")),
         "publish.x, key: the published row has no 'amount'",
+    ),
+    "a field without a column": (
+        lambda: shaped(columns={"id": "id", "amout": "amount"}, to=KafkaSink("t", value=AVRO)),
+        "publish.x: value: the schema's field 'amount' has no column: add one in columns; did you mean",
+    ),
+    "a column without a field": (
+        lambda: shaped(to=KafkaSink("t", value=AVRO)),
+        "publish.x: value: column 'at' is no field of the schema and would not be sent: leave it out",
+    ),
+    "deletions that nothing tells apart": (
+        lambda: shaped(columns=["id", "amount"], deletes=True, to=KafkaSink("t", value=AVRO)),
+        "publish.x: deletes=True sends a deleted row as a message without a value, whose key tells the row",
+    ),
+    "a schema that is not there": (
+        lambda: shaped(to=KafkaSink("t", value=Avro("order.avsc"))),
+        "publish.x, value: there is no file 'order.avsc' in ",
     ),
     "columns of a function's table": (
         lambda: pipeline(custom(tables={"own": "id strng"})),
