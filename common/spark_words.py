@@ -65,14 +65,10 @@ _ATTRIBUTES: Mapping[str, Mapping[str, str]] = {
     "Storage": _PLACES,
     "Silver": _PLACES | {"output_mode": "silver appends: each record once"},
     "KafkaSink": {
-        **dict.fromkeys(
-            ("format", "value_format", "value_serializer", "value_schema"), _FORMAT.format("value")
-        ),
-        **dict.fromkeys(("key_format", "key_serializer", "key_schema"), _FORMAT.format("key")),
-        **dict.fromkeys(
-            ("schema_registry", "schema_registry_url"), "it is the setting silver.schema_registry"
-        ),
-        **dict.fromkeys(("auto_register", "auto_register_schemas"), "it is register_schemas=True here"),
+        **dict.fromkeys(("format", "value_format", "value_serializer"), _FORMAT.format("value")),
+        **dict.fromkeys(("key_format", "key_serializer"), _FORMAT.format("key")),
+        **dict.fromkeys(("schema_registry_url",), "it is the setting silver.schema_registry"),
+        **dict.fromkeys(("auto_register_schemas",), "it is register_schemas=True here"),
         "exactly_once": "Spark's Kafka sink writes without transactions, so a replayed micro-batch is sent "
         "again: a BatchSink with a transactional producer sends each message once",
         "transactional_id": "Spark's Kafka sink writes without transactions: a BatchSink with a producer of "
