@@ -6,6 +6,7 @@ Queries look up writers' schemas in the JVM. A registry is an http(s) address of
 from __future__ import annotations
 
 import base64
+import http.client
 import json
 import urllib.error
 import urllib.request
@@ -77,7 +78,8 @@ class RegistryServer:
             request.add_header("Content-Type", _MEDIA_TYPE)
         if self.login is not None:
             basic = f"Basic {base64.b64encode(self.login.encode()).decode()}"
-            request.add_header("Authorization", self.login if self.login.startswith("Bearer ") else basic)
+            login = self.login if self.login.startswith("Bearer ") else basic
+            request.add_unredirected_header("Authorization", login)  # another server is not to have it
         try:
             with urllib.request.urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310  # as above
                 found = json.load(answer)
@@ -89,8 +91,10 @@ class RegistryServer:
             raise RegistryError(
                 f"The schema registry at {self.place} answers with status {error.code}."
             ) from None
-        except (OSError, ValueError) as error:
+        except (OSError, http.client.HTTPException) as error:
             raise self._no_schema() from error
+        except ValueError:  # its text may have the login, of a header that cannot be sent
+            raise self._no_schema() from None
         if not isinstance(found, dict):
             raise self._no_schema()
         return found

@@ -36,7 +36,8 @@ CHANGE = "_change_type"
 _BUILT_IN = ("google/protobuf/", "google/type/", "confluent/")
 """Files of Protobuf that each registry has."""
 
-_INCOMPATIBLE = 409
+_INCOMPATIBLE, _TOO_MANY, _OF_THE_SERVER = 409, 429, 500
+"""Statuses of HTTP: an incompatible schema, too many requests, and from here on a fault of the server."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,10 @@ def frame(value: Avro | Protobuf, at: Registered, place: str) -> bytes:
         else:
             found = _of_folder(value, folder, Path(at.place))
     except Refused as refused:
+        if refused.status == _TOO_MANY or refused.status >= _OF_THE_SERVER:
+            raise RegistryError(
+                f"The schema registry at {at.place} answers with status {refused.status}: {refused.text}"
+            ) from None
         raise PipelineError([Problem(place, _refusal(refused, at), source_of(value))]) from None
     if found is None:
         kind = "avsc" if isinstance(value, Avro) else "desc"
@@ -197,13 +202,19 @@ def _of_folder(value: Avro | Protobuf, folder: Path, registry: Path) -> int | No
         raise RegistryError(f"The folder of schemas {registry} does not exist.")
     if isinstance(value, Avro):
         wanted = json.loads(avro.schema_text(value, folder))
-        same = [
-            file for file in registry.glob("*.avsc") if json.loads(file.read_text(encoding="utf-8")) == wanted
-        ]
+        same = [file for file in registry.glob("*.avsc") if _json(file) == wanted]
     else:
         content = protobuf.content(value, folder)
         same = [file for file in registry.glob("*.desc") if file.read_bytes() == content]
     return next((int(file.stem) for file in sorted(same) if file.stem.isdigit()), None)
+
+
+def _json(file: Path) -> object:
+    """What a file has; None where it is no JSON, which no schema equals."""
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except ValueError:
+        return None
 
 
 def message_indexes(message: Descriptor) -> list[int]:

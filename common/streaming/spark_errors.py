@@ -395,8 +395,11 @@ _VALUE_ERROR = re.compile(
 )
 """Errors that quote values, and no places."""
 
-_OF_NAMES = re.compile(r"\b(?:Name|Attribute|Import|ModuleNotFound|UnboundLocal|Syntax)Error: [^\n]*")
-"""Python's errors that quote names of a program."""
+_OF_NAMES = re.compile(
+    r"\b(?:(?:Name|Attribute|Import|ModuleNotFound|UnboundLocal|Syntax)Error"
+    r"|medallion\.faults\.UnwritableException): [^\n]*"
+)
+"""Errors that quote names of a program or of a declared schema, and no values."""
 
 
 def without_values(line: str, text: str = "") -> str:
@@ -416,8 +419,8 @@ def without_values(line: str, text: str = "") -> str:
             rest = line[found.end() :]
             said = next((one.expand(says) for one, says in _said(rest)), "a value cannot be processed")
             return f"[{found[1]}] {said}{_expression(text)}"
-    is_of_program = any(line in found for found in _OF_NAMES.findall(text))
-    if is_of_program or any(_state(found[1], text or line).startswith("42") for found in conditions):
+    is_of_names = any(line in found for found in _OF_NAMES.findall(text))
+    if is_of_names or any(_state(found[1], text or line).startswith("42") for found in conditions):
         return line  # of the pipeline's text, which was not even started on a record
     is_value = _VALUE_ERROR.search(text) is not None
     return _QUOTED.sub(lambda one: "'…'" if is_value or not _PLACE.match(one[0]) else one[0], line)

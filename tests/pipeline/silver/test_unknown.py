@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from common.declare import Aggregate, Json, Pipeline, Silver, Topic, Upsert
+from common.declare import Aggregate, Json, Pipeline, Protobuf, Silver, Topic, Upsert
 from common.errors import PipelineError, TableShapeError, UnknownFieldError
 from orchestration.records.quarantine.replay import replay
 from orchestration.run.supervisor import StopSignal, Supervisor
 from orchestration.run.wiring import Wiring
 from tests.conftest import make_settings
 from tests.support.engine import Engine
+from tests.support.oracles import protobuf
 
 pytestmark = pytest.mark.long
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -250,3 +251,49 @@ def test_a_column_of_that_name_is_refused(spark: Any, ran: Ran) -> None:
     mine = replace(RESCUE, name="mine", columns=columns)
     with pytest.raises(PipelineError, match=r"silver\.mine, column '_rescued'"):
         Engine(spark, replace(PIPELINE, silver=[mine], gold=[]), ran.engine.settings).run("silver")
+
+
+def test_a_field_that_a_message_does_not_have_stops_the_query(spark: Any, tmp_path: Path) -> None:
+    """By its number, at its place; the schema that has the field goes on with the same rows."""
+
+    def line(*more: Any) -> Any:
+        return protobuf.message("Line", protobuf.field(1, "name", "string"), *more)
+
+    def order(*more: Any) -> Any:
+        fields = [protobuf.field(1, "id", "string"), protobuf.field(2, "line", ".shop.Line")]
+        at = protobuf.field(3, "at", ".google.protobuf.Timestamp")
+        return protobuf.message("Order", *fields, at, *more)
+
+    old = protobuf.file(line(), order())
+    new = protobuf.file(line(protobuf.field(9, "size", "int32")), order(protobuf.field(7, "note", "string")))
+    made = protobuf.classes(new)
+    values = [made(id="o0"), made(id="o1", note="secret"), made(id="o2", line={"name": "a", "size": 5})]
+    for value in values:
+        value.at.FromDatetime(NOON)
+    schema = tmp_path / "order.desc"
+    schema.write_bytes(protobuf.descriptors(old))
+    silver = Silver(
+        "messages",
+        reads="bronze.messages",
+        value=Protobuf(str(schema), "shop.Order"),
+        columns={"order_id": "id", "name": "line.name", "ordered_at": "at"},
+        key=["order_id"],
+        event_time="ordered_at",
+        watermark="1 day",
+        unknown_fields="fail",
+    )
+    pipeline = Pipeline("shop", bronze=[Topic("messages")], silver=[silver])
+    engine = Engine(spark, pipeline, make_settings(tmp_path, "none:1"))
+    rows = [
+        ("t", 0, offset, NOON, 0, NOON, None, value.SerializeToString(), None)
+        for offset, value in enumerate(values)
+    ]
+    engine.append_bronze("bronze.messages", rows)
+    with pytest.raises(UnknownFieldError) as died:
+        engine.run("silver")
+    assert "not in the schema: '7', 'line.9', at topic/partition/offset t/0/1, t/0/2" in str(died.value)
+    assert "secret" not in str(died.value)
+    assert engine.rows("silver.messages") == []
+    schema.write_bytes(protobuf.descriptors(new))
+    engine.run("silver")
+    assert {row["order_id"] for row in engine.rows("silver.messages")} == {"o0", "o1", "o2"}

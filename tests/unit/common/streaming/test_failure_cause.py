@@ -179,6 +179,7 @@ CHAINS = [
     ("operator", [("org.apache.spark.sql.AnalysisException", "[UNRESOLVED_COLUMN] x")]),
     # Data.
     ("data", [("org.apache.spark.SparkArithmeticException", "[DIVIDE_BY_ZERO]")]),
+    ("data", [("medallion.faults.UnwritableException", "field 'a' is null")]),
     ("data", [("org.apache.spark.sql.delta.schema.DeltaInvariantViolationException", "CHECK constraint")]),
     ("unknown", [("java.lang.NullPointerException", "")]),
 ]

@@ -372,6 +372,16 @@ def test_what_a_person_needs_and_no_record_has_stays(line: str) -> None:
     ).endswith("'custmer' is not defined")
 
 
+def test_the_field_of_a_message_that_cannot_be_written_stays() -> None:
+    """Its error has the schema's names alone; of other errors the quoted text may be a record's."""
+    said = "field 'place.zip' is null, and the schema has no null there"
+    trace = f"org.apache.spark.SparkException: Job aborted.\nCaused by: {{}}: {said}\n\tat a.b(c)"
+    own = failure_of("publish.sent", RuntimeError(trace.format("medallion.faults.UnwritableException")))
+    assert str(own) == f"publish.sent failed: {said}"
+    other = failure_of("publish.sent", RuntimeError(trace.format("java.lang.IllegalStateException")))
+    assert "place.zip" not in str(other)
+
+
 def test_what_ends_a_query_is_published_without_values() -> None:
     """Also if the query's own Python function raised it."""
     spark = failure_of(
