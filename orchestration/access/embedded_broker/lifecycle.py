@@ -70,7 +70,9 @@ class Broker:
         try:
             with _start_lock(self._settings):
                 if _locked(users, fcntl.LOCK_EX):
-                    _end(self._settings, self._state.pid, self._state.process_start)
+                    # Another process may have started the broker anew meanwhile.
+                    now = files.read_state(broker_dir(self._settings)) or self._state
+                    _end(self._settings, now.pid, now.process_start)
                     files.state_file(broker_dir(self._settings)).unlink(missing_ok=True)
         finally:
             os.close(users)

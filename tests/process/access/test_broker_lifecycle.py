@@ -165,6 +165,20 @@ def test_a_shared_broker_ends_with_its_last_user_only(
 
 
 @pytest.mark.long
+def test_a_broker_that_was_started_anew_ends_with_the_last_user_of_either(settings: Settings) -> None:
+    """As a standby, which waits with the broker of the job that has died."""
+    waiting = broker.start(settings)
+    processes.kill(waiting.pid, processes.start_mark(waiting.pid))
+    await_that(lambda: processes.start_mark(waiting.pid) is None, "the broker has ended")
+    anew = broker.start(settings)
+    assert anew.pid != waiting.pid
+    anew.stop()
+    assert broker.running_address(settings) == anew.bootstrap_servers
+    waiting.stop()
+    assert processes.start_mark(anew.pid) is None
+
+
+@pytest.mark.long
 def test_a_pid_that_was_given_to_another_program_is_left_alone(settings: Settings) -> None:
     bystander = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     state = {

@@ -19,6 +19,7 @@ from orchestration.access.embedded_broker import lifecycle as broker
 from orchestration.access.embedded_broker.server_process import _escaped
 from orchestration.access.embedded_broker.state_folder import (
     Identity,
+    State,
     data_dir,
     identity_of,
     jvm_log,
@@ -77,6 +78,19 @@ def test_a_noted_broker_that_started_at_another_time_is_gone(
         assert (broker.describe(settings) or {})["alive"] is True
         lookalike.communicate(b"\n")
     assert (broker.describe(settings) or {})["alive"] is False
+
+
+def test_the_last_user_ends_a_broker_that_another_process_has_started_anew(settings: Settings) -> None:
+    """The broker that the user knows has ended; the state file names the next one."""
+    properties = broker_dir(settings) / "server.properties"
+    words = [sys.executable, "-c", "input()", "kafka.Kafka", str(properties)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE) as lookalike:
+        note(settings, pid=lookalike.pid, process_start=processes.start_mark(lookalike.pid))
+        former = State(2**22, "1", 1, 2, "4.3.1", CLUSTER, "2026-01-01T00:00:00+00:00")
+        users = os.open(broker_dir(settings) / "users.lock", os.O_RDWR | os.O_CREAT)
+        broker.Broker(settings, former, users, None).stop()
+        assert lookalike.wait(20) != 0
+    assert broker.describe(settings) is None
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"pid": 1}'])
