@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
@@ -24,10 +26,25 @@ LOOK_MS = 5_000
 """Time between two looks at the folder: a look lists every file in it."""
 
 
-def build_query(
-    spark: SparkSession, pipeline: str, files: Files, *, settings: Settings, layout: Layout
+def build_query(  # noqa: PLR0913  # what it reads, where it writes, and under which settings
+    spark: SparkSession,
+    pipeline: str,
+    files: Files,
+    *,
+    settings: Settings,
+    layout: Layout,
+    line_readers: Sequence[str] = (),
 ) -> Stream:
     """The query of one bronze table of files; creates the table where there is none.
+
+    Args:
+        spark: The session.
+        pipeline: The pipeline's name.
+        files: The declaration.
+        settings: The settings.
+        layout: Where tables and lists are.
+        line_readers: The declarations of silver's readers of CSV, as JSON texts. A file with ``header=True``
+            whose first line has none of their names is set aside whole: its first line may be a record.
 
     Raises:
         TableShapeError: The table exists with other columns.
@@ -45,6 +62,7 @@ def build_query(
         "list": layout.file_list_path(files.table),
         "maxRows": str(files.max_rows_per_trigger or settings.bronze.max_offsets_per_trigger),
         "lookMs": str(LOOK_MS),
+        "lineReaders": json.dumps([*line_readers]),
         **({} if files.only is None else {"only": files.only}),
     }
     limits = settings.driver_limits

@@ -34,7 +34,8 @@ class Files:
     Grain: one row per record of a file, once, in bronze's envelope. ``topic`` is ``files:<name>``,
     ``partition`` is 0, and ``offset`` counts the records of all files in the order in which they were read:
     files that are found by one look are read by the order of their paths. ``kafka_timestamp`` is the file's
-    time of modification. The headers ``path`` and ``row`` name the file, and the record's place in it from 0.
+    time of modification. The headers ``path`` and ``row`` name the file, and the record's place in it from 0;
+    with ``header=True`` the header ``header`` has the file's first line.
 
     Which file has which offsets is written to a list beside the checkpoint before the first of its records is
     read. A file that changes after it was listed is not read again: ``medallion status`` names it.
@@ -59,8 +60,11 @@ class Files:
     have line breaks; ``parquet`` and ``avro`` (container files): a record is written as JSON text, for
     ``Json`` in silver. Lines of files whose names end with ``.gz`` are decompressed.
     """
-    header: bool = False
-    """Whether the first line of each CSV file has the names of the columns; it is no record then."""
+    header: bool | Literal["skip"] = False
+    """Whether the first line of each CSV file has the names of the columns; it is no record then, and silver
+    finds the fields of ``Csv`` by their names in it. ``"skip"``: it is no record, and is not compared: fields
+    are found by their positions.
+    """
     max_rows_per_trigger: int | None = None
     """Most records per micro-batch; unset: the setting ``bronze.max_offsets_per_trigger``."""
     into: str | None = None

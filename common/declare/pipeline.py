@@ -396,10 +396,11 @@ class Silver(Paced):
                     "unknown_fields='evolve' makes columns of names, and Protobuf sends numbers; \"rescue\" "
                     "keeps the bytes of each",
                 )
-        elif self.unknown_fields != "ignore" and not strict_json:
+        elif self.unknown_fields != "ignore" and not (strict_json or isinstance(self.value, Csv)):
             yield Fault(
                 "MED-1105",
-                f"unknown_fields={self.unknown_fields!r} is for strict Json and Debezium, and for Protobuf",
+                f"unknown_fields={self.unknown_fields!r} is for strict Json and Debezium, for Csv of files "
+                "with a header, and for Protobuf",
             )
 
     def _unfit_for_each(self) -> Iterator[str]:

@@ -164,7 +164,12 @@ class Protobuf:
 
 @declared
 class Csv:
-    """One line of delimited text per value (RFC 4180), read by position and as strictly as JSON."""
+    """One line of delimited text per value (RFC 4180), read as strictly as JSON.
+
+    Fields are found by their positions; of files with ``header=True`` by the names in the file's first line,
+    in any order and without regard to case. Further columns of such a file are unknown fields
+    (``Silver.unknown_fields``); the lines of a file that lacks a column go to quarantine.
+    """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"schema": '"id string, amount decimal(12,2)"'}
 

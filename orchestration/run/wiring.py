@@ -26,6 +26,7 @@ from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import (
     Bronze,
+    Csv,
     Custom,
     DeltaTable,
     Files,
@@ -54,6 +55,7 @@ from orchestration.access.kafka.client import client_options, sink_options
 from orchestration.access.progress.rows_read import streamed_tables
 from orchestration.run import start_checks, trial
 from orchestration.run.topic_checks import topic_identity
+from silver.read.value_reader import strict_reader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -304,6 +306,13 @@ class Wiring:
         usual = files.max_rows_per_trigger or self.settings.bronze.max_offsets_per_trigger
         return copy_with(files, max_rows_per_trigger=min(usual, self.most_records))
 
+    def _line_readers(self, files: Files) -> list[str]:
+        """The readers of the silver tables that take files' columns by the names of their first lines."""
+        table = files.into or files.table
+        values = [each.value for each in self.pipeline.silver if table in each.sources]
+        named = [value for value in values if files.header is True and isinstance(value, Csv)]
+        return [strict_reader(self.spark, value).spec for value in named]
+
     def publication(self, declared: Publish) -> Stream:
         client: dict[str, str] = {}
         if isinstance(declared.to, KafkaSink):
@@ -345,7 +354,12 @@ class Wiring:
         name, settings, layout = self.pipeline.name, self.settings, self.layout
         if isinstance(declared, Files):
             return bronze.files.build_query(
-                self.spark, name, self._limited_files(declared), settings=settings, layout=layout
+                self.spark,
+                name,
+                self._limited_files(declared),
+                settings=settings,
+                layout=layout,
+                line_readers=self._line_readers(declared),
             )
         if isinstance(declared, DeltaTable):
             return bronze.delta_source.build_query(

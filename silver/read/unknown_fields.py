@@ -15,7 +15,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from common.declare import Debezium, Json, Protobuf, Silver
+from common.declare import Csv, Debezium, Json, Protobuf, Silver
 from common.declare.declared import folder_of, source_of
 from common.errors import PipelineError, Problem, UnknownFieldError
 from common.schema import protobuf as protobuf_schema
@@ -74,7 +74,7 @@ def declared_fields(silver: Silver) -> Sequence[Field]:
     value = silver.value
     if isinstance(value, Protobuf):
         return protobuf_schema.fields(value, folder_of(value))
-    return fields(value, folder_of(value)) if isinstance(value, (Json, Debezium)) else ()
+    return fields(value, folder_of(value)) if isinstance(value, (Json, Debezium, Csv)) else ()
 
 
 def _unknown_paths(rescued: Mapping[str, Any], known: Sequence[Field]) -> Sequence[str]:

@@ -32,6 +32,7 @@ from pyspark.sql.types import (
 
 from common.declare import Avro, Bytes, Columns, Csv, Debezium, Json, Protobuf, Text, Value
 from common.declare.declared import folder_of, source_of
+from common.declare.files import PREFIX as FILES_PREFIX
 from common.errors import PipelineError, Problem
 from common.rows.typed_columns import taken
 from common.schema import avro as avro_schema
@@ -53,6 +54,7 @@ _FRAME_BYTES, _MOST_BYTES = 5, 2**31 - 1
 
 _CORRUPT = "__corrupt"
 _PARSED = "__parsed"
+_HEADERS = "array<struct<key: string, value: binary>>"
 _BLANKS = " \t\r\n"
 _CLASS = "medallion.ValueReader"
 _AVRO_CLASS = "medallion.avro.AvroReader"
@@ -90,7 +92,7 @@ def read_values(
     reader = strict_reader(bronze.sparkSession, value, rescue=rescue)
     if each:
         reader = _reader_of_elements(reader, each)
-    return ReadValues(bronze.withColumn(READ, reader.read(F.col("value"))), tuple(reader.fields.fields))
+    return ReadValues(bronze.withColumn(READ, reader.read_record()), tuple(reader.fields.fields))
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,7 @@ class StrictReader:
         fields: The fields of ``value`` in a result.
         is_framed: Whether a zero byte and a schema's id precede the document, which the class does not read.
         root: The first field of the path to an array whose elements are rows; empty: there is none.
+        is_of_lines: Whether values are lines, whose file may name its columns.
     """
 
     java_class: str
@@ -110,6 +113,21 @@ class StrictReader:
     fields: StructType
     is_framed: bool = False
     root: str = ""
+    is_of_lines: bool = False
+
+    def read_record(self, place: str = "") -> Column:
+        """As ``read``, of a record; the columns of a file are found by the names that its first line has.
+
+        Args:
+            place: What the names of the record's columns begin with, such as ``_kafka.``.
+        """
+        value = F.col(f"{place}value")
+        if not self.is_of_lines:
+            return self.read(value)
+        is_of_file = F.col(f"{place}topic").startswith(FILES_PREFIX)
+        headers = F.when(is_of_file, F.col(f"{place}headers").cast(_HEADERS))
+        headers = F.coalesce(headers, F.array().cast(_HEADERS))  # a null argument would be a null result
+        return java_call("readLine", _result(self.fields), value, headers, F.lit(self.spec))
 
     def read(self, value: Column) -> Column:
         """A struct of ``fault``, ``fault_field``, ``rescued`` and ``value``; null for null."""
@@ -142,7 +160,8 @@ def strict_reader(
         schema = StructType([StructField("value", StringType())])
         return _reader(schema, {"format": "text", "schema": schema.jsonValue(), "max_bytes": value.max_bytes})
     schema = struct_type(spark_schema_text(value, folder_of(value)))
-    return _reader(schema, _spec(value, schema, rescue=rescue), is_framed=_is_framed(value))
+    reader = _reader(schema, _spec(value, schema, rescue=rescue), is_framed=_is_framed(value))
+    return replace(reader, is_of_lines=isinstance(value, Csv))
 
 
 def part_reader(value: Json | Debezium | Csv, whole: StructType, wanted: StructType) -> StrictReader:
@@ -153,13 +172,16 @@ def part_reader(value: Json | Debezium | Csv, whole: StructType, wanted: StructT
         whole: All fields of the value.
         wanted: The fields to read; of a struct perhaps some of its fields.
     """
-    schema = wanted
-    if isinstance(value, Csv):  # read by position: every field stays, and text takes any value
-        schema = StructType(
-            [each if each.name in wanted.names else StructField(each.name, StringType()) for each in whole]
-        )
-    spec = _spec(value, schema, rescue=False) | {"required": []}
-    return _reader(schema, spec, is_framed=_is_framed(value))
+    if not isinstance(value, Csv):
+        spec = _spec(value, wanted, rescue=False) | {"required": []}
+        return _reader(wanted, spec, is_framed=_is_framed(value))
+    # Perhaps read by position: every field stays, and text takes any value.
+    schema = StructType(
+        [each if each.name in wanted.names else StructField(each.name, StringType()) for each in whole]
+    )
+    others = [name for name in schema.names if name not in wanted.names]
+    spec = _spec(value, schema, rescue=False) | {"required": [], "optional": others}
+    return replace(_reader(schema, spec), is_of_lines=True)
 
 
 def _is_framed(value: Json | Debezium | Csv) -> bool:
@@ -226,7 +248,7 @@ def _spec(value: Json | Debezium | Csv, schema: StructType, *, rescue: bool) -> 
         "max_bytes": value.max_bytes,
     }
     if isinstance(value, Csv):
-        return spec | {"separator": value.separator, "null_text": value.null_text}
+        return spec | {"separator": value.separator, "null_text": value.null_text, "rescue": rescue}
     return spec | {"max_depth": value.max_depth, "rescue": rescue}
 
 

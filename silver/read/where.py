@@ -92,7 +92,7 @@ def keeps_undecided(spark: SparkSession, silver: Silver, readers: Sequence[Silve
     theirs = [reader for each in before if (reader := _deciding_reader(spark, each)) is not None]
     if mine in theirs:
         return False
-    faults = (reader.read(F.col(f"{META}.value")).getField("fault").isNotNull() for reader in theirs)
+    faults = (reader.read_record(f"{META}.").getField("fault").isNotNull() for reader in theirs)
     return ~reduce(or_, faults) if theirs else True
 
 
@@ -134,7 +134,7 @@ def _with_seen_fields(parsed: DataFrame, silver: Silver, fields: StructType) -> 
     if silver.each is not None:
         return _with_seen_element(parsed, silver, wanted, seen)
     reader = part_reader(value, fields, wanted)
-    again = F.when(fault.isNotNull(), reader.read(F.col(f"{META}.value")))
+    again = F.when(fault.isNotNull(), reader.read_record(f"{META}."))
     both = parsed.select(META, whole, seen.alias(_SEEN), again.alias(_AGAIN))
     content = F.col(f"{_AGAIN}.value")
     second = F.struct(*(content.getField(name).alias(name) for name in wanted.names))

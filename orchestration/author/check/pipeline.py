@@ -67,7 +67,7 @@ ENGINE_REASONS = frozenset(
         *("malformed_json", "trailing_data", "not_an_object", "duplicate_key", "bad_unicode"),
         *("wrong_type", "missing_required", "invalid_timestamp", "timestamp_without_offset"),
         *("non_finite_number", "number_out_of_range", "number_rounded"),
-        *("malformed_csv", "wrong_field_count"),
+        *("malformed_csv", "wrong_field_count", "missing_column", "duplicate_column"),
         *("malformed_protobuf", "unknown_enum_number"),
         *("malformed_avro", "unknown_framing", "unknown_schema_id", "unresolvable_schema"),
         *("unreadable_file", "unreadable_record", "no_json_form"),

@@ -81,6 +81,71 @@ class CsvReaderTest {
         assertEquals("wrong_type at a", Reading.read(spec, "-,x"));
     }
 
+    @ParameterizedTest(name = "{0}: {1}")
+    @CsvSource(
+            delimiter = '|',
+            quoteCharacter = '`',
+            textBlock =
+                    """
+                    id,n,note | a,1,x | (a, 1, x)
+                    note,id,n | x,a,1 | (a, 1, x)
+                    NOTE, "Id",n  | x,a,1 | (a, 1, x)
+                    note,id,n\\r\\n | x,a,1\\r\\n | (a, 1, x)
+                    id,more,n,note | a,"b, c",1,x | (a, 1, x)
+                    ,id,n,note,,note of it | 0,a,1,x,y,z | (a, 1, x)
+                    id,n,note | a,1 | wrong_field_count
+                    id,n,note | a,1,x,y | wrong_field_count
+                    id,n,note,more | a,1,x | wrong_field_count
+                    n,note,id | x,a,1 | wrong_type at n
+                    n,note,id | 1,a, | missing_required at id
+                    more,id,n,note | a"b,1,1,1 | malformed_csv at more
+                    id,note | a,x | missing_column at n
+                    id;n;note | a;1;x | missing_column at id
+                    a,1,x | b,2,y | missing_column at id
+                    "id,n,note | a,1,x | missing_column at id
+                    id,n,note,N | a,1,x,2 | duplicate_column at n
+                    id,n,note | \\n | empty_value
+                    """)
+    void aLineOfAFileIsReadByTheNamesOfItsHeader(String first, String line, String expected) {
+        String spec = Reading.spec("csv", "id string, n int, note string", "'required':['id']");
+        String value = line.replace("\\n", "\n").replace("\\r", "\r");
+        String header = first.replace("\\n", "\n").replace("\\r", "\r");
+        assertEquals(expected, Reading.readLine(spec, header, value));
+    }
+
+    @Test
+    void aReaderSeesTheHeadersOfSeveralFilesByTurns() {
+        String spec = Reading.spec("csv", "id string, n int", "");
+        for (int i = 0; i < 3; i++) {
+            assertEquals("(a, 1)", Reading.readLine(spec, "id,n", "a,1"));
+            assertEquals("(a, 1)", Reading.readLine(spec, "n,id", "1,a"));
+            assertEquals("missing_column at n", Reading.readLine(spec, "m,id", "1,a"));
+            assertEquals("(a, 1)", Reading.readLine(spec, null, "a,1"));
+            assertEquals("(a, 1)", Reading.read(spec, "a,1"));
+        }
+    }
+
+    @Test
+    void aFieldThatIsNotWantedMayBeMissing() {
+        String spec = Reading.spec("csv", "id string, n int, m int", "'optional':['n','m']");
+        assertEquals("(a, null, 1)", Reading.readLine(spec, "m,id", "1,a"));
+        assertEquals("(a, null, null)", Reading.readLine(spec, "m,id,M", "1,a,2"));
+        assertEquals("missing_column at id", Reading.readLine(spec, "n,m", "1,2"));
+        assertEquals("(a, 1, 2)", Reading.read(spec, "a,1,2"));
+    }
+
+    @Test
+    void furtherColumnsAreTextOfTheirNames() {
+        String more = "'rescue':true,'null_text':['?','']";
+        String spec = Reading.spec("csv", "id string", more);
+        assertEquals("(a)", Reading.readLine(spec, "id", "a"));
+        assertEquals(
+                "(a) and {\"n\":\"007\",\"say \\\"q\\\"\":\"x\\ty\",\"m\":null,\"o\":\"?\"}",
+                Reading.readLine(spec, "n,\"say \"\"q\"\"\",id,m,o", "007,x\ty,a,,\"?\""));
+        assertEquals("duplicate_column at n", Reading.readLine(spec, "n,id,n", "1,a,2"));
+        assertEquals("wrong_field_count", Reading.readLine(spec, null, "a,1"));
+    }
+
     @Test
     void aTextIsTheWholeValue() {
         String spec = Reading.spec("text", "value string", "'max_bytes':8");

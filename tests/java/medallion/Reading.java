@@ -3,6 +3,7 @@ package medallion;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.sql.catalyst.util.GenericArrayData;
 import org.apache.spark.sql.catalyst.util.MapData;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
@@ -43,6 +44,28 @@ final class Reading {
 
     static String read(String spec, String value) {
         return read(spec, value.getBytes(StandardCharsets.UTF_8));
+    }
+
+    /**
+     * A line of a file, as {@code read}; with what is rescued behind it.
+     *
+     * @param first the file's first line; null: the record has no such header
+     */
+    static String readLine(String spec, String first, String value) {
+        byte[] names = first == null ? null : first.getBytes(StandardCharsets.UTF_8);
+        Object header =
+                new GenericInternalRow(new Object[] {UTF8String.fromString("header"), names});
+        Object path = new GenericInternalRow(new Object[] {UTF8String.fromString("path"), null});
+        InternalRow row =
+                ValueReader.readLine(
+                        value.getBytes(StandardCharsets.UTF_8),
+                        new GenericArrayData(new Object[] {path, null, header}),
+                        SPECS.computeIfAbsent(spec, UTF8String::fromString));
+        if (row.isNullAt(0)) {
+            String rescued = row.isNullAt(2) ? "" : " and " + row.getUTF8String(2);
+            return shown(((GenericInternalRow) row).values()[3]) + rescued;
+        }
+        return row.getUTF8String(0) + (row.isNullAt(1) ? "" : " at " + row.getUTF8String(1));
     }
 
     /** The fields that no type names, as JSON; {@code null} where there are none. */

@@ -180,7 +180,7 @@ def test_text_is_the_whole_value_and_bytes_are_any(rows: Callable[..., Any]) -> 
         (Json(NESTED), r"static_invoke\(medallion\.ValueReader\.read\("),
         (Json(NESTED, strict=False), r"from_json\("),
         (Debezium(ROW), r"static_invoke\(medallion\.ValueReader\.read\("),
-        (Csv("id string, n int"), r"static_invoke\(medallion\.ValueReader\.read\("),
+        (Csv("id string, n int"), r"static_invoke\(medallion\.ValueReader\.readLine\("),
     ],
 )
 def test_a_value_is_read_once_and_by_no_python(

@@ -11,6 +11,7 @@ import medallion.text.TextReader;
 import medallion.values.Utf8;
 
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.unsafe.types.UTF8String;
 
 import java.util.HashMap;
@@ -30,6 +31,11 @@ public final class ValueReader {
 
     private static final int LARGE = 1048576;
 
+    /**
+     * The header of a record with the first line of its file ({@code medallion.files.FileRows}).
+     */
+    private static final UTF8String FIRST_LINE = UTF8String.fromString("header");
+
     private final HashMap<Spec, Reader> readers = new HashMap<Spec, Reader>();
     private UTF8String lastText;
     private Spec lastSpec;
@@ -47,6 +53,37 @@ public final class ValueReader {
         if (value == null) {
             return null;
         }
+        return of(spec).judged(value, null);
+    }
+
+    /**
+     * Reads a line of CSV. If one of the record's headers has the first line of its file, the
+     * fields are found by their names in it, else by their positions.
+     *
+     * @param headers the record's headers; empty for a record that is of no file
+     */
+    public static InternalRow readLine(byte[] value, ArrayData headers, UTF8String spec) {
+        if (value == null) {
+            return null;
+        }
+        return of(spec).judged(value, firstLine(headers));
+    }
+
+    private static byte[] firstLine(ArrayData headers) {
+        for (int i = 0; headers != null && i < headers.numElements(); i++) {
+            InternalRow header = headers.isNullAt(i) ? null : headers.getStruct(i, 2);
+            if (header != null && FIRST_LINE.equals(header.getUTF8String(0))) {
+                if (header.isNullAt(1)) {
+                    return null;
+                }
+                return header.getBinary(1);
+            }
+        }
+        return null;
+    }
+
+    /** The reader of this thread, with a declaration. */
+    private static ValueReader of(UTF8String spec) {
         Object kept = PER_THREAD.get();
         ValueReader current = (ValueReader) kept;
         if (current == null) {
@@ -56,7 +93,7 @@ public final class ValueReader {
         if (current.lastText != spec) {
             current.select(spec);
         }
-        return current.read(value);
+        return current;
     }
 
     /** The bytes as a string, without validation. */
@@ -105,7 +142,10 @@ public final class ValueReader {
         readers.clear();
     }
 
-    private InternalRow read(byte[] value) {
+    /**
+     * @param firstLine the first line of a file of CSV; null: there is none
+     */
+    private InternalRow judged(byte[] value, byte[] firstLine) {
         if (value.length > lastSpec.maxBytes) {
             return Rows.fault(Reasons.TOO_LARGE, null);
         }
@@ -113,7 +153,10 @@ public final class ValueReader {
             return Rows.fault(Reasons.NOT_UTF8, null);
         }
         try {
-            return lastReader.read(value);
+            if (firstLine == null) {
+                return lastReader.read(value);
+            }
+            return ((CsvReader) lastReader).read(value, firstLine);
         } catch (RuntimeException defect) {
             // A defect of a reader must not stop the stream: the row is quarantined and can be
             // replayed.

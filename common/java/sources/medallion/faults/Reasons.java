@@ -20,6 +20,8 @@ public final class Reasons {
     public static final String TIMESTAMP_WITHOUT_OFFSET = "timestamp_without_offset";
     public static final String MALFORMED_CSV = "malformed_csv";
     public static final String WRONG_FIELD_COUNT = "wrong_field_count";
+    public static final String MISSING_COLUMN = "missing_column";
+    public static final String DUPLICATE_COLUMN = "duplicate_column";
     public static final String MALFORMED_AVRO = "malformed_avro";
     public static final String MALFORMED_PROTOBUF = "malformed_protobuf";
     public static final String UNKNOWN_ENUM_NUMBER = "unknown_enum_number";

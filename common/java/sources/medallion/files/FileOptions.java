@@ -6,7 +6,10 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 import java.io.Serializable;
 
-/** What the declaration of a source says; all options but {@code only} are required. */
+/**
+ * What the declaration of a source says; all options but {@code only} and {@code lineReaders} are
+ * required.
+ */
 final class FileOptions implements Serializable {
     private static final long serialVersionUID = 1L;
 
@@ -25,7 +28,9 @@ final class FileOptions implements Serializable {
         list = given(options, "list");
         files =
                 new OpenFile(
-                        given(options, "format"), Boolean.parseBoolean(given(options, "header")));
+                        given(options, "format"),
+                        given(options, "header"),
+                        options.containsKey("lineReaders") ? options.get("lineReaders") : "[]");
         maxRows = Long.parseLong(given(options, "maxRows"));
         lookMs = Long.parseLong(given(options, "lookMs"));
     }

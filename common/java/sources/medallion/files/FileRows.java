@@ -26,6 +26,7 @@ final class FileRows implements PartitionReader<InternalRow> {
     private static final int LOG_APPEND = 1;
     private static final UTF8String PATH = UTF8String.fromString("path");
     private static final UTF8String ROW = UTF8String.fromString("row");
+    private static final UTF8String HEADER = UTF8String.fromString("header");
 
     private final FilePart part;
     private final FileOptions options;
@@ -35,8 +36,11 @@ final class FileRows implements PartitionReader<InternalRow> {
     private long done;
     private Records records;
 
-    /** Names and values that the folders of the slice's file say; null before they are known. */
-    private String[] folders;
+    /**
+     * What all records of the slice's file have: its path, what its folders say, and its line of
+     * names; null before it is known.
+     */
+    private Object[] ofFile;
 
     FileRows(FilePart part, FileOptions options, Configuration conf) {
         this.part = part;
@@ -58,7 +62,7 @@ final class FileRows implements PartitionReader<InternalRow> {
             }
             at++;
             done = 0L;
-            folders = null;
+            ofFile = null;
         }
         if (slice().fault.isEmpty()) {
             boolean isThere = go();
@@ -153,15 +157,11 @@ final class FileRows implements PartitionReader<InternalRow> {
         FilePart.Slice slice = slice();
         long row = slice.row + done - 1L;
         byte[] value = value(slice, row);
-        if (folders == null) {
-            folders = FolderColumns.of(FileLook.shown(slice.path));
+        if (ofFile == null) {
+            ofFile = headersOfFile(FileLook.shown(slice.path));
         }
-        Object[] headers = new Object[folders.length / 2 + 2];
-        headers[0] = header(PATH, FileLook.shown(slice.path));
+        Object[] headers = (Object[]) ofFile.clone();
         headers[1] = header(ROW, Long.toString(row));
-        for (int each = 0; each < folders.length; each += 2) {
-            headers[each / 2 + 2] = header(UTF8String.fromString(folders[each]), folders[each + 1]);
-        }
         return new GenericInternalRow(
                 new Object[] {
                     null,
@@ -173,6 +173,21 @@ final class FileRows implements PartitionReader<InternalRow> {
                     Integer.valueOf(LOG_APPEND),
                     new GenericArrayData(headers)
                 });
+    }
+
+    /** The headers of all records of a file, with a place for the second one, {@code row}. */
+    private Object[] headersOfFile(String path) {
+        String[] folders = FolderColumns.of(path);
+        byte[] names = records == null ? null : records.firstLine();
+        Object[] found = new Object[folders.length / 2 + (names == null ? 2 : 3)];
+        found[0] = header(PATH, path);
+        for (int each = 0; each < folders.length; each += 2) {
+            found[each / 2 + 2] = header(UTF8String.fromString(folders[each]), folders[each + 1]);
+        }
+        if (names != null) {
+            found[found.length - 1] = new GenericInternalRow(new Object[] {HEADER, names});
+        }
+        return found;
     }
 
     private byte[] value(FilePart.Slice slice, long row) {

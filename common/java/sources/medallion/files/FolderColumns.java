@@ -26,7 +26,7 @@ final class FolderColumns {
             if (sign > 0) {
                 String name = unescaped(parts[each].substring(0, sign));
                 String value = parts[each].substring(sign + 1);
-                if (!name.equals("path") && !name.equals("row")) {
+                if (!name.equals("path") && !name.equals("row") && !name.equals("header")) {
                     found.put(name, value.equals(NULL) ? null : unescaped(value));
                 }
             }

@@ -21,6 +21,9 @@ public final class Spec {
     public final byte[] separator;
     public final byte[][] nullTexts;
 
+    /** By the place of a field: whether the columns of a file may lack it. */
+    public final boolean[] optional;
+
     /**
      * The places of the fields on the way to an array whose elements are rows; empty without one.
      */
@@ -45,6 +48,7 @@ public final class Spec {
         maxBytes = Member.of(node, "max_bytes").asInt(Integer.MAX_VALUE);
         separator = Member.of(node, "separator").asText(",").getBytes(StandardCharsets.UTF_8);
         nullTexts = texts(Member.of(node, "null_text"));
+        optional = optional(Member.of(node, "optional"));
         each = each(Member.of(node, "each"));
         JsonNode paths = Member.of(node, "required");
         required = new String[paths.size()];
@@ -55,6 +59,15 @@ public final class Spec {
             requiredPlaces[i] = places(required[i]);
             i++;
         }
+    }
+
+    private boolean[] optional(JsonNode names) {
+        boolean[] found = new boolean[root.fields == null ? 0 : root.fields.length];
+        for (JsonNode each : names) {
+            byte[] name = each.asText().getBytes(StandardCharsets.UTF_8);
+            found[root.find(name, 0, name.length)] = true;
+        }
+        return found;
     }
 
     /** Has the elements of the array that a path leads to become rows; the places of its fields. */

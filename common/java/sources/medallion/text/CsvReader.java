@@ -11,16 +11,25 @@ import medallion.values.Type;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.Arrays;
 
 /**
- * Reads one line of CSV (RFC 4180), with or without its line end; fields are assigned by position.
- * Not thread-safe.
+ * Reads one line of CSV (RFC 4180), with or without its line end. Values are assigned to the fields
+ * by the names of the file's header, if there is one; else by position. Not thread-safe.
  */
 public final class CsvReader implements Reader {
     private final Spec spec;
     private final Numbers numbers = new Numbers();
     private final Scalars scalars;
+
+    private final Columns byPosition;
+
+    /** The columns of the header that was seen last. */
+    private byte[] header;
+
+    private Columns byName;
 
     private byte[] source;
     private int at;
@@ -35,35 +44,58 @@ public final class CsvReader implements Reader {
     public CsvReader(Spec spec) {
         this.spec = spec;
         this.scalars = new Scalars(spec.isUtc);
+        this.byPosition = Columns.byPosition(spec);
     }
 
     public InternalRow read(byte[] value) {
-        source = value;
-        at = 0;
-        end = withoutLineEnd(value);
-        fault = null;
-        faultField = null;
+        return read(value, byPosition);
+    }
+
+    /**
+     * Reads a line of a file whose first line names its columns.
+     *
+     * @param first that line, without its end
+     */
+    public InternalRow read(byte[] value, byte[] first) {
+        if (!Arrays.equals(first, header)) {
+            byName = Columns.byName(spec, names(first));
+            header = first;
+        }
+        return read(value, byName);
+    }
+
+    /** Whether the first line of a file has the name of a field. */
+    public boolean knowsAnyOf(byte[] first) {
+        return Columns.byName(spec, names(first)).isAny();
+    }
+
+    private InternalRow read(byte[] value, Columns columns) {
+        begin(value);
         if (end == 0) {
             return Rows.fault(Reasons.EMPTY_VALUE, null);
         }
-        Type[] fields = spec.root.fields;
-        Object[] values = new Object[fields.length];
+        if (columns.fault != null) {
+            return Rows.fault(columns.fault, columns.faultField);
+        }
+        Object[] values = new Object[spec.root.fields.length];
+        StringBuilder rescued = spec.isRescuing ? new StringBuilder() : null;
         int count = 0;
         boolean isMore = true;
         while (isMore) {
+            int place = count < columns.places.length ? columns.places[count] : -1;
+            String label = place < 0 ? columns.name(count) : spec.root.labels[place];
             if (!field()) {
-                return Rows.fault(
-                        Reasons.MALFORMED_CSV,
-                        count < fields.length ? spec.root.labels[count] : null);
+                return Rows.fault(Reasons.MALFORMED_CSV, label);
             }
-            if (count < fields.length) {
-                values[count] = converted(fields[count], spec.root.labels[count]);
+            if (place >= 0) {
+                values[place] = converted(spec.root.fields[place], label);
+            } else if (rescued != null && label != null) {
+                rescue(rescued, label);
             }
             count++;
-            isMore = at < end;
-            at += isMore ? spec.separator.length : 0;
+            isMore = isMore();
         }
-        if (count != fields.length) {
+        if (count != columns.places.length) {
             return Rows.fault(Reasons.WRONG_FIELD_COUNT, null);
         }
         if (fault != null) {
@@ -72,8 +104,52 @@ public final class CsvReader implements Reader {
         InternalRow row = new GenericInternalRow(values);
         String absent = spec.absent(row);
         return absent == null
-                ? Rows.value(row, null)
+                ? Rows.value(row, Columns.object(rescued))
                 : Rows.fault(Reasons.MISSING_REQUIRED, absent);
+    }
+
+    private void begin(byte[] value) {
+        source = value;
+        at = 0;
+        end = withoutLineEnd(value);
+        fault = null;
+        faultField = null;
+    }
+
+    /** Steps over a separator; false at the end. */
+    private boolean isMore() {
+        boolean isMore = at < end;
+        at += isMore ? spec.separator.length : 0;
+        return isMore;
+    }
+
+    /** The names of a header, without blanks around them; none if it cannot be read. */
+    private String[] names(byte[] first) {
+        begin(first);
+        ArrayList<String> found = new ArrayList<String>();
+        boolean isMore = true;
+        while (isMore) {
+            while (at < end && source[at] == ' ' && !isSeparator()) {
+                at++;
+            }
+            if (!field()) {
+                return new String[0];
+            }
+            found.add(new String(text, from, to - from, StandardCharsets.UTF_8).strip());
+            isMore = isMore();
+        }
+        String[] names = new String[found.size()];
+        for (int i = 0; i < names.length; i++) {
+            names[i] = (String) (Object) found.get(i);
+        }
+        return names;
+    }
+
+    /** Adds the value of a column that is no field: text as it is, or null. */
+    private void rescue(StringBuilder rescued, String name) {
+        boolean isNull = !isQuoted && isNullText();
+        String value = isNull ? null : new String(text, from, to - from, StandardCharsets.UTF_8);
+        Columns.add(rescued, name, value);
     }
 
     private static int withoutLineEnd(byte[] value) {

@@ -145,6 +145,11 @@ final class AvroRecords implements Records {
     }
 
     @Override
+    public byte[] firstLine() {
+        return null;
+    }
+
+    @Override
     public long place() {
         return -1L;
     }

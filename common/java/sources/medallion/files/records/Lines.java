@@ -12,6 +12,9 @@ final class Lines implements Records {
     private static final int BUFFER = 1 << 17;
     private static final int MOST_BYTES = 1 << 28;
 
+    /** Each record of a file carries its line of names. */
+    private static final int MOST_BYTES_OF_NAMES = 1 << 16;
+
     private final InputStream in;
     private final boolean quotes;
     private final boolean canSeek;
@@ -21,6 +24,7 @@ final class Lines implements Records {
     private long begin;
     private byte[] line = new byte[1024];
     private int length;
+    private byte[] firstLine;
 
     /**
      * @param in the file, from its beginning or from the begin of a record
@@ -141,6 +145,35 @@ final class Lines implements Records {
     @Override
     public byte[] value() {
         return Arrays.copyOf(line, length);
+    }
+
+    /**
+     * Go behind the first line, which is no record.
+     *
+     * @param hasNames whether it names the columns
+     */
+    void skipFirst(boolean hasNames) throws IOException {
+        byte[] found = next() ? value() : null;
+        if (hasNames) {
+            if (found != null && found.length > MOST_BYTES_OF_NAMES) {
+                throw new ContentException(
+                        "its first line has "
+                                + found.length
+                                + " bytes; a line of names has at most "
+                                + MOST_BYTES_OF_NAMES);
+            }
+            firstLine = found;
+        }
+    }
+
+    /** Of a file that is read from a place behind its first line: what that line is. */
+    void named(byte[] line) {
+        firstLine = line;
+    }
+
+    @Override
+    public byte[] firstLine() {
+        return firstLine;
     }
 
     @Override

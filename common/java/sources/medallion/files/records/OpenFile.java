@@ -1,5 +1,11 @@
 package medallion.files.records;
 
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+
+import medallion.readers.Spec;
+import medallion.text.CsvReader;
+
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.Path;
@@ -41,15 +47,21 @@ public final class OpenFile implements Serializable {
     };
 
     private final String format;
-    private final boolean header;
+    private final boolean skipsFirst;
+    private final boolean hasNames;
+    private final String lineReaders;
 
     /**
      * @param format {@code jsonl}, {@code csv}, {@code parquet} or {@code avro}
-     * @param header whether the first line of a CSV file has the names of the columns
+     * @param header whether the first line of a CSV file is no record: {@code true}: it names the
+     *     columns; {@code skip}: it is passed over; {@code false}: it is a record
+     * @param lineReaders the declarations of those that read the lines, as a JSON array of texts
      */
-    public OpenFile(String format, boolean header) {
+    public OpenFile(String format, String header, String lineReaders) {
         this.format = format;
-        this.header = header;
+        this.lineReaders = lineReaders;
+        this.hasNames = header.equals("true");
+        this.skipsFirst = hasNames || header.equals("skip");
     }
 
     /** The records of a file from one on, by the nearest cut before it. */
@@ -88,6 +100,7 @@ public final class OpenFile implements Serializable {
         }
         Records records = lines(path, conf, 0L);
         try {
+            refuseWithoutNames(records.firstLine());
             long rows = 0L;
             long place = records.place();
             while (records.next()) {
@@ -99,6 +112,24 @@ public final class OpenFile implements Serializable {
         } finally {
             records.close();
         }
+    }
+
+    /** A first line that has no name of a declared column may be a record, which would be lost. */
+    private void refuseWithoutNames(byte[] line) throws IOException {
+        JsonNode readers = new ObjectMapper().readTree(lineReaders);
+        if (line == null || readers.size() == 0) {
+            return;
+        }
+        String wanted = "";
+        for (JsonNode each : readers) {
+            Spec spec = new Spec(each.asText());
+            if (new CsvReader(spec).knowsAnyOf(line)) {
+                return;
+            }
+            wanted += (wanted.isEmpty() ? "" : "; or ") + String.join(", ", spec.root.labels);
+        }
+        throw new ContentException(
+                "its first line has none of the names " + wanted + ": write a line of names there");
     }
 
     /**
@@ -155,6 +186,16 @@ public final class OpenFile implements Serializable {
         }
     }
 
+    /** The line of names of a file that is not compressed. */
+    private byte[] firstLine(Path path, Configuration conf) throws IOException {
+        Records begin = lines(path, conf, 0L);
+        try {
+            return begin.firstLine();
+        } finally {
+            begin.close();
+        }
+    }
+
     private Records lines(Path path, Configuration conf, long begin) throws IOException {
         refuseOtherCompression(path);
         CompressionCodec codec = codec(path, conf);
@@ -168,8 +209,10 @@ public final class OpenFile implements Serializable {
         boolean isOpen = false;
         try {
             Lines lines = new Lines(in, begin, format.equals("csv"), codec == null);
-            if (header && begin == 0L) {
-                lines.next();
+            if (begin > 0L) {
+                lines.named(hasNames ? firstLine(path, conf) : null);
+            } else if (skipsFirst) {
+                lines.skipFirst(hasNames);
             }
             isOpen = true;
             return lines;

@@ -155,6 +155,11 @@ final class ParquetRecords implements Records {
     }
 
     @Override
+    public byte[] firstLine() {
+        return null;
+    }
+
+    @Override
     public long place() {
         return -1L;
     }

@@ -17,6 +17,9 @@ public interface Records extends Closeable {
     /** What is wrong with the record whose value was a fault, in words; may be empty. */
     String why();
 
+    /** The line that names the columns of the file; null if it has none. */
+    byte[] firstLine();
+
     /** The byte from which the next record can be read; -1 where that is not possible. */
     long place() throws IOException;
 }
