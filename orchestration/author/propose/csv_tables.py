@@ -33,11 +33,21 @@ def column_names(lines: Lines) -> list[str]:
     return found
 
 
+def field_names(lines: Lines, *, are_of_files: bool) -> list[str]:
+    """The name of the field per column: of lines of files with a header the name that the file gives it.
+
+    A column of such files without a name has an empty one, and is no field.
+    """
+    if are_of_files and lines.header:
+        return [title.strip("\ufeff ") for title in lines.header]
+    return column_names(lines)
+
+
 class CsvTables(DocumentTables):
     """Delimited lines with their messages, from which a proposal is filled.
 
     Args:
-        found: The lines as documents with the names of ``column_names``.
+        found: The lines as documents with the names of ``field_names``.
         everything: Reads all lines at hand as such documents.
     """
 
@@ -56,13 +66,16 @@ class CsvTables(DocumentTables):
         """Fill the proposal: columns, key, event time, watermark, rules and gold tables."""
         shape = self._whole_shape()
         fields = []
-        for name, others in zip(shape.members, self.lines.other_nulls, strict=True):
-            inner = shape.members[name]
-            fields.append(f"{quoted(name)} {'string' if others else inner.type}")
-            self._line_column(name, inner, others)
+        columns = zip(self._field_names(), column_names(self.lines), self.lines.other_nulls, strict=True)
+        for field, name, others in columns:
+            if field not in shape.members:
+                continue
+            inner = shape.members[field]
+            fields.append(f"{quoted(field)} {'string' if others else inner.type}")
+            self._line_column(field, name, inner, others)
             is_always = not others and inner.seen == len(self.found)
-            text = Shape(seen=inner.seen, depth=1, name=name) if others else inner
-            self.by_name[name] = Leaf((name,), text, is_always)
+            text = Shape(seen=inner.seen, depth=1, name=field) if others else inner
+            self.by_name[name] = Leaf((field,), text, is_always)
         self._declared = f"Csv({ddl_of(fields)}{self._options()})"
         self.always = [leaf.path for leaf in self.by_name.values() if leaf.is_always]
         self._note_header()
@@ -79,22 +92,25 @@ class CsvTables(DocumentTables):
         """The shape of all lines, with a member for each column in their order."""
         shape = shape_of(self.found)
         shape.members = {
-            name: shape.members.get(name, Shape(depth=1, name=name)) for name in column_names(self.lines)
+            name: shape.members.get(name, Shape(depth=1, name=name)) for name in self._field_names() if name
         }
         return shape
 
-    def _line_column(self, name: str, shape: Shape, others: Sequence[str]) -> None:
-        sql = quoted(name)
+    def _field_names(self) -> list[str]:
+        return field_names(self.lines, are_of_files=self.proposal.files is not None)
+
+    def _line_column(self, field: str, name: str, shape: Shape, others: Sequence[str]) -> None:
+        sql = quoted(field)
         for mark in others:
             sql = f"nullif({sql}, '{mark}')"
-        unit = "" if others else shape.epoch(name)
+        unit = "" if others else shape.epoch(field)
         self.proposal.columns[name] = moment(sql, unit) if unit else sql
         if others:
             marks = " and ".join(others)
             self.proposal.notes[name] = (
                 f"{marks} is null here, and a word in another column; the other values are {shape.type}"
             )
-        elif note := note_of(Leaf((name,), shape, is_always=False)):
+        elif note := note_of(Leaf((field,), shape, is_always=False)):
             self.proposal.notes[name] = note
 
     def _options(self) -> str:
@@ -105,6 +121,8 @@ class CsvTables(DocumentTables):
         lines, proposal = self.lines, self.proposal
         if not lines.header:
             proposal.remarks.append("lines have no names: rename the fields")
+        elif proposal.files is not None:
+            proposal.remarks.append("fields are found by the names in the first line of each file")
         elif any(leaf.shape.type != "string" for leaf in self.by_name.values()):
             proposal.remarks.append(
                 "names are those of the header line, which goes to quarantine as wrong_type"

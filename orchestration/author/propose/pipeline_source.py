@@ -20,6 +20,29 @@ _UNKNOWN_FIELDS = (
 _KEEP_WORDS: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
 
 
+@dataclass(frozen=True)
+class SampledFiles:
+    """Files whose records were sampled.
+
+    Attributes:
+        path: Their folder, as the pipeline file names it.
+        format: ``csv`` or ``jsonl``.
+        only: The pattern of their names; empty: the folder has no others.
+        has_header: Whether the first line of each names its columns.
+    """
+
+    path: str
+    format: str
+    only: str = ""
+    has_header: bool = False
+
+    def source(self, table: str) -> str:
+        """The declaration, as Python source."""
+        more = ", header=True" if self.has_header else ""
+        more += f", only={literal(self.only)}" if self.only else ""
+        return f"Files({literal(table)}, path={literal(self.path)}, format={literal(self.format)}{more})"
+
+
 @dataclass
 class Proposal:
     """The proposed bronze and silver table of one topic.
@@ -38,6 +61,7 @@ class Proposal:
         parts: One table per type of message, instead of one table of all types.
         each: The array whose elements are the rows; empty: a message is a row.
         elements: Tables with a row per element, beside the table of the messages.
+        files: The files whose records the messages are; None: they are of a topic.
     """
 
     topic: str
@@ -59,6 +83,7 @@ class Proposal:
     parts: list[Proposal] = field(default_factory=list)
     each: str = ""
     elements: list[Proposal] = field(default_factory=list)
+    files: SampledFiles | None = None
 
     @property
     def tables(self) -> list[Proposal]:
@@ -72,7 +97,8 @@ def render(name: str, proposals: Sequence[Proposal]) -> str:
     gold = [line for proposal in proposals for line in proposal.gold]
     kinds = {match[1] for line in gold if (match := re.match(r"([A-Z]\w+)\($", line))}
     used = {"Rule"} if any(table.rules for table in tables) else set()
-    imports = sorted({_format(table) for table in tables} | kinds | used | {"Pipeline", "Silver", "Topic"})
+    used |= {"Topic" if proposal.files is None else "Files" for proposal in proposals}
+    imports = sorted({_format(table) for table in tables} | kinds | used | {"Pipeline", "Silver"})
     lines = [
         f'"""Pipeline {name}: proposed from a sample of messages; read it, and make it yours."""',
         "",
@@ -97,6 +123,8 @@ def _format(proposal: Proposal) -> str:
 
 
 def _topic(proposal: Proposal) -> str:
+    if proposal.files is not None:
+        return proposal.files.source(proposal.table)
     topics = "" if proposal.topic == proposal.table else f", topics=[{literal(proposal.topic)}]"
     return f"Topic({literal(proposal.table)}{topics})"
 
@@ -133,6 +161,16 @@ def _silver(proposal: Proposal) -> Iterator[str]:
 
 def _note(text: str | None) -> str:
     return f"  # {text}" if text else ""
+
+
+def in_words_of_files(proposal: Proposal) -> None:
+    """Have the comments of a proposal, which speak of messages and of Kafka, speak of lines and files."""
+    words = (("Kafka's timestamp", "the file's time of modification"), ("message", "line"))
+    for table in proposal.tables:
+        for name, text in table.notes.items():
+            for ours, theirs in words:
+                text = text.replace(ours, theirs)  # noqa: PLW2901
+            table.notes[name] = text
 
 
 def ddl(shape: Shape) -> str:

@@ -9,15 +9,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from common.errors import UsageError
 from common.schema.ddl import Field
 from orchestration.access.kafka.topic_sample import Sampled
 from orchestration.author.propose import csv_lines, gold_tables, value_shapes
-from orchestration.author.propose.csv_tables import CsvTables, column_names
+from orchestration.author.propose.csv_tables import CsvTables, field_names
 from orchestration.author.propose.documents import DocumentTables, column, snake, use_coordinates
-from orchestration.author.propose.pipeline_source import Proposal
+from orchestration.author.propose.pipeline_source import Proposal, SampledFiles
 from orchestration.author.propose.value_shapes import is_error_body
 
 ODD = "of_another_kind"
@@ -41,19 +42,21 @@ def propose(
     messages: Sequence[Sampled],
     fields: Mapping[str, Any] | None = None,
     everything: Callable[[], Iterable[bytes | None]] | None = None,
+    files: SampledFiles | None = None,
 ) -> Proposal:
-    """The proposal for a topic.
+    """The proposal for a topic, or for files.
 
     Args:
         topic: The topic's name.
         messages: Sampled messages, in order within each partition.
         fields: For framed Avro: ``file``, the schema file, and ``fields``, its fields.
         everything: Reads all values at hand, in which a key is searched for collisions; unset: the sample.
+        files: The files whose records the messages are; unset: they are of a topic.
 
     Raises:
         UsageError: No sampled message has a value of a known format.
     """
-    proposal = Proposal(topic, table_name(topic), len(messages))
+    proposal = Proposal(topic, table_name(topic), len(messages), files=files)
     seen = [value_shapes.recognize(message.value) for message in messages]
     proposal.kinds = Counter(each.kind for each in seen)
     formats = Counter({kind: number for kind, number in proposal.kinds.items() if kind in _FORMATS})
@@ -168,6 +171,8 @@ def _propose_plain(
     if lines is not None:
         _propose_csv(proposal, [messages[place] for place in lines.places], lines, everything)
         return
+    if proposal.files is not None and proposal.files.format == CSV:
+        proposal.remarks.append("no separator divides the lines into equally many fields: each is one text")
     proposal.value = "Text()" if proposal.format == value_shapes.TEXT else "Bytes()"
     proposal.columns = {"content": "value"}
     use_coordinates(proposal, "each message is an event of its own")
@@ -182,7 +187,10 @@ def _propose_csv(
 ) -> None:
     proposal.format = CSV
     proposal.kinds[CSV] = proposal.kinds.pop(value_shapes.TEXT)
-    names = column_names(lines)
+    files = proposal.files
+    if files is not None:
+        proposal.files = replace(files, has_header=bool(lines.header))
+    names = field_names(lines, are_of_files=files is not None)
     pairs = list(zip(messages, lines.documents(names), strict=True))
     usual = _without_odd_documents(proposal, pairs)
     found = [document for _, document in usual]

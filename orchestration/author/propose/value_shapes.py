@@ -338,7 +338,7 @@ class Leaf:
     @property
     def is_identifier(self) -> bool:
         """Whether the field's name says that it identifies something."""
-        return IDENTIFIER.search(self.path[-1]) is not None
+        return IDENTIFIER.search(self.path[-1].replace(" ", "_")) is not None
 
     @property
     def sql(self) -> str:

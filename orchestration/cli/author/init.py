@@ -20,7 +20,7 @@ from common.schema import avro as avro_schema
 from orchestration.access.declaration.context import context
 from orchestration.access.kafka.topic_sample import Sampled
 from orchestration.author.propose import value_shapes
-from orchestration.author.propose.pipeline_source import Proposal, render
+from orchestration.author.propose.pipeline_source import Proposal, in_words_of_files, render
 from orchestration.author.propose.propose import propose, table_name
 from orchestration.cli.json_output import print_document
 from orchestration.cli.options import JsonOption, SetOption, SettingsOption
@@ -47,7 +47,11 @@ def command(
     ] = None,
     file: Annotated[
         Path | None,
-        typer.Option("--from-file", metavar="FILE", help="A file of messages, one per line; .gz too."),
+        typer.Option(
+            "--from-file",
+            metavar="FILE",
+            help="A file of messages, one per line; .gz too. Or a folder of CSV files or JSON lines.",
+        ),
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("pipeline.py"),
     samples: Annotated[int, typer.Option("--samples", min=1, help="Messages to read, per topic.")] = 10_000,
@@ -62,13 +66,17 @@ def command(
     ready = context(None, settings, set_)
     if output.exists() and not force:
         raise UsageError(f"{output} exists. Name another file with --output, or overwrite it with --force.")
-    found = _of_file(file, topic, samples) if file is not None else _of_broker(ready.settings, topic, samples)
     proposals: list[Proposal] = []
     beside: dict[str, str] = {}
-    for name, messages in found:
-        known = _avro(ready.settings, name, messages, output, beside)
-        everything = partial(_values_of, file) if file is not None else None
-        proposals.append(propose(name, messages, known, everything))
+    is_folder = file is not None and file.is_dir()
+    if file is not None and is_folder:
+        proposals.append(_of_folder(file, topic, samples, output))
+    else:
+        of_file = None if file is None else _of_file(file, topic, samples)
+        for name, messages in of_file or _of_broker(ready.settings, topic, samples):
+            known = _avro(ready.settings, name, messages, output, beside)
+            everything = partial(_values_of, file) if file is not None else None
+            proposals.append(propose(name, messages, known, everything))
     _refuse_same_table(proposals)
     name = table_name(proposals[0].topic) if len(proposals) == 1 else table_name(output.stem)
     for file_name, text in beside.items():
@@ -88,7 +96,22 @@ def command(
         return
     for proposal in proposals:
         _print_proposal(proposal)
-    _print_next(output, written, file, _words_of(output, settings, set_))
+    _print_next(output, written, None if is_folder else file, _words_of(output, settings, set_))
+
+
+def _of_folder(folder: Path, topics: Sequence[str] | None, count: int, output: Path) -> Proposal:
+    """The proposal for the files of a folder, which are read where they are."""
+    from orchestration.cli.author.init_files import sample_folder
+
+    if topics is not None and len(topics) != 1:
+        raise UsageError("--from-file FOLDER makes one table; give at most one --topic, as its name.")
+    whole, beside = folder.resolve(), output.parent.resolve()
+    shown = whole.relative_to(beside) if whole.is_relative_to(beside) else whole
+    found = sample_folder(folder, str(shown), count)
+    proposal = propose(topics[0] if topics else whole.name, found.messages, files=found.files)
+    proposal.remarks += found.remarks
+    in_words_of_files(proposal)
+    return proposal
 
 
 def _print_next(output: Path, written: Sequence[str], file: Path | None, words: str) -> None:
@@ -114,7 +137,7 @@ def _of_file(file: Path, topics: Sequence[str] | None, count: int) -> list[tuple
     from orchestration.access.kafka.capture_file import sample_capture
 
     if not file.is_file():
-        raise UsageError(f"--from-file {file}: {'is a folder' if file.is_dir() else 'no such file'}.")
+        raise UsageError(f"--from-file {file}: no such file.")
     if topics is not None and len(topics) != 1:
         raise UsageError("--from-file has the messages of one topic; give at most one --topic.")
     name = topics[0] if topics else table_name(file.name.partition(".")[0])
@@ -209,12 +232,15 @@ def _print_proposal(proposal: Proposal) -> None:
     others = ", ".join(
         f"{number:,} {kind}" for kind, number in proposal.kinds.most_common() if kind != proposal.format
     )
+    things = "messages" if proposal.files is None else "lines"
     say(
-        f"{proposal.topic}: {proposal.messages:,} messages, read as {proposal.format}"
+        f"{proposal.topic}: {proposal.messages:,} {things}, read as {proposal.format}"
         + (f"; also {others}" if others else "")
     )
     say(f"  {len(proposal.columns)} columns; key {', '.join(proposal.key)}: {proposal.notes['key']}")
     say(f"  event time {proposal.event_time}: {proposal.notes['event_time']}; watermark {proposal.watermark}")
+    for remark in proposal.remarks if proposal.files is not None else ():
+        say(f"  {remark}")
     if proposal.parts:
         say(f"  a table per type of message: {', '.join(part.table for part in proposal.parts)}")
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from common.declare import Csv, Files
+from orchestration.access.declaration.load_file import load_pipeline
+from orchestration.author.check.pipeline import check
 from tests.support import in_process
 
 LINES = "".join(
@@ -51,3 +55,60 @@ def test_the_tests_of_a_former_file_are_named() -> None:
     assert in_process.run("new", "shop").code == 0
     ended = in_process.run("init", "--from-file", "mine.jsonl", "--force")
     assert "pipeline.cases.yaml has tests of the file that was there before" in ended.stdout + ended.stderr
+
+
+def write_stations(folder: Path) -> None:
+    """CSV files with names that are no words, a mark of UTF-8, columns in several orders, and other files."""
+    folder.mkdir()
+    rows = [f'r{number};"ber;gen";2026-03-01 0{number % 9}:00:00Z;{number / 3:.1f}\n' for number in range(30)]
+    (folder / "a.csv").write_text("\ufeffReading ID;station;taken at;celsius\n" + "".join(rows))
+    (folder / "b.csv").write_text("station;taken at;celsius\nx;2026-03-01 01:00:00Z;1\n")
+    (folder / "c.csv").write_text("celsius;Reading ID;station;taken at\n1.5;r99;x;2026-03-01 01:00:00Z\n")
+    (folder / "d.csv").write_text("r99;x;2026-03-01 01:00:00Z;1.5\n")
+    (folder / "read.me").write_text("no lines of CSV")
+    (folder / "_part.csv").write_text("nothing\n")
+
+
+def test_a_folder_of_csv_files_is_declared_as_files_with_its_names_and_types() -> None:
+    write_stations(Path("incoming"))
+    ended = in_process.run("init", "--from-file", "incoming")
+    said = ended.stdout + ended.stderr
+    assert ended.code == 0, said
+    assert "incoming: 31 lines, read as csv" in said
+    assert "b.csv lacks Reading ID: its lines would go to quarantine as missing_column" in said
+    assert "d.csv has none of these names in its first line: it would be set aside whole" in said
+    assert "c.csv" not in said
+    assert "produce" not in said
+    pipeline = load_pipeline(Path("pipeline.py"))
+    (files,), (silver,) = pipeline.bronze, pipeline.silver
+    assert isinstance(files, Files)
+    assert (files.path, files.format, files.header, files.only) == ("incoming", "csv", True, "*.csv")
+    fields = "`Reading ID` string, station string, `taken at` timestamp, celsius double"
+    assert isinstance(silver.value, Csv)
+    assert " ".join(silver.value.schema.split()) == fields
+    assert (silver.value.separator, silver.key, silver.event_time) == (";", ("reading_id",), "taken_at")
+    assert isinstance(silver.columns, Mapping)
+    assert silver.columns["reading_id"] == "`Reading ID`"
+    assert check(pipeline) == ()
+    assert "message" not in Path("pipeline.py").read_text().partition("\n")[2]
+
+
+def test_a_folder_of_other_files_is_declared_or_said_in_plain_words() -> None:
+    Path("events").mkdir()
+    Path("events/1.jsonl").write_text(LINES)
+    ended = in_process.run("init", "--from-file", "events", "--json")
+    assert json.loads(ended.stdout)["topics"][0]["format"] == "json"
+    (files,) = load_pipeline(Path("pipeline.py")).bronze
+    assert isinstance(files, Files)
+    assert (files.path, files.format, files.only) == ("events", "jsonl", None)
+    Path("notes").mkdir()
+    refused = in_process.run("init", "--from-file", "notes", "--force")
+    assert "--from-file notes: no file there ends with one of .avro, .csv" in refused.stdout + refused.stderr
+    Path("notes/a.csv").write_text("one line of words\nand another, of more\n")
+    ended = in_process.run("init", "--from-file", "notes", "--force")
+    said = ended.stdout + ended.stderr
+    assert "no separator divides the lines into equally many fields: each is one text" in said
+    Path("typed").mkdir()
+    Path("typed/a.parquet").write_bytes(b"PAR1")
+    refused = in_process.run("init", "--from-file", "typed", "--force")
+    assert 'Files("history", path="typed", format="parquet")' in refused.stdout + refused.stderr

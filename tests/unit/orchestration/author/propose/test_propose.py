@@ -656,8 +656,9 @@ def test_init_reads_a_file_and_names_the_command_that_sends_it(tmp_path: Path) -
     assert done.exit_code == 0, done.output
     assert f"medallion produce --from-file {file} -p {output}" in done.output
     assert check(load_pipeline(output)) == ()
-    refused = CliRunner().invoke(app, ["--from-file", str(tmp_path), "--output", str(output), "--force"])
-    assert "is a folder" in str(refused.exception)
+    missing = str(tmp_path / "other")
+    refused = CliRunner().invoke(app, ["--from-file", missing, "--output", str(output), "--force"])
+    assert "no such file" in str(refused.exception)
 
 
 def test_control_characters_in_names_of_fields_are_escaped(tmp_path: Path) -> None:
