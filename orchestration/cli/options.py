@@ -5,14 +5,50 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections.abc import Callable, Iterator, Mapping
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
 
+from common.config.settings import load_settings
 from common.config.wrong_settings import PREFIX
+from common.errors import SettingsError
+
+_typed: ContextVar[Mapping[str, Any]] = ContextVar("_typed", default=MappingProxyType({}))
+"""The options of the running command, by the names of its parameters."""
+
+
+def options_as_typed() -> str:
+    """The options with which the running command was told its pipeline and settings, for a further command.
+
+    ``-p`` is left out where the settings name that pipeline file anyway; begins with a blank, or is empty.
+    """
+    given = _typed.get()
+    pipeline = given.get("pipeline") or given.get("path")
+    settings, overrides = given.get("settings"), given.get("set_") or given.get("overrides") or ()
+    words = []
+    if pipeline is not None and not _is_named(pipeline, settings, overrides):
+        words.append(f"-p {shlex.quote(str(pipeline))}")
+    if settings is not None:
+        words.append(f"--settings {shlex.quote(str(settings))}")
+    words += [f"--set {shlex.quote(text)}" for text in overrides]
+    words += [f"--{name} {shlex.quote(given[name])}" for name in ("env", "sandbox") if given.get(name)]
+    return "".join(f" {word}" for word in words)
+
+
+def _is_named(pipeline: Path, settings: Path | None, overrides: Sequence[str]) -> bool:
+    """Whether the settings name this pipeline file."""
+    try:
+        named = load_settings(file=settings, overrides=list(overrides)).pipeline
+    except SettingsError:
+        return False
+    return named is not None and named.resolve() == Path(pipeline).resolve()
+
 
 PipelineOption = Annotated[
     Path | None,
@@ -77,8 +113,12 @@ def _in_environment(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def run(*args: Any, env: str | None = None, sandbox: str | None = None, **given: Any) -> Any:
-        with _variables({"env": env, "sandbox": sandbox}):
-            return command(*args, **given)
+        typed = _typed.set({**given, "env": env, "sandbox": sandbox})
+        try:
+            with _variables({"env": env, "sandbox": sandbox}):
+                return command(*args, **given)
+        finally:
+            _typed.reset(typed)
 
     run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in parameters}

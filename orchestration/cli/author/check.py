@@ -27,7 +27,7 @@ from orchestration.author.check.notes import notes
 from orchestration.author.check.pipeline import draft_problems, unchecked
 from orchestration.author.check.settings import doubtful_settings
 from orchestration.cli.json_output import print_document
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption, options_as_typed
 from orchestration.cli.problems_output import documents, print_problems
 from orchestration.observe.alerts.scope import blind_rules
 
@@ -99,8 +99,10 @@ _MOST_ROUNDS = 10
 
 
 def _mend(path: Path | None, settings: Path | None, set_: list[str] | None) -> None:
-    """Write what has exactly one answer into the files, and print the difference."""
+    """Write what has exactly one answer into the files, and print each file's difference once."""
     done: set[tuple[Path, int, str]] = set()
+    first: dict[Path, str] = {}
+    last: dict[Path, str] = {}
     for _ in range(_MOST_ROUNDS):
         try:
             ready = context(path, settings, set_)
@@ -109,13 +111,16 @@ def _mend(path: Path | None, settings: Path | None, set_: list[str] | None) -> N
             file, problems = path, error.problems
         found = [each for each in fixes(problems) if each.mark not in done]
         if not found:
-            return
+            break
         done.update(each.mark for each in found)
         for changed, (before, after) in mended(found).items():
-            for line in difference(changed, before, after):
-                out.print(visible(line), markup=False, highlight=False, soft_wrap=True)
+            first.setdefault(changed, before)
+            last[changed] = after
             changed.write_bytes(after.encode("utf-8"))
         forget_modules([file] if file is not None else [])
+    for changed, before in first.items():
+        for line in difference(changed, before, last[changed]):
+            out.print(visible(line), markup=False, highlight=False, soft_wrap=True)
 
 
 def _print_beside(error: SettingsError, file: Path | None, *, as_json: bool) -> None:
@@ -146,7 +151,8 @@ def _offer(problems: Sequence[Problem]) -> None:
         which = (
             f"{number} of them have" if number > 1 else "one of them has" if len(problems) > 1 else "it has"
         )
-        out.print(f"\n{which} exactly one answer; to write it: medallion check --fix", highlight=False)
+        command = f"medallion check --fix{options_as_typed()}"
+        out.print(f"\n{which} exactly one answer; to write it: {command}", markup=False, highlight=False)
 
 
 def _shown(text: str) -> str:

@@ -15,9 +15,10 @@ from orchestration.access.progress.record_range import parse_range
 from orchestration.change.backfill.runs import COMPLETE, FAILED, STOPPED, RunRecord, read_runs
 from orchestration.cli.change.recover_output import effort_text
 from orchestration.cli.json_output import print_document
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
-from orchestration.cli.run.run import checked, gate_failure
+from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption, options_as_typed
+from orchestration.cli.run.run import checked, gate_failure, say_quarantined
 from orchestration.observe.page.serve import alerts_of
+from orchestration.records.quarantine.added import QuarantinedMeanwhile
 
 if TYPE_CHECKING:  # imports Spark, which `backfill list` does not need
     from orchestration.change.backfill.catch_up import LayerResult
@@ -100,6 +101,7 @@ def _backfill(ready: Context, request: Request, *, as_json: bool) -> None:
             only=request.table,
         ) as job,
     ):
+        aside = QuarantinedMeanwhile(ready.pipeline, ready.layout)
         record = RunRecord(ready.layout.backfills, request.options)
         try:
             results = run.run(job, request, record, show=lambda found: _print_plan(found, as_json=False))
@@ -114,6 +116,7 @@ def _backfill(ready: Context, request: Request, *, as_json: bool) -> None:
         left = [one.text for one in tails(ready.pipeline, job.supervisor.queries)]
     for text in left:
         say(text)
+    say_quarantined(aside)
     _print_results(results, request, is_complete=is_complete, as_json=as_json)
     if failure is not None:
         raise failure
@@ -130,7 +133,8 @@ def _print_results(
         say(f"{done.layer}: {done.rows:,} rows in {done.seconds:.1f} s ({rate:,.0f} rows/s)")
     if not is_complete:
         options = f" {request.options}" if request.options else ""
-        say("stopped at a micro-batch boundary; no data is lost. To continue: medallion backfill" + options)
+        command = f"medallion backfill{options}{options_as_typed()}"
+        say(f"stopped at a micro-batch boundary; no data is lost. To continue: {command}")
         raise typer.Exit(130)
 
 

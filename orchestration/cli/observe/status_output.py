@@ -332,17 +332,22 @@ def _now(table: TableStatus, at: datetime) -> Iterator[Text]:
     if table.uncommitted is not None and table.uncommitted.records:
         yield Text(f"{_number(table.uncommitted.records)} records in open transactions", style="yellow")
     if table.lag.count and table.loss.seconds is not None:
-        yield _loss(table.loss)
+        yield _loss(table.loss, is_running=table.holder is not None)
     if (last := query.last_batch) is not None and table.holder is not None:
         yield Text(f"last batch {last.duration_ms / 1000:.1f} s", style="dim")
         if last.state_rows is not None and last.state_bytes is not None:
             yield Text(f"state {_number(last.state_rows)} rows, {bytes_text(last.state_bytes)}", style="dim")
 
 
-def _loss(loss: TimeToLoss) -> Text:
-    """When the rows that the query has yet to read are deleted, at the present rates."""
+def _loss(loss: TimeToLoss, *, is_running: bool) -> Text:
+    """When the rows that the query has yet to read are deleted, at the present rates.
+
+    Of a stopped job that will be started in time, nothing is lost.
+    """
     if loss.seconds is None or loss.is_never:
         return Text("unread data is never lost", style="dim")
+    if not is_running and loss.seconds >= LATER_SECONDS:
+        return Text(f"unread data is kept for another {duration(loss.seconds)}", style="dim")
     style = "red" if loss.seconds < SOON_SECONDS else "yellow" if loss.seconds < LATER_SECONDS else "dim"
     return Text(f"unread data is lost in {duration(loss.seconds)}", style=style)
 

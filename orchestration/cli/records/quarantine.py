@@ -162,14 +162,35 @@ def replay(
         raise UsageError(f"--with-rules {with_rules}: the only value is new.")
     ready = context(pipeline, settings, overrides)
     (silver,) = select_silver_tables(ready.pipeline, table)
-    quarantine_replay.require_replayable(silver, ready.layout)
+    version = quarantine_replay.require_replayable(silver, ready.layout)
     if where is not None:
         require_condition(where, silver.quarantine, ready.layout.table_path(silver.quarantine))
-    done = _replayed(ready, silver, where=where, is_with_new_rules=with_rules == "new", is_dry_run=is_dry_run)
+    is_with_new_rules = with_rules == "new"
+    done = None if where is not None else _nothing(ready, silver, version, is_with_new_rules, is_dry_run)
+    done = done or _replayed(
+        ready, silver, where=where, is_with_new_rules=is_with_new_rules, is_dry_run=is_dry_run
+    )
     if as_json:
         print_document(asdict(done))
     else:
         sys.stdout.write("\n".join(replay_lines(done)) + "\n")
+
+
+def _nothing(
+    ready: Context,
+    silver: Silver,
+    version: int,
+    is_with_new_rules: bool,  # noqa: FBT001  # a flag of the command
+    is_dry_run: bool,  # noqa: FBT001  # as above
+) -> Replay | None:
+    """The result of a replay that has no row to judge, without Spark; None if it has some."""
+    from orchestration.records.quarantine.contents import judgeable
+    from orchestration.records.quarantine.replay import Replay
+
+    found = judgeable(_database(), ready.layout, silver, with_older=is_with_new_rules)
+    if found.count:
+        return None
+    return Replay(silver.table, version, found.selected, found.dropped, found.older, is_dry_run=is_dry_run)
 
 
 def _replayed(

@@ -70,16 +70,26 @@ def row_lines(row: Row, *, is_full: bool) -> list[str]:
     """A row as lines of plain text without control characters."""
     version = row.rule_version or "not known"
     judged = "today's rules" if row.is_current else "older rules; to judge it again: --with-rules new"
-    lines = [
-        f"{row.table}  {row.place}{_element(row)}  {row.verdict}: {', '.join(row.reasons)}",
-        f"  read from Kafka  {shown_time(row.ingested_at)}",
-        f"  Kafka's time     {shown_time(row.timestamp)} ({_clock(row.timestamp_type)})",
-        f"  rule version     {version} ({judged})",
-    ]
+    lines = [f"{row.table}  {row.place}{_element(row)}  {row.verdict}: {', '.join(row.reasons)}"]
+    if row.file is not None:
+        lines += [
+            f"  file             {_payload(row.file.encode(), is_full=is_full)}, record {row.record}",
+            f"  read             {shown_time(row.ingested_at)}",
+            f"  file's time      {shown_time(row.timestamp)} (when it was modified)",
+        ]
+    else:
+        lines += [
+            f"  read from Kafka  {shown_time(row.ingested_at)}",
+            f"  Kafka's time     {shown_time(row.timestamp)} ({_clock(row.timestamp_type)})",
+        ]
+    lines.append(f"  rule version     {version} ({judged})")
     if row.field is not None:
         lines.append(f"  field            {_payload(row.field.encode(), is_full=is_full)}")
-    lines.append(f"  key              {_payload(row.key, is_full=is_full)}")
+    if row.file is None:
+        lines.append(f"  key              {_payload(row.key, is_full=is_full)}")
     for name, value in row.headers:
+        if row.file is not None and name in ("path", "row"):
+            continue
         shown = _payload(name.encode(), is_full=is_full)
         lines.append(f"  header           {shown}: {_payload(value, is_full=is_full)}")
     lines.append(f"  value            {_payload(row.value, is_full=is_full)}")

@@ -17,8 +17,15 @@ if TYPE_CHECKING:
     from orchestration.records.trace.trace import Trace
 
 
+_SLASHES = 2
+"""Those of topic/partition/offset: neither a topic nor a table has one in its name."""
+
 TableArgument = Annotated[
-    str | None, typer.Argument(help="A silver or gold table whose rows are traced back.")
+    str | None,
+    typer.Argument(
+        metavar="[TABLE]",
+        help="A silver or gold table whose rows are traced back; or one record, TOPIC/PARTITION/OFFSET.",
+    ),
 ]
 KeyOption = Annotated[
     list[str] | None,
@@ -74,6 +81,8 @@ def trace(
     from orchestration.records.trace.trace import Trace
     from orchestration.records.trace.words import in_words
 
+    if table is not None and table.count("/") == _SLASHES and offset is None:
+        table, offset = None, table  # as quarantine prints a record
     ready = context(pipeline, settings, overrides)
     traced = Trace(ready.pipeline, ready.layout, has_values=has_values)
     if offset is not None:

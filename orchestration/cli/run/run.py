@@ -14,9 +14,10 @@ from common.spark.session import Compiled
 from orchestration.access.declaration.context import Context, context
 from orchestration.access.progress.rows_read import RowsRead
 from orchestration.author.check.pipeline import draft_problems
-from orchestration.cli.options import HttpOption, PipelineOption, SetOption, SettingsOption
+from orchestration.cli.options import HttpOption, PipelineOption, SetOption, SettingsOption, options_as_typed
 from orchestration.cli.run.standby import run_as_standby
 from orchestration.observe.page.serve import page_of
+from orchestration.records.quarantine.added import QuarantinedMeanwhile
 
 if TYPE_CHECKING:  # imports Spark, which other commands do not need
     from orchestration.run.job import Job
@@ -115,6 +116,13 @@ def run(
         _run(job, available_now=available_now)
 
 
+def say_quarantined(aside: QuarantinedMeanwhile) -> None:
+    """Say how many rows went to quarantine, with the command that shows them."""
+    for table, rows in aside.counts():
+        command = f"medallion quarantine show -t {table}{options_as_typed()}"
+        say(f"{table}: {rows:,} {'row' if rows == 1 else 'rows'} in quarantine; to see: {command}", rows=rows)
+
+
 def gate_failure(job: Job) -> QualityFailedError | None:
     """The failure of a quality gate, to be raised after the results of the run are printed."""
     try:
@@ -144,6 +152,7 @@ def checked(ready: Context) -> Context:
 
 def _run(job: Job, *, available_now: bool = False) -> None:
     reporter = _Reporter(job)
+    aside = QuarantinedMeanwhile(job.wiring.pipeline, job.wiring.layout)
     job.start(available_now=available_now)
     if not job.supervisor.names:
         say("stopped before a query started")
@@ -158,6 +167,7 @@ def _run(job: Job, *, available_now: bool = False) -> None:
         job.publish()
     reporter.report()
     failure = gate_failure(job)
+    say_quarantined(aside)
     say("stopped at a micro-batch boundary" if job.stop.is_requested() else "done")
     if failure is not None:
         raise failure

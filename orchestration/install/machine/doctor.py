@@ -36,6 +36,8 @@ State = Literal["ok", "warn", "fail"]
 
 LOCK = Path(__file__).resolve().parents[3] / "requirements.lock"
 PACKAGES = ("pyspark", "delta-spark", "confluent-kafka", "duckdb", "deltalake")
+TESTED_TOGETHER = ("pyspark", "delta-spark")
+"""Packages of which another version than the locked one is doubtful; of the others an older one is."""
 _WITHIN = __name__.rpartition("orchestration.")[0]
 """``medallion.`` in a wheel, empty in a checkout."""
 
@@ -107,10 +109,15 @@ def _package(name: str, pin: str | None) -> Finding:
     except importlib.metadata.PackageNotFoundError:
         advice = f"pip install {name}=={pin}" if pin else f"pip install {name}"
         return Finding("versions", name, "fail", "not installed", advice)
-    if pin and version != pin:
+    if pin and version != pin and (name in TESTED_TOGETHER or _release(version) < _release(pin)):
         advice = f"{pin} is the version tested with the other packages: pip install {name}=={pin}"
         return Finding("versions", name, "warn", f"{version}, locked is {pin}", advice)
     return Finding("versions", name, "ok", version)
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """The numbers of a version, which compare as versions do."""
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
 
 
 def _extra(extra: str) -> Finding:

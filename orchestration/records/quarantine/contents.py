@@ -13,6 +13,7 @@ from typing import Any
 
 from common.config.paths import Layout
 from common.declare import Pipeline, Silver
+from common.declare.files import PREFIX as FILES_PREFIX
 from common.delta.log import LogReader
 from common.errors import TableMissingError, UsageError, first_line, nearest
 from orchestration.access.query.duckdb_views import Database
@@ -59,6 +60,26 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
+class Judgeable:
+    """What a replay finds in quarantine.
+
+    Attributes:
+        selected: Number of rows.
+        dropped: Number of rows that have no payload.
+        older: Number of rows that are left out, because an older declaration judged them.
+    """
+
+    selected: int
+    dropped: int
+    older: int
+
+    @property
+    def count(self) -> int:
+        """Number of rows to be judged."""
+        return self.selected - self.dropped - self.older
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """One quarantined record with its original bytes.
 
@@ -84,6 +105,22 @@ class Row:
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
     element: int | None = None
+
+    @property
+    def file(self) -> str | None:
+        """The file that the record is of, below its folder; None for a record of a topic."""
+        return self._said("path")
+
+    @property
+    def record(self) -> int:
+        """The place of a file's record, from 1."""
+        return int(self._said("row") or 0) + 1
+
+    def _said(self, name: str) -> str | None:
+        if not self.place.topic.startswith(FILES_PREFIX):
+            return None
+        value = dict(self.headers).get(name)
+        return None if value is None else value.decode("utf-8", "replace")
 
 
 def select_silver_tables(pipeline: Pipeline, table: str | None) -> tuple[Silver, ...]:
@@ -134,6 +171,25 @@ def groups(database: Database, layout: Layout, silver: Silver) -> tuple[Group, .
         )
         for row in found
     )
+
+
+def judgeable(database: Database, layout: Layout, silver: Silver, *, with_older: bool) -> Judgeable:
+    """How many rows of a table's quarantine a replay without a condition would judge again.
+
+    Raises:
+        TableMissingError: The quarantine table does not exist yet.
+    """
+    source = _source(database, layout, silver)
+    if source is None:
+        raise missing(layout, silver)
+    row = database.connection.execute(
+        "SELECT count(*), count(*) FILTER (verdict <> 'quarantine'), "  # noqa: S608  # our own path, quoted
+        "count(*) FILTER (verdict = 'quarantine' AND rule_version IS DISTINCT FROM $current) "
+        f"FROM {source} WHERE rule_version IS DISTINCT FROM $current OR NOT list_contains(reasons, 'poison')",
+        {"current": _rule_version(silver)},
+    ).fetchone()
+    selected, dropped, older = row or (0, 0, 0)
+    return Judgeable(selected, dropped, 0 if with_older else older)
 
 
 def rows(  # noqa: PLR0913  # one per option

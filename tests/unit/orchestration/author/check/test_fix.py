@@ -102,6 +102,32 @@ def test_without_fix_nothing_is_written_and_the_command_is_named(tmp_path: Path)
     assert (problem["code"], problem["line"], problem["column"]) == ("MED-1004", line, 11)
 
 
+def test_mistakes_that_hide_each_other_are_mended_and_shown_as_one_difference(tmp_path: Path) -> None:
+    file = tmp_path / "shop.py"
+    file.write_text(RIGHT.replace("Upsert(", "Upsrt(").replace('"amount > 0"', '"amont > 0"'))
+    ended = in_process.run("check", str(file), "--fix")
+    assert (ended.code, file.read_text()) == (0, RIGHT)
+    assert ended.stdout.count("+++ ") == 1
+
+
+def test_the_next_command_has_the_options_that_were_typed_and_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("shop.py", "my shop.py"):
+        Path(name).write_text(RIGHT.replace("Upsert(", "Upsrt("))
+    Path("medallion.yaml").write_text("pipeline: shop.py\n")
+
+    def told(*options: str) -> str:
+        said = " ".join(in_process.run("check", *options).stdout.split())
+        return said.rpartition("to write it: ")[2]
+
+    assert told() == told("-p", "shop.py") == told("shop.py") == "medallion check --fix"
+    assert told("-p", "my shop.py") == "medallion check --fix -p 'my shop.py'"
+    given = ("--settings", "medallion.yaml", "--set", "spark.fsync=false")
+    assert told("-p", "shop.py", *given) == f"medallion check --fix {' '.join(given)}"
+
+
 def test_a_word_that_is_as_near_to_two_others_is_not_mended(tmp_path: Path) -> None:
     file = tmp_path / "shop.py"
     text = RIGHT.replace("amount double", "amount1 double, amount2 double").replace(

@@ -247,3 +247,22 @@ def test_warnings_alone_do_not_fail(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert "warn  y  [z]" in printed
     assert "→ do [this]" in printed
     assert "0 ok, 1 warning, 0 failures" in printed
+
+
+@pytest.mark.parametrize(
+    ("name", "installed", "state"),
+    [
+        ("confluent-kafka", "2.16.0", "ok"),
+        ("confluent-kafka", "2.17.1", "ok"),
+        ("confluent-kafka", "2.9.0", "warn"),
+        ("pyspark", "4.1.9", "warn"),
+    ],
+)
+def test_another_version_matters_where_it_is_older_or_tested_together(
+    name: str, installed: str, state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What pip installs of a package without a lock may be newer than the lock."""
+    monkeypatch.setattr(doctor.importlib.metadata, "version", lambda _: installed)
+    monkeypatch.setattr(doctor, "_pins", lambda: {"confluent-kafka": "2.16.0", "pyspark": "4.1.1"})
+    found = {each.name: each.state for each in doctor._versions(settings(tmp_path))}
+    assert found[name] == state

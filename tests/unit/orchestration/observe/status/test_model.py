@@ -150,6 +150,10 @@ def test_the_terminal_says_when_unread_data_is_lost(lived_in: LivedIn, width: in
     status = look(lived_in, offsets(1_000, ages={10: 600}))
     assert re.search(r"unread data is lost in (50 min|49 min \d+ s)", drawn(status, width))
     assert "never lost" not in drawn(status, width)
+    bronze = replace(status.tables[0], loss=TimeToLoss(29 * 86_400), holder=None)
+    drawn_stopped = drawn(replace(status, tables=(bronze,)), width)
+    assert "unread data is kept for another 29 d" in drawn_stopped
+    assert "lost" not in drawn_stopped
     bronze = replace(status.tables[0], loss=TimeToLoss(math.inf))
     assert "unread data is never lost" in drawn(replace(status, tables=(bronze,)), width)
     bronze = replace(bronze, lag=replace(bronze.lag, count=0))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 import typer
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
@@ -20,6 +20,7 @@ from common.errors import TableMissingError, UsageError
 from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.access.query.shown_values import escaped, escaped_start
 from orchestration.cli.records.quarantine import register
+from orchestration.records.quarantine.added import QuarantinedMeanwhile
 from orchestration.records.quarantine.contents import select_silver_tables
 from tests.unit.orchestration.access.query.test_duckdb_views import PIPELINE
 
@@ -176,3 +177,86 @@ def test_a_table_that_is_none_or_not_written_is_told(command: typer.Typer) -> No
 def test_help_says_that_payloads_may_be_secret(command: typer.Typer) -> None:
     told = " ".join(CliRunner().invoke(command, ["quarantine", "show", "--help"]).output.split())
     assert "Payloads may be secret" in told.replace("│ ", "")
+
+
+def files_rows(tmp_path: Path, name: str, *paths: str) -> None:
+    """Rows of files, appended to the quarantine."""
+    header = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    count = len(paths)
+    headers = [
+        [{"key": "path", "value": path.encode()}, {"key": "row", "value": b"%d" % row}]
+        for row, path in enumerate(paths)
+    ]
+    made = pa.table(
+        {
+            "topic": [name] * count,
+            "partition": pa.array([0] * count, pa.int32()),
+            "offset": list(range(20, 20 + count)),
+            "kafka_timestamp": pa.array([NOON] * count),
+            "kafka_timestamp_type": pa.array([1] * count, pa.int32()),
+            "ingested_at": pa.array([NOON.replace(minute=9)] * count),
+            "reasons": [["wrong_type"]] * count,
+            "verdict": ["quarantine"] * count,
+            "key": pa.array([None] * count, pa.binary()),
+            "value": pa.array([b"a,b"] * count, pa.binary()),
+            "headers": pa.array(headers, header),
+        }
+    )
+    layout = Layout(str(tmp_path / "data/earthquakes/tables"), "", tmp_path)
+    write_deltalake(layout.table_path("silver.quakes__quarantine"), made, mode="append")
+
+
+def test_a_record_of_a_file_is_shown_by_its_file(command: typer.Typer, tmp_path: Path) -> None:
+    files_rows(tmp_path, "files:history", "2026/a.csv", "2026/a.csv")
+    told = CliRunner().invoke(command, ["quarantine", "show", "--limit", "1"], catch_exceptions=False).output
+    assert told.splitlines()[:4] == [
+        "silver.quakes  files:history/0/21  quarantine: wrong_type",
+        "  file             2026/a.csv, record 2",
+        "  read             2026-03-01 12:09:00.250Z",
+        "  file's time      2026-03-01 12:00:00.250Z (when it was modified)",
+    ]
+    assert "Kafka" not in told
+    assert "  header  " not in told
+    files_rows(tmp_path, "topic", "2026/a.csv")
+    told = CliRunner().invoke(command, ["quarantine", "show", "--where", "topic = 'topic'"]).output
+    assert "read from Kafka" in told
+    assert "path: 2026/a.csv" in told
+
+
+def test_a_replay_without_a_row_to_judge_starts_no_spark(
+    command: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of older rules and rows without payload are counted, and not judged."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr("orchestration.run.job.spark_for_writing", refuse)
+    monkeypatch.setattr("orchestration.run.job.spark_for_reading", refuse)
+    fill(tmp_path)
+    layout = Layout(str(tmp_path / "data/earthquakes/tables"), "", tmp_path)
+    write_deltalake(layout.table_path("silver.quakes"), pa.table({"id": ["a"]}))
+    told = CliRunner().invoke(command, ["quarantine", "replay", "-t", "quakes"], catch_exceptions=False)
+    assert "silver.quakes: 0 of 3 quarantined rows (version 0) judged again" in told.output
+    assert "2 rows were rejected by older rules and not judged" in told.output
+    assert "1 dropped rows have no payload" in told.output
+    more = CliRunner().invoke(command, ["quarantine", "replay", "-t", "quakes", "--with-rules", "new"])
+    assert "Spark was started" in str(more.exception)
+
+
+def test_rows_that_quarantine_gets_meanwhile_are_counted(tmp_path: Path) -> None:
+    """From its first commit on; files that are written again, or rows that leave, count nothing."""
+    (tmp_path / "pipeline.py").write_text(PIPELINE)
+    pipeline = load_pipeline(tmp_path / "pipeline.py")
+    layout = Layout(str(tmp_path / "data/earthquakes/tables"), "", tmp_path)
+    aside = QuarantinedMeanwhile(pipeline, layout)
+    assert list(aside.counts()) == []
+    fill(tmp_path)
+    assert list(aside.counts()) == [("silver.quakes", 3)]
+    later = QuarantinedMeanwhile(pipeline, layout)
+    assert list(later.counts()) == []
+    files_rows(tmp_path, "files:history", "a.csv")
+    table = DeltaTable(layout.table_path("silver.quakes__quarantine"))
+    table.optimize.compact()
+    table.delete('"offset" = 7')
+    assert list(later.counts()) == [("silver.quakes", 1)]

@@ -172,6 +172,8 @@ def test_the_command_prints_a_tree_and_a_document(shop: tuple[Pipeline, Layout, 
     shown = CliRunner().invoke(app, ["trace", "--offset", "golden_orders/0/5", *given])
     assert shown.exit_code == 0, shown.output
     assert "silver.orders  quarantine: malformed_json" in shown.stdout
+    same = CliRunner().invoke(app, ["trace", "golden_orders/0/5", *given])
+    assert same.stdout == shown.stdout
     wrong = CliRunner().invoke(app, ["trace", "silver.orders", *given])
     assert isinstance(wrong.exception, UsageError)
 
