@@ -21,6 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from common.delta.lease.release import own_release
 from common.errors import LeaseHeldError, SetupError
 from common.machine.processes import start_mark
 
@@ -110,6 +111,7 @@ class Leases:
             "pid": os.getpid(),
             "host": socket.gethostname(),
             "started_at": self._started_at,
+            "release": own_release(),
         }
         content = json.dumps(holder | self._noted).encode()
         os.pwrite(descriptor, content, 0)

@@ -159,7 +159,8 @@ def _alerts(alerts: AlertsFile) -> Iterator[Table]:
 def _standbys(standbys: Sequence[Standby]) -> Iterator[Text]:
     for one in standbys:
         state = "is ready" if one.is_ready else "starts, or does not answer"
-        yield Text(f" {one.place} of {one.job}, pid {one.pid}, {state}", style="dim")
+        release = f"release {one.release}, " if one.release else ""
+        yield Text(f" {one.place} of {one.job}, pid {one.pid}, {release}{state}", style="dim")
 
 
 def _title(status: Status, width: int) -> Iterator[Text]:

@@ -32,12 +32,19 @@ _SILENT_SECONDS = 3 * BEAT_SECONDS
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The process that writes a table; ``started_at`` is None if the lease does not contain it."""
+    """The process that writes a table.
+
+    Attributes:
+        job: Its job.
+        started_at: None if the lease does not contain it.
+        release: The release of the product that it runs; empty if the lease does not contain it.
+    """
 
     job: str
     pid: int
     host: str
     started_at: datetime | None
+    release: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +56,7 @@ class Standby:
         job: The job that it goes on with.
         is_ready: Whether it would take over now. Before, it starts; later, it may be suspended.
         reads: Fingerprint of the pipeline file that it has read.
+        release: The release of the product that it runs; empty if its place does not contain it.
     """
 
     place: str
@@ -58,6 +66,7 @@ class Standby:
     started_at: datetime | None
     is_ready: bool
     reads: str = ""
+    release: str = ""
 
 
 @dataclass(slots=True)
@@ -189,7 +198,9 @@ def find_standbys(folder: Path) -> tuple[Standby, ...]:
         state, reads, age = _noted(file)
         if state in {"starting", "ready"}:
             is_ready = state == "ready" and age < _SILENT_SECONDS
-            found.append(Standby(file.stem, one.job, one.pid, one.host, one.started_at, is_ready, reads))
+            found.append(
+                Standby(file.stem, one.job, one.pid, one.host, one.started_at, is_ready, reads, one.release)
+            )
     return tuple(found)
 
 
@@ -211,6 +222,7 @@ def _parse(content: bytes) -> Holder | None:
             pid=int(lease["pid"]),
             host=str(lease["host"]),
             started_at=datetime.fromisoformat(started) if started else None,
+            release=str(lease.get("release", "")),
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         return None

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from common.config.settings import Settings
 from common.declare import Pipeline
 from common.delta.lease.job_leases import TableLeases
+from common.delta.lease.release import can_follow, own_release
 from common.delta.lease.standby_place import StandbyPlace
 from common.errors import LeaseHeldError, MedallionError, PipelineError, Problem, SetupError
 from common.machine import object_store
@@ -171,11 +172,13 @@ class _Wait:
         """Be ready beside a process that writes, as far as a start of this pipeline would not be refused.
 
         Raises:
-            PipelineError: It would be. A process that has just got the leases is given time to repair.
+            PipelineError: It would be, or the process runs a later release. One that has just got the leases
+                is given time to repair.
         """
         now = time.monotonic()
         if holder != self._holder:
             is_first, self._holder = self._holder is None, holder
+            self._compare_releases(holder)
             began = holder.started_at or datetime.now(UTC)
             age = max(0.0, (datetime.now(UTC) - began).total_seconds())
             self._settled_at = now + max(0.0, _SETTLED_SECONDS - age)
@@ -197,6 +200,25 @@ class _Wait:
         if not self._is_refused:
             where = f"{holder.job}, pid {holder.pid} on {holder.host}"
             self._ready(f"it goes on when {where}, writes the tables no longer")
+
+    def _compare_releases(self, holder: Holder) -> None:
+        """Say that the process runs another release than this standby.
+
+        Raises:
+            PipelineError: A later one, whose tables this release is not promised to go on with.
+        """
+        own = own_release()
+        if not own or not holder.release or own == holder.release:
+            return
+        text = f"{holder.job}, pid {holder.pid}, runs release {holder.release}, and this standby {own}"
+        if can_follow(own, holder.release):
+            say(f"{text}: the release changes when the standby goes on")
+            return
+        why = (
+            f"{text}. An older release is not promised to go on with the tables of a newer one, so the "
+            "standby ends; the running job is not touched. Start the standby with the job's release"
+        )
+        raise PipelineError([Problem(self.place.name, why)])
 
     def _has_changed_file(self) -> bool:
         return fingerprint(self.start.settings.pipeline) != self.start.asked_about

@@ -160,6 +160,7 @@ DOCUMENTS: Mapping[str, Any] = {
                 "host": "text",
                 "started_at": "time?",
                 "is_ready": "bool  it would take over now",
+                "release": "text  of the product; empty where not known",
             }
         ],
         "tables": [TABLE],

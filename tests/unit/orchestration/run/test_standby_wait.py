@@ -16,6 +16,7 @@ import pytest
 from common.declare import Pipeline, Topic
 from common.delta.lease.job_leases import TableLeases
 from common.delta.lease.local_leases import Leases
+from common.delta.lease.release import own_release
 from common.delta.lease.standby_place import StandbyPlace
 from common.errors import LeaseHeldError, PipelineError, Problem, SetupError, TableError
 from common.machine import object_store
@@ -74,10 +75,11 @@ class Waiting:
             return None if holder is None else holder.pid
 
     @contextmanager
-    def beside_a_job(self, *, then: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """A job writes for half a second; then something happens."""
+    def beside_a_job(self, *, then: Callable[[], None] = lambda: None, release: str = "") -> Iterator[None]:
+        """A job of a release writes for half a second; then something happens."""
         with ExitStack() as job:
-            job.enter_context(Leases(self.folder, [TABLE], "up"))
+            leases = job.enter_context(Leases(self.folder, [TABLE], "up"))
+            leases.note(release=release)
             timers = [threading.Timer(0.5, job.close), threading.Timer(0.6, then)]
             for timer in timers:
                 timer.start()
@@ -192,6 +194,20 @@ def test_a_file_that_has_changed_is_told_by_the_standby_that_takes_over(
     waiting.file.write_text("second", encoding="utf-8")
     assert waiting.acquire() == os.getpid()
     assert "it runs as it was" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_job_of_another_release_is_told(waiting: Waiting, capsys: pytest.CaptureFixture[str]) -> None:
+    with waiting.beside_a_job(release="0.0.1"):
+        assert waiting.acquire() == os.getpid()
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"runs release 0.0.1, and this standby {own_release()}: the release changes" in said
+
+
+def test_a_standby_ends_beside_a_job_of_a_later_release(waiting: Waiting) -> None:
+    with waiting.beside_a_job(release="999.0.0"):
+        with pytest.raises(PipelineError, match=r"runs release 999\.0\.0, .* standby ends"):
+            waiting.acquire()
+        assert waiting.looks == 0
 
 
 def test_a_standby_that_writes_no_beat_is_not_ready(tmp_path: Path) -> None:

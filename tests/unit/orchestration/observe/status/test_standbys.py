@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+from importlib.metadata import version
 from pathlib import Path
 
+import pytest
+
 from common.delta.lease.local_leases import Leases
+from common.delta.lease.release import can_follow, own_release
 from common.delta.lease.standby_place import StandbyPlace
 from orchestration.observe.status.lease_holder import find_holder, find_standbys
 
@@ -39,3 +43,30 @@ def test_a_lease_names_its_holder_as_before_after_a_note(tmp_path: Path) -> None
         leases.record_jvm(os.getpid())
         leases.note(state="ready")
         assert find_holder(tmp_path, "gold.g") == before
+
+
+def test_leases_and_places_have_the_release_of_their_process(tmp_path: Path) -> None:
+    assert own_release() == version("medallion-lakehouse")
+    with StandbyPlace(tmp_path, "up") as place, Leases(tmp_path, ["gold.g"], "up"):
+        place.note("ready")
+        (one,) = find_standbys(tmp_path)
+        holder = find_holder(tmp_path, "gold.g")
+        assert holder is not None
+        assert one.release == holder.release == own_release()
+
+
+@pytest.mark.parametrize(
+    ("own", "written", "can"),
+    [
+        ("0.3.0", "0.2.5", True),
+        ("0.2.0", "0.2.5", True),
+        ("0.2.5", "0.3.0", False),
+        ("0.9.0", "0.10.0", False),
+        ("1.0.0", "0.10.0", True),
+        ("0.10.0", "1.0.0", False),
+        ("", "1.0.0", True),
+        ("0.2.0", "", True),
+    ],
+)
+def test_the_way_back_is_between_patches_only(own: str, written: str, can: bool) -> None:  # noqa: FBT001
+    assert can_follow(own, written) is can
