@@ -51,7 +51,7 @@ def parse_values(
     if each:
         return _rows_of_elements(found, each[0])
     fault = _fault_of(found.frame)
-    kafka = _kafka(found, fault, F.col(f"{READ}.fault_field"), F.col(f"{READ}.rescued"))
+    kafka = _kafka(found, fault, _fault_field_of(found.frame), F.col(f"{READ}.rescued"))
     content = F.col(f"{READ}.value")
     fields = [content.getField(field.name).alias(field.name) for field in found.fields]
     return found.frame.select(kafka.alias(META), *fields)
@@ -92,7 +92,7 @@ def _rows_of_elements(found: ReadValues, root: str) -> DataFrame:
     rows = whole.select("*", F.posexplode_outer(elements).alias(_POSITION, _ELEMENT))
     element, is_element = F.col(_ELEMENT), F.col(_POSITION).isNotNull()
     fault = F.coalesce(_fault_of(found.frame), element.getField("fault"))
-    field = F.coalesce(F.col(f"{READ}.fault_field"), element.getField("fault_field"))
+    field = F.coalesce(_fault_field_of(found.frame), element.getField("fault_field"))
     kafka = _kafka(
         found, fault, field, F.col(f"{READ}.rescued"), F.col(_POSITION).cast("bigint").alias(ELEMENT)
     )
@@ -111,6 +111,13 @@ def _fault_of(read: DataFrame) -> Column:
     own = F.col(f"{READ}.fault")
     has_bytes = isinstance(read.schema["value"].dataType, BinaryType)
     return F.coalesce(_unreadable_reason(), own) if has_bytes else own
+
+
+def _fault_field_of(read: DataFrame) -> Column:
+    """The field with the fault; none for a record that could not be read: its value is not the record's."""
+    own = F.col(f"{READ}.fault_field")
+    has_bytes = isinstance(read.schema["value"].dataType, BinaryType)
+    return F.when(_unreadable_reason().isNull(), own) if has_bytes else own
 
 
 def _unreadable_reason() -> Column:
