@@ -154,7 +154,7 @@ CONNECTORS = {
     "oracle": Connector(
         ("amount", "precise", "ms", "us", "ns", "at", "raw", "doc", "ratio"),
         lambda n: {"scn": str(3 * n), "commit_scn": str(5 + n // 4 * 12)},
-        ("cast(source.commit_scn as decimal(38,0))", "cast(source.scn as decimal(38,0))"),
+        ("try_cast(source.commit_scn as decimal(38,0))", "try_cast(source.scn as decimal(38,0))"),
     ),
     "sqlserver": Connector(
         ("amount", "precise", "day", "ms", "ns", "at", "raw", "doc", "flag", "ratio"),
