@@ -32,15 +32,17 @@ def steps_reported(
     """
     group = spark.sparkContext.getLocalProperty("spark.jobGroup.id")
     tracker, ended = spark.sparkContext.statusTracker(), threading.Event()
-    step, began = "", time.monotonic()
+    current, saying = ("", time.monotonic()), threading.Lock()
 
     def begin(text: str) -> None:
-        nonlocal step, began
-        step, began = text, time.monotonic()
-        say(text)
+        nonlocal current
+        with saying:
+            current = (text, time.monotonic())
+            say(text)
 
     def report() -> None:
         while not ended.wait(every):
+            step, began = reported = current
             seconds = time.monotonic() - began
             if not step or seconds < every:
                 continue
@@ -51,7 +53,9 @@ def steps_reported(
                 stages = [tracker.getStageInfo(stage) for stage in (job.stageIds if job is not None else ())]
                 done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
                 total = sum(stage.numTasks for stage in stages if stage is not None)
-                say(f"{step}: {seconds:.0f} s, {done} of {total} tasks")
+                with saying:
+                    if reported is current:  # the next step may have begun meanwhile
+                        say(f"{step}: {seconds:.0f} s, {done} of {total} tasks")
 
     thread = InheritableThread(target=report, name="step progress", daemon=True)
     thread.start()

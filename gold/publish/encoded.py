@@ -26,7 +26,7 @@ from common.spark.jvm import static_method
 PARTS = ("key", "value")
 """The parts of a message that may have a format."""
 
-_WRITERS = {Avro: "medallion.avro.AvroWriter", Protobuf: "medallion.protobuf.ProtobufWriter"}
+_WRITERS = {Avro: "medallion.avro.AvroWriter", Protobuf: "medallion.protobuf.output.ProtobufWriter"}
 
 Formats = Mapping[str, Avro | Protobuf]
 

@@ -16,7 +16,7 @@ import java.util.HashMap;
 import java.util.Iterator;
 
 /** A type of single values: reads one from the wire as Spark's internal value. */
-final class Scalar {
+public final class Scalar {
     private static final long MOST_UNSIGNED = 0xFFFFFFFFL;
 
     final String type;
@@ -176,7 +176,7 @@ final class Scalar {
         return Decimal.apply(new BigDecimal(whole), 20, 0);
     }
 
-    static int wireOf(String type) {
+    public static int wireOf(String type) {
         if ("string".equals(type) || "bytes".equals(type)) {
             return WireBytes.LENGTH;
         }

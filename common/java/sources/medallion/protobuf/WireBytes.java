@@ -7,13 +7,13 @@ import medallion.faults.Reasons;
  * Decodes Protobuf's wire format from an array, strictly: nothing is read beyond the message that
  * it belongs to, and every violation is a fault.
  */
-final class WireBytes {
-    static final int VARINT = 0;
-    static final int FIXED_64 = 1;
-    static final int LENGTH = 2;
-    static final int GROUP = 3;
-    static final int END_GROUP = 4;
-    static final int FIXED_32 = 5;
+public final class WireBytes {
+    public static final int VARINT = 0;
+    public static final int FIXED_64 = 1;
+    public static final int LENGTH = 2;
+    public static final int GROUP = 3;
+    public static final int END_GROUP = 4;
+    public static final int FIXED_32 = 5;
 
     private static final int MOST_GROUPS = 100;
 

@@ -1,4 +1,4 @@
-package medallion.protobuf;
+package medallion.protobuf.output;
 
 import java.io.ByteArrayOutputStream;
 

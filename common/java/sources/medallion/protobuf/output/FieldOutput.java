@@ -1,8 +1,9 @@
-package medallion.protobuf;
+package medallion.protobuf.output;
 
 import com.fasterxml.jackson.databind.JsonNode;
 
 import medallion.faults.UnwritableException;
+import medallion.protobuf.WireBytes;
 import medallion.readers.FieldPath;
 import medallion.readers.Member;
 
