@@ -116,12 +116,13 @@ def check_positions(table: str, table_path: str, checkpoint_path: str) -> None:
     done = max(newest, -1 if committed is None else committed)
     if planned > done + 1 and not (newest < 0 and is_out_of_sight(table_path)):
         raise CheckpointMismatchError(_skipped(table, table_path, checkpoint_path, done + 1, planned))
-    _check_planned(table, checkpoint, planned, newest)
+    _check_planned(table, checkpoint, planned, newest, committed)
 
 
-def _check_planned(table: str, checkpoint: Checkpoint, planned: int, newest: int) -> None:
+def _check_planned(
+    table: str, checkpoint: Checkpoint, planned: int, newest: int, committed: int | None
+) -> None:
     """Refuse entries of the newest micro-batches that are empty, or that go back."""
-    committed = checkpoint.last_committed()
     if committed is not None and not checkpoint.is_committed(committed):
         raise CheckpointMismatchError(_empty_entry(table, checkpoint.path, f"commits/{committed}"))
     if planned <= newest:
