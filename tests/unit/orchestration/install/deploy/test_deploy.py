@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -312,44 +312,46 @@ def test_the_image_runs_as_no_root_and_fetches_nothing_at_its_start(tmp_path: Pa
     assert not re.search(r"(ADD|COPY) .*http", "\n".join(lines))
 
 
-def test_the_service_manager_hears_that_a_job_is_ready_and_alive(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-        manager.bind(str(tmp_path / "notify"))
-        manager.settimeout(5)
+@pytest.fixture
+def manager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    """The socket on which a service manager listens; it has no watchdog."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as found:
+        found.bind(str(tmp_path / "notify"))
+        found.settimeout(5)
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
         monkeypatch.delenv("WATCHDOG_USEC", raising=False)
-        service = ServiceManager()
-        service.alive()
-        service.alive()
-        assert manager.recv(100) == b"READY=1\nWATCHDOG=1"
-        monkeypatch.setattr(service, "_sent", time.monotonic() - 6)
-        service.alive()
-        service.stopping()
-        assert [manager.recv(100), manager.recv(100)] == [b"WATCHDOG=1", b"STOPPING=1"]
+        yield found
+
+
+def test_the_service_manager_hears_that_a_job_is_ready_and_alive(
+    manager: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = ServiceManager()
+    service.alive()
+    service.alive()
+    assert manager.recv(100) == b"READY=1\nWATCHDOG=1"
+    monkeypatch.setattr(service, "_sent", time.monotonic() - 6)
+    service.alive()
+    service.stopping()
+    assert [manager.recv(100), manager.recv(100)] == [b"WATCHDOG=1", b"STOPPING=1"]
 
 
 def test_a_standby_that_takes_over_has_the_time_of_a_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    manager: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was ready, so that the watchdog runs: no beat comes until its queries are supervised."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-        manager.bind(str(tmp_path / "notify"))
-        manager.settimeout(5)
-        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
-        monkeypatch.setenv("WATCHDOG_USEC", "120000000")
-        waiting, supervising = ServiceManager(), ServiceManager()
-        waiting.alive()
-        waiting.starting()
-        supervising.alive()
-        supervising.stopping()
-        usual = b"READY=1\nWATCHDOG_USEC=120000000\nWATCHDOG=1"
-        assert [manager.recv(100) for _ in range(3)] == [
-            usual,
-            b"WATCHDOG_USEC=300000000\nWATCHDOG=1",
-            usual,
-        ]
+    monkeypatch.setenv("WATCHDOG_USEC", "120000000")
+    waiting, supervising = ServiceManager(), ServiceManager()
+    waiting.alive()
+    waiting.starting()
+    supervising.alive()
+    supervising.stopping()
+    usual = b"READY=1\nWATCHDOG_USEC=120000000\nWATCHDOG=1"
+    assert [manager.recv(100) for _ in range(3)] == [
+        usual,
+        b"WATCHDOG_USEC=300000000\nWATCHDOG=1",
+        usual,
+    ]
 
 
 def test_without_a_service_manager_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
