@@ -19,10 +19,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 from deltalake import DeltaTable, write_deltalake
 
 from common.declare import Message
+from tests.broker.end_to_end.consumed import consumed
 from tests.support.processes import Medallion, medallion
 from tests.support.servers.postgres import PASSWORD, Postgres, postgres
 
@@ -139,19 +139,9 @@ class Drill:
         return [self.folder / name / file for files in found for file in files]
 
 
-def consumed(broker: str, topic: str) -> Counter[str]:
+def orders_in(broker: str, topic: str) -> Counter[str]:
     """How often each order is in a topic."""
-    consumer = Consumer({"bootstrap.servers": broker, "group.id": "none", "enable.auto.commit": False})
-    found: Counter[str] = Counter()
-    for number in consumer.list_topics(topic).topics[topic].partitions:
-        low, high = consumer.get_watermark_offsets(TopicPartition(topic, number))
-        consumer.assign([TopicPartition(topic, number, low)])
-        for _ in range(high - low):
-            message = consumer.poll(10)
-            assert message is not None
-            found[json.loads(message.value())["id"]] += 1
-    consumer.close()
-    return found
+    return Counter(json.loads(value or b"")["id"] for _, value in consumed(broker, topic))
 
 
 @pytest.fixture(name="drill")
@@ -186,7 +176,7 @@ def test_every_sink_has_each_row_of_its_source_through_kills(drill: tuple[Drill,
     assert dict(line.split("|") for line in told) == {key: str(total) for key, total in sums.items()}
     tables = [pq.read_table(file, partitioning=None).to_pylist() for file in made.whole("export")]
     assert Counter(row["id"] for rows in tables for row in rows) == ids
-    assert set(consumed(broker, sink)) == set(ids)
+    assert set(orders_in(broker, sink)) == set(ids)
     assert {file.name for file in (made.folder / "touched").iterdir()} == set(ids)
     raw = [json.loads(line) for file in made.whole("raw") for line in file.read_text().splitlines()]
     bronze = DeltaTable(made.commands.layout.table_path("bronze.rate")).to_pyarrow_table().to_pylist()

@@ -24,6 +24,7 @@ from common.declare import (
     Upsert,
 )
 from common.errors import PipelineError, TableShapeError
+from tests.broker.end_to_end.consumed import consumed
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 
@@ -63,20 +64,11 @@ def rows(*pairs: tuple[str | None, int]) -> list[tuple[Any, ...]]:
 
 
 def sent(broker: str, topic: str) -> list[tuple[str | None, str]]:
-    """Keys and values of all messages of a topic, those of a key in their order."""
-    consumer = Consumer({"bootstrap.servers": broker, "group.id": "none", "enable.auto.commit": False})
+    """Keys and values of all messages of a topic as texts, those of a key in their order."""
     found: list[tuple[str | None, str]] = []
-    partitions = [TopicPartition(topic, n) for n in consumer.list_topics(topic).topics[topic].partitions]
-    for partition in partitions:
-        low, high = consumer.get_watermark_offsets(partition)
-        consumer.assign([TopicPartition(topic, partition.partition, low)])
-        for _ in range(high - low):
-            message = consumer.poll(10)
-            assert message is not None
-            assert message.error() is None
-            key = message.key()
-            found.append((None if key is None else key.decode(), message.value().decode()))
-    consumer.close()
+    for key, value in consumed(broker, topic):
+        assert value is not None
+        found.append((None if key is None else key.decode(), value.decode()))
     return found
 
 

@@ -15,13 +15,13 @@ from typing import Any
 
 import fastavro
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from common.declare import Avro, KafkaSink, Pipeline, Protobuf, Publish, Storage, Topic, Upsert
 from common.errors import MedallionError, PipelineError, RegistryError
 from orchestration.run import supervisor
 from orchestration.run.failures.restart_schedule import RestartPolicy
+from tests.broker.end_to_end.consumed import consumed
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 from tests.support.oracles import protobuf
@@ -126,22 +126,6 @@ def _publish(spark: Any, broker: str, registry: SchemaRegistry, tmp_path: Path) 
     return run
 
 
-def sent(broker: str, topic: str) -> list[tuple[bytes | None, bytes | None]]:
-    """Keys and values of all messages of a topic."""
-    consumer = Consumer({"bootstrap.servers": broker, "group.id": "none", "enable.auto.commit": False})
-    found: list[tuple[bytes | None, bytes | None]] = []
-    for number in consumer.list_topics(topic).topics[topic].partitions:
-        low, high = consumer.get_watermark_offsets(TopicPartition(topic, number))
-        consumer.assign([TopicPartition(topic, number, low)])
-        for _ in range(high - low):
-            message = consumer.poll(10)
-            assert message is not None
-            assert message.error() is None
-            found.append((message.key(), message.value()))
-    consumer.close()
-    return found
-
-
 def framed(registry: SchemaRegistry, value: bytes, subject: str) -> tuple[Mapping[str, Any], bytes]:
     """The schema of a value, which is the subject's newest, and what follows its id."""
     assert value[:1] == b"\0"
@@ -192,7 +176,7 @@ def test_avro_with_a_registry_is_what_the_table_has(
     )
     login = "silver.schema_registry_login=HOME"
     engine = publish(sink, ROWS, f"silver.schema_registry={registry.address}", login)
-    messages = sent(broker, topic)
+    messages = consumed(broker, topic)
     assert texts([avro(registry, value, f"{topic}-value") for _, value in messages if value]) == texts(
         table(engine)
     )
@@ -219,7 +203,7 @@ def test_protobuf_with_a_registry_is_what_the_table_has(
     rows = [row for row in ROWS if row[7] is None or row[7]["city"] is not None]
     engine = publish(sink, rows, columns=columns)
     found = []
-    for _, content in sent(broker, topic):
+    for _, content in consumed(broker, topic):
         assert content is not None
         schema, rest = framed(registry, content, f"{topic}-value")
         assert FileDescriptorProto.FromString(b64decode(schema["schema"])) == SHOP
@@ -265,7 +249,7 @@ def test_a_folder_of_schemas_and_a_deleted_row(
     engine = publish(sink, ROWS[:2], f"silver.schema_registry={folder}", **more)
     engine.spark.sql(f"DELETE FROM delta.`{engine.path('gold.latest')}` WHERE k = 'o1'")
     engine.publish()
-    messages = sent(broker, topic)
+    messages = consumed(broker, topic)
     frame = b"\0" + (41).to_bytes(4, "big")
     assert Counter(messages) == Counter(
         [(b"\x04o0", frame + b"\x04o0\x00"), (b"\x04o1", frame + b"\x04o1\x02"), (b"\x04o1", None)]
@@ -292,10 +276,10 @@ def test_what_stops_a_publication(
     registry.closed.add(f"{topic}-value")
     with pytest.raises(PipelineError, match="it is not compatible with the versions before it"):
         publish(KafkaSink(topic, value=value, register_schemas=True), [])
-    assert sent(broker, topic) == []
+    assert consumed(broker, topic) == []
     registry.closed.clear()
     engine = publish(KafkaSink(topic, value=value, register_schemas=True), [])
-    assert len(sent(broker, topic)) == len(table(engine)) == len(ROWS)
+    assert len(consumed(broker, topic)) == len(table(engine)) == len(ROWS)
 
 
 def test_a_value_that_the_schema_does_not_take_stops_the_query(
@@ -307,4 +291,4 @@ def test_a_value_that_the_schema_does_not_take_stops_the_query(
         MedallionError, match=r"publish\.sent.*field 'amount' is null, and the schema has no null"
     ):
         publish(sink, [order("none", 9, amount=None)])
-    assert sent(broker, topic) == []
+    assert consumed(broker, topic) == []
