@@ -12,15 +12,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any
 
-from common.declare import Custom, Gold
+from common.declare import Custom, Gold, View
 from common.declare.declared import ADDED_LATER
 from gold.table.sql_columns import named
 
 _PACE = {"trigger", "max_files_per_trigger", "max_bytes_per_trigger"}
 
-_WITHOUT_MEANING = {"name", "storage", "reading", "watermark", "processor", *_PACE}
-"""Name, layout, start of reading, watermark, pace: existing rows are right under any value of them. A
-processor has no text."""
+_WITHOUT_MEANING = {"name", "storage", "reading", "watermark", "processor", "kept", *_PACE}
+"""Name, layout, start of reading, watermark, pace, the way of keeping a view: existing rows are right under
+any value of them. A processor has no text."""
+
+_STATEMENT = "statement"
+"""The mark of a statement in a file, of which ``sql`` is the file's name."""
 
 _OPERATIONS = ("upserts", "deletes", "ignores")
 """Operations of a change feed: one that is added now was refused before, so no existing row depends on it."""
@@ -40,15 +43,25 @@ def meaning(gold: Gold) -> Mapping[str, str]:
             marks |= {f"{field.name} {operation!r}": "" for operation in value}
         elif field.name not in _WITHOUT_MEANING and value != _default(field):
             plain = named(value) if field.name in _NAMED and value is not None else value
-            text = json.dumps(_plain(plain), sort_keys=True)
-            marks[field.name] = hashlib.sha256(text.encode()).hexdigest()[:8]
+            marks[field.name] = _mark(plain)
+    if isinstance(gold, View) and gold.is_file:
+        marks[_STATEMENT] = _mark(gold.statement)
     return marks
+
+
+def _mark(value: Any) -> str:
+    text = json.dumps(_plain(value), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def changed(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
     """Attributes whose meaning differs."""
     new = {name for name in now if name.partition(" ")[0] not in _OPERATIONS}
-    return tuple(sorted(name for name in {*before, *new} if before.get(name) != now.get(name)))
+    if _STATEMENT not in before and before.get("sql") == now.get("sql"):
+        new.discard(_STATEMENT)  # a commit of a release before this mark
+    names = {*before, *new} - _WITHOUT_MEANING
+    differ = {name for name in names if before.get(name) != now.get(name)}
+    return tuple(sorted({"sql" if name == _STATEMENT else name for name in differ}))
 
 
 def keeps_deleted_keys(marks: Mapping[str, str]) -> bool:

@@ -121,7 +121,7 @@ def _entry(declared: object) -> str:
 def _text(value: object, owner: object) -> str:
     """A value in one line; equal values have equal texts in any process."""
     if isinstance(value, str):
-        if value.strip().lower().endswith((".json", ".avsc", *DESCRIPTOR_ENDINGS)):
+        if value.strip().lower().endswith((".json", ".avsc", ".sql", *DESCRIPTOR_ENDINGS)):
             file = folder_of(owner) / value
             return f"{value} ({_hash(file.read_bytes())})" if file.is_file() else value
         return _LOGIN.sub("…@", _one_line(value))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from common.declare import (
     Session,
     Storage,
     Upsert,
+    View,
     Window,
     Within,
 )
@@ -95,3 +97,20 @@ def test_an_attribute_that_comes_with_a_default_changes_nothing() -> None:
     """As one of a later release: tables that were written before go on."""
     assert "where" not in meaning(COUNTS)
     assert "delete_when" not in meaning(LATEST)
+
+
+def test_a_statement_in_a_file_means_what_the_file_has(tmp_path: Path) -> None:
+    """Commits of releases that marked the name of the file say nothing of it; the way of keeping neither."""
+    file = tmp_path / "counts.sql"
+
+    def marks(text: str, **more: Any) -> Any:
+        file.write_text(text)
+        return meaning(View("counts", sql=str(file), **more))
+
+    before = marks("select k, count(*) as n from silver.orders group by k")
+    assert (
+        changed(before, marks("select k, count(*) as n\nfrom silver.orders group by k", kept="by key")) == ()
+    )
+    assert changed(before, marks("select k, max(v) as n from silver.orders group by k")) == ("sql",)
+    assert changed({"sql": before["sql"]}, before) == ()
+    assert changed({**before, "kept": "a mark of before"}, before) == ()
