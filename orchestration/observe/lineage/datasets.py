@@ -21,6 +21,7 @@ from common.declare import (
     Stateful,
     Stream,
     Topic,
+    View,
 )
 from orchestration.observe.lineage.gold_sources import of_gold
 from orchestration.observe.lineage.names import DatasetName, table_name, topic_name
@@ -120,6 +121,8 @@ class Datasets:
         if isinstance(declared, Publish):
             return self._of_publish(declared)
         reads = list(declared.sources if isinstance(declared, Silver) else (declared.reads,))
+        if isinstance(declared, View):
+            reads = [*declared.sources]
         if isinstance(declared, Join):
             reads.append(declared.joins)
         if isinstance(declared, Custom):

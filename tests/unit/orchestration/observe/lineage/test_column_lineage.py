@@ -311,6 +311,17 @@ def test_a_lookup_is_joined_and_read_by_a_rule_that_rejects() -> None:
     ]
 
 
+def test_a_view_comes_from_all_of_its_tables() -> None:
+    sql = "select o.id, n.name from silver.orders o join delta.`/lake/names` n on n.code = o.country"
+    found = datasets(shop(View("named", sql=sql)), {"/lake/names": ["code", "name"]}).of("gold.named")
+    assert shown(lineage(found)) == {
+        "id": ["silver.orders.id IDENTITY"],
+        "name": ["/lake/names.name IDENTITY"],
+        "rows": ["/lake/names.code JOIN", "silver.orders.country JOIN"],
+    }
+    assert [one.name.name for one in found.inputs] == ["/lake/shop/tables/silver/orders", "/lake/names"]
+
+
 def test_joins_by_path_semi_and_as_streams() -> None:
     columns = {"id": "id", "name": "joined.name", "all": "to_json(joined)"}
     by_path = Join(
