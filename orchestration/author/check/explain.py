@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from common.declare import Pipeline, View
 from common.errors import UsageError, nearest
+from common.sql.relations import Joined, Keyed, Relation, scans
 from common.sql.statement import Statement
 from common.sql.way import Kept, Way, way_of
 from orchestration.author.check.pipeline import table_scopes
@@ -55,16 +56,40 @@ def explain(pipeline: Pipeline, table: str) -> Explanation:
 
 
 def _reads(statement: Statement, way: Way) -> Mapping[str, str]:
-    if way.kept == "whole":
+    if way.kept == "whole" or statement.relation is None:
         return dict.fromkeys(statement.tables, "all rows of all sources; only rows that differ are written")
-    return {table: _of_change(table, statement.tables, way) for table in statement.tables}
+    below = statement.relation if way.top is None else way.top.input
+    return {table: _of_change(table, _met(below, table), way) for table in statement.tables}
 
 
-def _of_change(table: str, tables: Sequence[str], way: Way) -> str:
-    others = [other for other in tables if other != table]
+def _of_change(table: str, met: Mapping[str, bool], way: Way) -> str:
     text = "its changed rows"
-    if others:
-        text += f", and the rows of {' and '.join(others)} that they meet"
+    if some := sorted(other for other, is_whole in met.items() if not is_whole):
+        text += f", and the rows of {' and '.join(some)} that they meet"
+    if whole := sorted(other for other, is_whole in met.items() if is_whole):
+        text += f", and all rows of {' and '.join(whole)}"
     if way.kept == "by key":
         text += f"; then the rows of the touched {', '.join(way.keys)} in all sources, and in the table"
     return text
+
+
+def _met(relation: Relation, table: str) -> Mapping[str, bool]:
+    """The tables whose rows a change of one reads by the delta rule, itself among them; True: all rows."""
+    found: dict[str, bool] = {}
+    for each in relation.inputs:
+        if not _names(each, table):
+            continue
+        for other, is_whole in _met(each, table).items():
+            found[other] = found.get(other, False) or is_whole
+        if isinstance(relation, Keyed) or (isinstance(relation, Joined) and not relation.is_linear):
+            read = [*relation.inputs]  # computed again for the touched keys, from both sides
+        else:
+            read = [one for one in relation.inputs if one is not each] if isinstance(relation, Joined) else []
+        is_whole = isinstance(relation, Joined) and not relation.equal
+        for scan in (scan for one in read for scan in scans(one)):
+            found[scan.table] = found.get(scan.table, False) or is_whole
+    return found
+
+
+def _names(relation: Relation, table: str) -> bool:
+    return any(scan.table == table for scan in scans(relation))

@@ -75,6 +75,34 @@ def test_a_statement_may_be_in_a_file_beside_the_pipeline(tmp_path: Path) -> Non
     assert View("v", sql=str(file)).tables == ("silver.orders",)
 
 
+MET = "its changed rows, and the rows of silver.orders that they meet"
+
+
+@pytest.mark.parametrize(
+    ("sql", "reads"),
+    [
+        ("select a.order_id, b.country from {0} a join {0} b on a.country = b.country", MET),
+        ("select a.order_id from {0} a left anti join {0} b on a.amount = b.amount + 1", MET),
+        (
+            "select a.order_id, b.country from {0} a cross join gold.revenue b",
+            "its changed rows, and all rows of gold.revenue",
+        ),
+        ("select order_id from {0} union all select country from {0}", "its changed rows"),
+        (
+            "select a.country, count(*) as n from {0} a join {0} b using (country) group by a.country",
+            f"{MET}; then the rows of the touched country in all sources, and in the table",
+        ),
+        (
+            "select n, count(*) as m from (select count(*) as n from {0} group by country) group by n",
+            f"{MET}; then the rows of the touched n in all sources, and in the table",
+        ),
+    ],
+)
+def test_what_a_change_reads_is_told_also_of_a_table_that_stands_twice(sql: str, reads: str) -> None:
+    view = View("v", sql=sql.format("silver.orders"))
+    assert explain(pipeline(REVENUE, view), "gold.v").reads["silver.orders"] == reads
+
+
 def test_a_view_is_explained() -> None:
     found = explain(pipeline(REVENUE), "gold.revenue")
     assert (found.kept, found.keys, found.columns) == ("by key", ("country",), ("country", "orders", "total"))
