@@ -33,10 +33,12 @@ def _table_name(text: str) -> str:
 
 def _interval(text: str) -> str:
     if parse_interval(text) is None:
-        if _CALENDAR.match(text):
+        if (calendar := _CALENDAR.match(text)) is not None:
+            unit = calendar[1]
+            statement = f"select date_trunc('{unit}', at) as {unit}, count(*) as n from … group by {unit}"  # noqa: S608  # words of a message
             raise ValueError(
-                f"{text!r} is no interval, because months differ in length; write days, or group by "
-                "date_trunc('month', …) in a View"
+                f"{text!r} is no interval, because {unit}s differ in length; write days, or keep groups by "
+                f'{unit} with View("{unit}s", sql="{statement}")'
             )
         raise ValueError(f"{text!r} is no interval; write it like '10 minutes' or '7 days'")
     return text.strip()

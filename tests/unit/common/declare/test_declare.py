@@ -113,7 +113,8 @@ WRONG: list[tuple[Callable[[], object], str]] = [
         lambda: silver(watermark="1 month"),
         (
             "silver.s: watermark: '1 month' is no interval, because months differ in length; write days, or "
-            "group by date_trunc('month', …) in a View"
+            'keep groups by month with View("months", sql="select date_trunc(\'month\', at) as month, '
+            'count(*) as n from … group by month")'
         ),
     ),
     (
