@@ -101,12 +101,21 @@ def registry_login(name: str | None) -> str | None:
     """The login of the schema registry that ``silver.schema_registry_login`` refers to; None without one.
 
     Raises:
-        SettingsError: An environment variable is not set, or a file cannot be read; names the reference.
+        SettingsError: An environment variable is not set, a file cannot be read, or what it has cannot be
+            sent; names the reference.
     """
     if name is None:
         return None
     reference = name if name.startswith("file:") else f"env:{name.removeprefix('env:')}"
-    return resolve({"schema_registry_login": reference}, "silver")["schema_registry_login"].strip()
+    login = resolve({"schema_registry_login": reference}, "silver")["schema_registry_login"].strip()
+    has_control = re.search(r"[\x00-\x1f\x7f]", login) is not None
+    if has_control or (login.startswith("Bearer ") and not login.isascii()):
+        what = "a line break or another control character" if has_control else "a letter that is not ASCII"
+        raise SettingsError(
+            f"{_LOGIN_REFERENCE} is {reference}: the login has {what} within it, so it cannot be sent. Write "
+            "user:password, or Bearer and the token, in one line."
+        )
+    return login
 
 
 def _referred(place: str, reference: str) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from bronze.kafka_options import options
 from common.config.kafka_login import java_options
-from common.config.references import is_reference, resolve
+from common.config.references import is_reference, registry_login, resolve
 from common.config.settings import BronzeSettings, load_settings
 from common.declare import Topic
 from common.errors import SettingsError
@@ -127,6 +127,34 @@ def test_one_token_login_serves_both_clients() -> None:
         "sasl.oauthbearer.client.secret": CANARY,
         "sasl.oauthbearer.method": "oidc",
     }
+
+
+@pytest.mark.parametrize(
+    ("login", "what"),
+    [
+        ("Bearer se\ncret", "line break"),
+        ("Bearer se\r\n cret", "line break"),
+        ("me:se\0cret", "control character"),
+        ("Bearer s\u00e9cret", "not ASCII"),
+    ],
+)
+def test_a_login_of_the_registry_that_cannot_be_sent_is_told_without_it(
+    tmp_path: Path, login: str, what: str
+) -> None:
+    file = tmp_path / "login"
+    file.write_text(f"{login}\n", encoding="utf-8", newline="")
+    with pytest.raises(SettingsError, match=what) as told:
+        registry_login(f"file:{file}")
+    assert f"silver.schema_registry_login is file:{file}" in str(told.value)
+    assert "in one line" in str(told.value)
+    assert "cret" not in str(told.value)
+
+
+@pytest.mark.parametrize("login", ["Bearer secret", "me:s\u00e9cret with: blanks"])
+def test_a_login_of_the_registry_counts_without_line_breaks_around_it(tmp_path: Path, login: str) -> None:
+    file = tmp_path / "login"
+    file.write_text(f"{login}\r\n\n", encoding="utf-8", newline="")
+    assert registry_login(f"file:{file}") == login
 
 
 def test_the_doctor_names_secrets_that_are_no_reference() -> None:

@@ -288,11 +288,22 @@ public final class SchemaRegistry {
             throw new IOException(
                     "environment variable " + login + " with the registry's login is not set");
         }
-        if (secret.startsWith("Bearer ")) {
-            return secret;
+        String found = secret.trim();
+        boolean isBearer = found.startsWith("Bearer ");
+        for (int i = 0; i < found.length(); i++) {
+            char each = found.charAt(i);
+            if (each < ' ' || each == 0x7f || isBearer && each > 0x7f) {
+                throw new IOException(
+                        "the registry's login in "
+                                + login
+                                + " has a line break or another character that cannot be sent");
+            }
+        }
+        if (isBearer) {
+            return found;
         }
         return "Basic "
-                + Base64.getEncoder().encodeToString(secret.getBytes(StandardCharsets.UTF_8));
+                + Base64.getEncoder().encodeToString(found.getBytes(StandardCharsets.UTF_8));
     }
 
     /** An id without a usable schema, and when it was looked up. */
