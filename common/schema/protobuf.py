@@ -41,7 +41,7 @@ _TYPES = (
 )  # fmt: skip
 """Types by their numbers in a descriptor."""
 
-_NOT_INSTALLED = (
+NOT_INSTALLED = (
     "descriptors are read by the package google.protobuf, which is not installed: "
     'pip install "medallion-lakehouse[protobuf]"'
 )
@@ -92,7 +92,7 @@ def descriptor(protobuf: Protobuf, folder: Path) -> Descriptor:
         from google.protobuf.descriptor_pb2 import FileDescriptorSet
         from google.protobuf.message import DecodeError
     except ImportError as error:
-        raise _refused(protobuf, [_NOT_INSTALLED]) from error
+        raise _refused(protobuf, [NOT_INSTALLED]) from error
 
     name, found_bytes = protobuf.schema, content(protobuf, folder)
     pool = descriptor_pool.DescriptorPool()

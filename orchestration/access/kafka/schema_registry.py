@@ -2,47 +2,164 @@
 
 from __future__ import annotations
 
+import base64
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from common.config.references import registry_login
 from common.config.settings import Settings
 from common.errors import RegistryError, UsageError
+from common.schema.protobuf import NOT_INSTALLED
 from common.schema.registry import NO_SCHEMA, Refused, RegistryServer, is_address
 
+if TYPE_CHECKING:
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 
-def schema_text(settings: Settings, schema_id: int) -> str:
-    """The schema as Avro JSON.
+AVRO, PROTOBUF = "AVRO", "PROTOBUF"
+_ENDINGS = {AVRO: ".avsc", PROTOBUF: ".desc"}
+
+
+@dataclass(frozen=True)
+class WriterSchema:
+    """A schema of a registry.
+
+    Attributes:
+        kind: ``AVRO`` or ``PROTOBUF``.
+        content: Avro's JSON text, or a set of descriptors, whose last file is the schema.
+    """
+
+    kind: str
+    content: bytes
+
+
+def writer_schema(settings: Settings, schema_id: int) -> WriterSchema:
+    """The schema with an id.
 
     Raises:
         RegistryError: The registry does not answer.
         SettingsError: The registry's login cannot be read.
-        UsageError: No registry is set, or it has no schema of that id.
+        UsageError: No registry is set, it has no schema of that id, or one that no format reads.
     """
     place = settings.silver.schema_registry
     if place is None:
         raise UsageError(
-            "The topic's values are framed Avro, and no schema registry is set. "
-            "Give --set silver.schema_registry=ADDRESS, or a folder of <id>.avsc."
+            "The topic's values are behind the frame of a schema registry, and none is set. "
+            "Give --set silver.schema_registry=ADDRESS, or a folder of <id>.avsc or <id>.desc."
         )
     missing = f"{place} has no schema {schema_id}, which the topic's values name."
     if not is_address(place):
-        try:
-            return (Path(place) / f"{schema_id}.avsc").read_text(encoding="utf-8")
-        except OSError as error:
-            raise UsageError(missing) from error
+        for kind, ending in _ENDINGS.items():
+            if (file := Path(place) / f"{schema_id}{ending}").is_file():
+                return WriterSchema(kind, file.read_bytes())
+        raise UsageError(missing)
     try:
-        found = RegistryServer(place, registry_login(settings.silver.schema_registry_login)).schema(schema_id)
-        kind, text = found.get("schemaType", "AVRO"), str(found["schema"])
+        server = RegistryServer(place, registry_login(settings.silver.schema_registry_login))
+        found = server.schema(schema_id)
+        kind = found.get("schemaType", AVRO)
+        if kind == PROTOBUF:
+            return WriterSchema(kind, _descriptors(server, schema_id))
+        text = str(found["schema"])
     except Refused as refused:
         if refused.code == NO_SCHEMA:
             raise UsageError(missing) from None
         raise RegistryError(f"The schema registry at {place} answers with status {refused.status}.") from None
     except KeyError as error:
         raise RegistryError(f"The schema registry at {place} does not answer with a schema.") from error
-    if kind != "AVRO":
+    if kind != AVRO:
         raise UsageError(
-            f"Schema {schema_id}, which the topic's values name, is of {kind}, and only Avro is proposed. "
-            "Declare the format by hand, such as Protobuf(…), with the class's example in "
-            "docs/author/declarations.md."
+            f"Schema {schema_id}, which the topic's values name, is of {kind}, and only Avro and Protobuf "
+            'are proposed. Declare the format by hand: for JSON Schema Json(…, framing="registry").'
         )
-    return text
+    return WriterSchema(AVRO, text.encode())
+
+
+def _descriptors(server: RegistryServer, schema_id: int) -> bytes:
+    """A set of descriptors with what the schema imports, each file after those that it imports."""
+    try:
+        from google.protobuf.descriptor_pb2 import FileDescriptorSet
+    except ImportError as error:
+        raise UsageError(f"The topic's values are of Protobuf: {NOT_INSTALLED}") from error
+    whole = FileDescriptorSet()
+    _add(server, server.ask(f"/schemas/ids/{schema_id}?format=serialized"), f"{schema_id}.proto", whole)
+    return bytes(whole.SerializeToString())
+
+
+def _add(server: RegistryServer, answer: Mapping[str, Any], name: str, whole: FileDescriptorSet) -> None:
+    """Add a registry's schema and what it imports; raises as ``writer_schema``."""
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+    from google.protobuf.message import DecodeError
+
+    for each in answer.get("references", ()):
+        if each["name"] not in {file.name for file in whole.file}:
+            _add(server, server.version(each["subject"], each["version"]), each["name"], whole)
+    try:
+        file = FileDescriptorProto.FromString(base64.b64decode(answer["schema"], validate=True))
+    except (DecodeError, ValueError) as error:
+        raise UsageError(
+            f"The schema registry at {server.place} gives no descriptors of {name}. Write them by "
+            "protoc --include_imports --descriptor_set_out=FILE, and give --descriptors FILE."
+        ) from error
+    file.name = name
+    for imported in file.dependency:
+        if imported not in {one.name for one in whole.file}:
+            whole.file.append(_not_registered(imported))
+    whole.file.append(file)
+
+
+def _not_registered(name: str) -> FileDescriptorProto:
+    """A file that registries do not send: one of Protobuf's own, or an empty one in the place of another."""
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+
+    found = FileDescriptorProto(name=name)
+    if name.startswith("google/protobuf/"):
+        module = importlib.import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2")
+        module.DESCRIPTOR.CopyToProto(found)
+    return found
+
+
+def message_indexes(value: bytes) -> tuple[int, ...]:
+    """Which message of its schema a framed value is: places in the file, and in the messages around it."""
+    numbers: list[int] = []
+    place = 5
+    while not numbers or len(numbers) <= numbers[0]:
+        number = shift = 0
+        while place < len(value) and value[place] & 0x80:
+            number |= (value[place] & 0x7F) << shift
+            place, shift = place + 1, shift + 7
+        if place >= len(value):
+            return (0,)
+        number |= value[place] << shift
+        numbers.append(number >> 1 ^ -(number & 1))
+        place += 1
+    return tuple(numbers[1:]) or (0,)
+
+
+def message_name(content: bytes, indexes: Sequence[int]) -> str:
+    """The full name of a message of the last file of a set of descriptors; empty if there is none there."""
+    from google.protobuf.descriptor_pb2 import FileDescriptorSet
+
+    file = FileDescriptorSet.FromString(content).file[-1]
+    names, messages = [file.package] if file.package else [], file.message_type
+    for index in indexes:
+        if not 0 <= index < len(messages):
+            return ""
+        names.append(messages[index].name)
+        messages = messages[index].nested_type
+    return ".".join(names)
+
+
+def message_names(content: bytes) -> list[str]:
+    """The full names of the messages in the last file of a set of descriptors; none of what is no set."""
+    from google.protobuf.descriptor_pb2 import FileDescriptorSet
+    from google.protobuf.message import DecodeError
+
+    try:
+        files = FileDescriptorSet.FromString(content).file
+    except DecodeError:
+        return []
+    return [
+        ".".join(filter(None, (file.package, one.name))) for file in files[-1:] for one in file.message_type
+    ]

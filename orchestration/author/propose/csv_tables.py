@@ -18,8 +18,8 @@ from orchestration.author.propose.documents import (
     note_of,
 )
 from orchestration.author.propose.pipeline_source import Proposal, ddl_of
-from orchestration.author.propose.source_text import names
 from orchestration.author.propose.value_shapes import Leaf, Shape, quoted, shape_of
+from orchestration.author.source_text import names
 
 
 def column_names(lines: Lines) -> list[str]:

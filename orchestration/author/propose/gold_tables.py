@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from orchestration.author.propose.number_types import is_money, is_never_negative
-from orchestration.author.propose.source_text import literal, names
 from orchestration.author.propose.value_shapes import Leaf, quoted
+from orchestration.author.source_text import literal, names
 
 _MOST_RULES = 2
 

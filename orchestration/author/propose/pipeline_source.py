@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from orchestration.author.propose import value_shapes
-from orchestration.author.propose.source_text import literal, names
 from orchestration.author.propose.value_shapes import Shape
+from orchestration.author.source_text import literal, names
 
 _UNKNOWN_FIELDS = (
     "What happens to fields that the schema above does not name: ignore leaves them in bronze alone,",

@@ -13,11 +13,11 @@ from dataclasses import replace
 from typing import Any
 
 from common.errors import UsageError
-from common.schema.ddl import Field
 from orchestration.access.kafka.topic_sample import Sampled
 from orchestration.author.propose import csv_lines, gold_tables, value_shapes
 from orchestration.author.propose.csv_tables import CsvTables, field_names
-from orchestration.author.propose.documents import DocumentTables, column, snake, use_coordinates
+from orchestration.author.propose.described import Described, propose_described
+from orchestration.author.propose.documents import DocumentTables, snake, use_coordinates
 from orchestration.author.propose.pipeline_source import Proposal, SampledFiles
 from orchestration.author.propose.value_shapes import is_error_body
 
@@ -40,7 +40,7 @@ _FEW = 20
 def propose(
     topic: str,
     messages: Sequence[Sampled],
-    fields: Mapping[str, Any] | None = None,
+    known: Described | None = None,
     everything: Callable[[], Iterable[bytes | None]] | None = None,
     files: SampledFiles | None = None,
 ) -> Proposal:
@@ -49,7 +49,7 @@ def propose(
     Args:
         topic: The topic's name.
         messages: Sampled messages, in order within each partition.
-        fields: For framed Avro: ``file``, the schema file, and ``fields``, its fields.
+        known: What a schema says of the values, of a registry or of a file.
         everything: Reads all values at hand, in which a key is searched for collisions; unset: the sample.
         files: The files whose records the messages are; unset: they are of a topic.
 
@@ -59,6 +59,9 @@ def propose(
     proposal = Proposal(topic, table_name(topic), len(messages), files=files)
     seen = [value_shapes.recognize(message.value) for message in messages]
     proposal.kinds = Counter(each.kind for each in seen)
+    if known is not None:
+        _count_described(proposal, known)
+        return propose_described(proposal, known)
     formats = Counter({kind: number for kind, number in proposal.kinds.items() if kind in _FORMATS})
     if not formats:
         kinds = ", ".join(f"{number:,} {kind}" for kind, number in proposal.kinds.most_common())
@@ -85,8 +88,6 @@ def propose(
             return (each for each in every if are_errors or not is_error_body(each))
 
         DocumentTables(proposal, [message for message, _ in usual], found, documents).propose()
-    elif proposal.format == value_shapes.REGISTRY:
-        _propose_avro(proposal, fields or {})
     else:
         texts = [
             message
@@ -95,6 +96,20 @@ def propose(
         ]
         _propose_plain(proposal, texts, everything)
     return proposal
+
+
+def is_framed(values: Iterable[bytes | None]) -> bool:
+    """Whether most values are behind a registry's frame."""
+    seen = Counter(value_shapes.recognize(value).kind for value in values)
+    formats = Counter({kind: number for kind, number in seen.items() if kind in _FORMATS})
+    return bool(formats) and _main_format(formats) == value_shapes.REGISTRY
+
+
+def _count_described(proposal: Proposal, known: Described) -> None:
+    """Count the values that a schema describes under its format: those behind a frame, or all of them."""
+    described = (value_shapes.REGISTRY,) if "framing=" in known.value else _FORMATS
+    number = sum(proposal.kinds.pop(kind, 0) for kind in described)
+    proposal.kinds[known.format] = number
 
 
 def _main_format(formats: Counter[str]) -> str:
@@ -148,17 +163,6 @@ def table_name(topic: str) -> str:
     """A table name from a topic's name: lower-case words joined by single underscores."""
     name = re.sub(r"[^a-z0-9]+", "_", snake(topic)).strip("_")
     return name if name[:1].isalpha() else f"topic_{name}".rstrip("_")
-
-
-def _propose_avro(proposal: Proposal, known: Mapping[str, Any]) -> None:
-    file, found = known["file"], known["fields"]
-    proposal.value = f"Avro({file!r}, framing={'registry'!r})"
-    for each in found:
-        proposal.columns[column((each.name,))] = value_shapes.quoted(each.name)
-    plain: list[Field] = [each for each in found if each.type in ("string", "bigint")]
-    near = [each.name for each in plain if value_shapes.IDENTIFIER.search(each.name)]
-    hint = f"; nearest by its name is {near[0]}" if near else ""
-    use_coordinates(proposal, f"values are not looked into{hint}: each message is an event of its own")
 
 
 def _propose_plain(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
@@ -13,15 +13,14 @@ from typing import Annotated
 import typer
 
 from common.config.settings import SETTINGS_FILE, Settings
-from common.declare import Avro
-from common.errors import PipelineError, UsageError, nearest
+from common.errors import UsageError, nearest
 from common.machine.console import say
-from common.schema import avro as avro_schema
 from orchestration.access.declaration.context import context
 from orchestration.access.kafka.topic_sample import Sampled
-from orchestration.author.propose import value_shapes
+from orchestration.author.propose.described import Described
 from orchestration.author.propose.pipeline_source import Proposal, in_words_of_files, render
 from orchestration.author.propose.propose import propose, table_name
+from orchestration.cli.author.init_schema import of_descriptors, of_registry
 from orchestration.cli.json_output import print_document
 from orchestration.cli.options import JsonOption, SetOption, SettingsOption
 
@@ -30,6 +29,25 @@ _SETTINGS = (
 )
 _MOST_TOPICS = 20
 _MOST_LINES = 500_000
+
+_DescriptorsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--descriptors",
+        metavar="FILE",
+        help="Descriptors of the messages' Protobuf, of protoc --include_imports --descriptor_set_out.",
+        show_default="the registry's",
+    ),
+]
+_MessageOption = Annotated[
+    str | None,
+    typer.Option(
+        "--message",
+        metavar="NAME",
+        help="The message of --descriptors, such as shop.Order.",
+        show_default="its only one",
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -54,6 +72,8 @@ def command(
         ),
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("pipeline.py"),
+    descriptors: _DescriptorsOption = None,
+    message: _MessageOption = None,
     samples: Annotated[int, typer.Option("--samples", min=1, help="Messages to read, per topic.")] = 10_000,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: JsonOption = False,
@@ -66,29 +86,26 @@ def command(
     ready = context(None, settings, set_)
     if output.exists() and not force:
         raise UsageError(f"{output} exists. Name another file with --output, or overwrite it with --force.")
-    proposals: list[Proposal] = []
-    beside: dict[str, str] = {}
+    if message is not None and descriptors is None:
+        raise UsageError("--message names a message of --descriptors FILE; give the file too.")
+    beside: dict[str, bytes] = {}
+
+    def known(name: str, values: Sequence[bytes]) -> Described | None:
+        if descriptors is None:
+            return of_registry(ready.settings, name, values, output, beside)
+        return of_descriptors(descriptors, message, values, output)
+
     is_folder = file is not None and file.is_dir()
     if file is not None and is_folder:
-        proposals.append(_of_folder(file, topic, samples, output))
+        proposals = [_of_folder(file, topic, samples, output, descriptors)]
     else:
-        of_file = None if file is None else _of_file(file, topic, samples)
-        for name, messages in of_file or _of_broker(ready.settings, topic, samples):
-            known = _avro(ready.settings, name, messages, output, beside)
-            everything = partial(_values_of, file) if file is not None else None
-            proposals.append(propose(name, messages, known, everything))
+        proposals = list(_of_topics(ready.settings, file, topic, samples, known))
     _refuse_same_table(proposals)
     name = table_name(proposals[0].topic) if len(proposals) == 1 else table_name(output.stem)
-    for file_name, text in beside.items():
-        if (output.parent / file_name).exists() and not force:
-            raise UsageError(
-                f"{output.parent / file_name} exists. Move it away, or overwrite it with --force."
-            )
-        _write(output.parent / file_name, text)
-    _write(output, render(name, proposals))
-    written = [str(output), *(str(output.parent / each) for each in beside)]
+    written = _write_beside(output, beside, force=force)
+    _write(output, render(name, proposals).encode())
     if settings is None and output.parent == Path() and not Path(SETTINGS_FILE).exists():
-        _write(Path(SETTINGS_FILE), _SETTINGS.format(output))
+        _write(Path(SETTINGS_FILE), _SETTINGS.format(output).encode())
         written.append(SETTINGS_FILE)
     if as_json:
         topics = [_document(each) for each in proposals]
@@ -99,10 +116,29 @@ def command(
     _print_next(output, written, None if is_folder else file, _words_of(output, settings, set_))
 
 
-def _of_folder(folder: Path, topics: Sequence[str] | None, count: int, output: Path) -> Proposal:
+def _of_topics(
+    settings: Settings,
+    file: Path | None,
+    topics: Sequence[str] | None,
+    count: int,
+    known: Callable[[str, Sequence[bytes]], Described | None],
+) -> Iterator[Proposal]:
+    """The proposals for topics of the broker, or for a file of messages."""
+    found = _of_broker(settings, topics, count) if file is None else _of_file(file, topics, count)
+    everything = None if file is None else partial(_values_of, file)
+    for name, messages in found:
+        values = [each.value for each in messages if each.value]
+        yield propose(name, messages, known(name, values), everything)
+
+
+def _of_folder(
+    folder: Path, topics: Sequence[str] | None, count: int, output: Path, descriptors: Path | None
+) -> Proposal:
     """The proposal for the files of a folder, which are read where they are."""
     from orchestration.cli.author.init_files import sample_folder
 
+    if descriptors is not None:
+        raise UsageError("--descriptors is of messages of a topic; a folder has CSV files or JSON lines.")
     if topics is not None and len(topics) != 1:
         raise UsageError("--from-file FOLDER makes one table; give at most one --topic, as its name.")
     whole, beside = folder.resolve(), output.parent.resolve()
@@ -185,28 +221,6 @@ def _broker(settings: Settings, options: dict[str, str]) -> Iterator[str]:
         yield embedded.bootstrap_servers
 
 
-def _avro(
-    settings: Settings, topic: str, messages: Sequence[Sampled], output: Path, beside: dict[str, str]
-) -> dict[str, object] | None:
-    """The Avro schema of most values, from the registry; ``None`` if most values have no schema id."""
-    values = [message.value for message in messages if message.value]
-    framed = [value for value in values if value_shapes.recognize(value).kind == value_shapes.REGISTRY]
-    if 2 * len(framed) <= len(values) or not framed:
-        return None
-    from orchestration.access.kafka.schema_registry import schema_text
-
-    number = Counter(int.from_bytes(value[1:5], "big") for value in framed).most_common(1)[0][0]
-    text = schema_text(settings, number)
-    try:
-        fields = avro_schema.fields(Avro(text), output.parent)
-    except PipelineError as error:
-        problems = "; ".join(problem.message for problem in error.problems)
-        raise UsageError(f"Topic {topic}: schema {number}: {problems}") from error
-    file = f"{table_name(topic)}.avsc"
-    beside[file] = text
-    return {"file": file, "fields": fields}
-
-
 def _refuse_same_table(proposals: Sequence[Proposal]) -> None:
     names = Counter(name for each in proposals for name in {each.table, *(t.table for t in each.tables)})
     shared = [name for name, count in names.items() if count > 1]
@@ -219,9 +233,18 @@ def _refuse_same_table(proposals: Sequence[Proposal]) -> None:
         )
 
 
-def _write(path: Path, text: str) -> None:
+def _write_beside(output: Path, beside: Mapping[str, bytes], *, force: bool) -> list[str]:
+    """Write files beside the pipeline file; returns its name and theirs."""
+    for name, content in beside.items():
+        if (output.parent / name).exists() and not force:
+            raise UsageError(f"{output.parent / name} exists. Move it away, or overwrite it with --force.")
+        _write(output.parent / name, content)
+    return [str(output), *(str(output.parent / each) for each in beside)]
+
+
+def _write(path: Path, content: bytes) -> None:
     try:
-        path.write_text(text, encoding="utf-8")
+        path.write_bytes(content)
     except OSError as error:
         raise UsageError(
             f"{path} cannot be written ({error.strerror}). Name another with --output."

@@ -20,7 +20,7 @@ from common.declare import Avro, Message, Pipeline, Protobuf, Silver, Topic
 from common.errors import RegistryError, UsageError
 from common.schema import avro as avro_schema
 from common.streaming.query import registry_failure
-from orchestration.access.kafka.schema_registry import schema_text
+from orchestration.access.kafka.schema_registry import writer_schema
 from orchestration.run.failures import restart_notices
 from orchestration.run.failures.restart_schedule import RestartPolicy
 from orchestration.run.supervisor import StopSignal, Supervisor
@@ -308,15 +308,33 @@ def test_a_refusal_that_is_not_the_registrys_own_waits(
     assert f"the answer has status {status}" in (registry_failure(str(told.value)) or "")
     settings = make_settings(tmp_path, "", f"silver.schema_registry={registry.address}")
     with pytest.raises(RegistryError, match=f"status {status}"):
-        schema_text(settings, number)
+        writer_schema(settings, number)
+
+
+def test_a_login_with_a_line_break_within_it_is_told_and_not_shown(
+    read: Callable[..., list[tuple[str | None, Any]]], spark: Any, tmp_path: Path, registry: Registry
+) -> None:
+    login = tmp_path / "login"
+    login.write_text("Bearer se\ncret\n", encoding="utf-8")
+    spark.conf.set(avro_schema.REGISTRY_LOGIN, f"file:{login}")
+    try:
+        with pytest.raises(Exception, match="RegistryUnavailable") as told:
+            read(framed(3, b"\x0e"))
+        login.write_text("Bearer secret\n\n", encoding="utf-8")
+        assert read(framed(3, b"\x0e")) == [(None, {"a": {"n": 7}})]
+    finally:
+        spark.conf.unset(avro_schema.REGISTRY_LOGIN)
+    assert "has a line break" in (registry_failure(str(told.value)) or "")
+    assert "cret" not in str(told.value)
+    assert registry.logins == {"Bearer secret"}
 
 
 def test_a_command_is_told_of_an_unknown_schema(registry: Registry, tmp_path: Path) -> None:
     registry.is_up = True
     settings = make_settings(tmp_path, "", f"silver.schema_registry={registry.address}")
-    assert json.loads(schema_text(settings, 1)) == WRITTEN
+    assert json.loads(writer_schema(settings, 1).content) == WRITTEN
     with pytest.raises(UsageError, match="has no schema 2"):
-        schema_text(settings, 2)
+        writer_schema(settings, 2)
 
 
 @pytest.mark.long  # an id without a usable schema is looked up again after half a minute

@@ -25,6 +25,7 @@ from orchestration.access.kafka.capture_file import sample_capture
 from orchestration.access.kafka.topic_sample import Sampled, chunks
 from orchestration.author.check.pipeline import check
 from orchestration.author.propose import value_shapes
+from orchestration.author.propose.described import Described
 from orchestration.author.propose.keys import value_at
 from orchestration.author.propose.pipeline_source import Proposal, render
 from orchestration.author.propose.propose import propose, table_name
@@ -187,7 +188,7 @@ def test_framed_avro_takes_its_columns_from_the_schema(tmp_path: Path) -> None:
     (tmp_path / "t.avsc").write_text(
         '{"type":"record","name":"R","fields":[{"name":"orderId","type":"string"}]}'
     )
-    known = {"file": "t.avsc", "fields": (Field("orderId", "string"),)}
+    known = Described("avro", 'Avro("t.avsc", framing="registry")', (Field("orderId", "string"),))
     made = propose("t", sampled(b"\0\0\0\0\1xx"), known)
     assert made.columns["order_id"] == "orderId"
     assert "nearest by its name is orderId" in made.notes["key"]

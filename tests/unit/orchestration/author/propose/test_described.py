@@ -1,0 +1,188 @@
+"""What ``medallion init`` makes of schemas: change events in Avro, and messages of Protobuf."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from common.declare import Avro, Protobuf
+from common.errors import UsageError
+from common.schema import avro as avro_schema
+from common.schema import protobuf as protobuf_schema
+from orchestration.access.declaration.load_file import load_pipeline
+from orchestration.access.kafka.schema_registry import message_indexes
+from orchestration.access.kafka.topic_sample import Sampled
+from orchestration.author.check.pipeline import check
+from orchestration.author.propose.described import Described
+from orchestration.author.propose.pipeline_source import render
+from orchestration.author.propose.propose import is_framed, propose
+from orchestration.cli.author.init_schema import of_descriptors, of_registry
+from tests.conftest import make_settings
+from tests.support.oracles import protobuf
+from tests.support.servers.schema_registry import schema_registry
+
+MONEY = protobuf.file(protobuf.message("Money", protobuf.field(1, "cents", "int64")), name="money.proto")
+SHOP = protobuf.file(
+    protobuf.message("Other", protobuf.field(1, "id", "string")),
+    protobuf.message(
+        "Order",
+        protobuf.field(1, "orderId", "string"),
+        protobuf.field(2, "at", ".google.protobuf.Timestamp"),
+        protobuf.field(3, "price", ".shop.Money"),
+        protobuf.message("Line", protobuf.field(1, "sku", "string")),
+    ),
+)
+SHOP.dependency.extend(["money.proto", "confluent/meta.proto"])
+TIMES = {
+    "day": ("int", "io.debezium.time.Date", "date_add(date'1970-01-01', {})"),
+    "ms": ("long", "io.debezium.time.Timestamp", "timestamp_millis({})"),
+    "us": ("long", "io.debezium.time.MicroTimestamp", "timestamp_micros({})"),
+    "ns": ("long", "io.debezium.time.NanoTimestamp", "timestamp_micros({} div 1000)"),
+    "at": ("string", "io.debezium.time.ZonedTimestamp", "try_cast({} as timestamp)"),
+    "plain": ("long", "", "{}"),
+}
+
+
+def messages(*values: bytes | None) -> list[Sampled]:
+    return [Sampled(0, 0, value) for value in values]
+
+
+def pipeline_of(folder: Path, known: Described | None, *values: bytes | None) -> Any:
+    """The pipeline that is proposed, which has no problem."""
+    file = folder / "made.py"
+    file.write_text(render("made", [propose("orders", messages(*values), known)]), encoding="utf-8")
+    pipeline = load_pipeline(file)
+    assert check(pipeline) == ()
+    return pipeline
+
+
+@pytest.mark.parametrize(
+    ("position", "order"),
+    [
+        (["lsn"], ["log_lsn"]),
+        (["file", "pos", "row"], ["log_file", "log_pos", "log_row"]),
+        (["name"], ["changed_at"]),
+    ],
+)
+def test_change_events_in_avro_make_a_copy_of_their_table(
+    tmp_path: Path, position: list[str], order: list[str]
+) -> None:
+    """Times by the names of their types; the key is a column that is never null."""
+    row = [{"name": "id", "type": "long"}] + [
+        {"name": name, "type": ["null", {"type": kind, "connect.name": meaning} if meaning else kind]}
+        for name, (kind, meaning, _) in TIMES.items()
+    ]
+    schema = {
+        "type": "record",
+        "name": "Envelope",
+        "fields": [
+            {"name": "before", "type": ["null", {"type": "record", "name": "Value", "fields": row}]},
+            {"name": "after", "type": ["null", "Value"]},
+            {
+                "name": "source",
+                "type": {
+                    "type": "record",
+                    "name": "Source",
+                    "fields": [{"name": each, "type": ["null", "long"]} for each in position],
+                },
+            },
+            {"name": "op", "type": "string"},
+            {"name": "ts_ms", "type": ["null", "long"]},
+        ],
+    }
+    (tmp_path / "orders.avsc").write_text(json.dumps(schema), encoding="utf-8")
+    fields = avro_schema.fields(Avro("orders.avsc"), tmp_path)
+    known = Described("avro", 'Avro("orders.avsc", framing="registry")', fields, schema)
+    pipeline = pipeline_of(tmp_path, known, b"\0\0\0\0\1x", None)
+    (silver,) = pipeline.silver
+    for name, (_, _, sql) in TIMES.items():
+        quoted = f"`{name}`" if f"`{name}`" in silver.columns[name] else name
+        assert silver.columns[name] == sql.format(f"if(op = 'd', before.{quoted}, after.{quoted})")
+    copy = pipeline.gold[-1]
+    assert (copy.key, [*copy.sequence_by]) == (("id",), order)
+
+
+@pytest.mark.parametrize(
+    ("value", "indexes"),
+    [
+        (b"\0\0\0\0\1\0abc", (0,)),
+        (b"\0\0\0\0\1\2\2abc", (1,)),
+        (b"\0\0\0\0\1\4\2\0abc", (1, 0)),
+        (b"\0\0\0\0\1\2\x80\2abc", (128,)),
+        (b"\0\0\0\0\1", (0,)),
+        (b"\0\0\0\0\1\4\2", (0,)),
+    ],
+)
+def test_the_message_of_a_frame(value: bytes, indexes: tuple[int, ...]) -> None:
+    assert message_indexes(value) == indexes
+
+
+@pytest.mark.parametrize("kind", ["server", "folder"])
+def test_messages_of_protobuf_take_their_columns_from_the_registry(tmp_path: Path, kind: str) -> None:
+    """The message that most values name; a file that registries do not send is of no account."""
+    beside: dict[str, bytes] = {}
+    values = [protobuf.framed(2, [1], b"x"), protobuf.framed(2, [1], b"y"), protobuf.framed(2, [0], b"")]
+    with schema_registry() as server:
+        place = server.address
+        for number, file in enumerate((MONEY, SHOP), start=1):
+            text = base64.b64encode(file.SerializeToString()).decode()
+            server.ids.append({"schema": text, "schemaType": "PROTOBUF"})
+            server.subjects[f"s{number}"] = [number]
+        server.ids[1]["references"] = [{"name": "money.proto", "subject": "s1", "version": 1}]
+        if kind == "folder":
+            place = str(tmp_path)
+            (tmp_path / "2.desc").write_bytes(protobuf.descriptors(MONEY, SHOP_ALONE))
+        settings = make_settings(tmp_path, "", f"silver.schema_registry={place}")
+        known = of_registry(settings, "orders", values, tmp_path / "made.py", beside)
+    assert known is not None
+    for name, content in beside.items():
+        (tmp_path / name).write_bytes(content)
+    pipeline = pipeline_of(tmp_path, known, *values)
+    (silver,) = pipeline.silver
+    assert silver.value == Protobuf("orders.desc", "shop.Order", framing="registry")
+    assert silver.columns["order_id"] == "orderId"
+    assert [each.type for each in protobuf_schema.fields(silver.value, tmp_path)] == [
+        "string",
+        "timestamp",
+        "struct<cents:bigint>",
+    ]
+
+
+SHOP_ALONE = type(SHOP).FromString(SHOP.SerializeToString())
+del SHOP_ALONE.dependency[-1]
+
+
+def test_messages_of_protobuf_take_their_columns_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "shop.desc"
+    file.write_bytes(protobuf.descriptors(MONEY, SHOP_ALONE))
+    with pytest.raises(UsageError, match=r"the messages shop\.Other, shop\.Order\. Name one with --message"):
+        of_descriptors(file, None, [b"x"], tmp_path / "made.py")
+    with pytest.raises(UsageError, match=r"no message 'shop\.Ordr'; did you mean 'shop\.Order'"):
+        of_descriptors(file, "shop.Ordr", [b"x"], tmp_path / "made.py")
+    known = of_descriptors(file, "shop.Order", [b"\x0a\1x"], tmp_path / "made.py")
+    (silver,) = pipeline_of(tmp_path, known, b"\x0a\1x", b"\x0a\1y").silver
+    assert silver.value == Protobuf("shop.desc", "shop.Order")
+    assert list(silver.columns)[:3] == ["order_id", "at", "price"]
+
+
+def test_a_file_that_is_none_of_descriptors_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "shop.desc"
+    with pytest.raises(UsageError, match=r"shop\.desc: it cannot be read \(No such file"):
+        of_descriptors(file, None, [], tmp_path / "made.py")
+    file.write_bytes(b"\xff\xff")
+    with pytest.raises(UsageError, match=r"has no message"):
+        of_descriptors(file, None, [], tmp_path / "made.py")
+    with pytest.raises(UsageError, match=r"no whole set of descriptors; write it with protoc"):
+        of_descriptors(file, "shop.Order", [], tmp_path / "made.py")
+
+
+def test_a_few_framed_values_among_others_ask_no_registry(tmp_path: Path) -> None:
+    values = [b'{"a": 1}'] * 3 + [b"\0\0\0\0\1x"]
+    assert not is_framed(values)
+    assert of_registry(make_settings(tmp_path, ""), "t", values, tmp_path / "made.py", {}) is None
+    with pytest.raises(UsageError, match="behind the frame of a schema registry, and none is set"):
+        of_registry(make_settings(tmp_path, ""), "t", values[3:], tmp_path / "made.py", {})
