@@ -12,6 +12,9 @@ import time
 
 import psutil
 
+JVM_LOG = "-Dmedallion.log="
+"""The option of a JVM of the engine that names its log file; by it the engine finds its JVMs."""
+
 _POLL_SECONDS = 0.05
 _NOT_RUNNING = {psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD}
 

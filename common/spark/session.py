@@ -34,8 +34,7 @@ from common.spark.temporary_files import folder_of, temporary_folder
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_LOG = "-Dmedallion.log={}"
-"""The JVM option that names the log file; by it the engine also finds its JVMs among all processes."""
+_LOG = processes.JVM_LOG + "{}"
 
 _LOG_BYTES, _LOG_FILES = 20 * 2**20, 5
 """Size of a log file, and number of older ones that are kept; as ``log4j2.properties`` has it for Spark."""

@@ -2,7 +2,7 @@
 
 The lock is the kernel's (``flock``), so the kernel releases it however the process ends. The lock file names
 the holder. After a SIGKILL of the Python process its JVM may run on for some seconds and finish a commit;
-therefore the file also has the JVM's pid, and the next holder waits until that JVM has ended.
+therefore the file also has the JVM's pid, and the next holder ends that JVM by SIGKILL too before it goes on.
 
 Leases work on local disks only: they do not keep two hosts from writing one object store.
 """
@@ -23,10 +23,12 @@ from typing import Self
 
 from common.delta.lease.release import own_release
 from common.errors import LeaseHeldError, SetupError
+from common.machine import processes
 from common.machine.processes import start_mark
 
 _ORPHAN_SECONDS = 30.0
-"""How long an orphaned JVM may take to end; it stops by itself when the pipe to its parent closes."""
+"""How long an orphaned JVM of another user may take to end; it stops by itself when the pipe to its parent
+closes."""
 
 
 class Leases:
@@ -127,6 +129,9 @@ def _await_orphan(table: str, last: dict[str, object]) -> None:
     pid, mark = last.get("jvm_pid"), last.get("jvm_started")
     if not isinstance(pid, int) or last.get("host") != socket.gethostname():
         return
+    if processes.JVM_LOG in processes.command_line(pid):
+        with suppress(OSError):  # it belongs to another user
+            processes.kill(pid, str(mark))
     deadline = time.monotonic() + _ORPHAN_SECONDS
     while (now := start_mark(pid)) is not None and now == mark:
         if time.monotonic() > deadline:

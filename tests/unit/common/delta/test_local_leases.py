@@ -118,6 +118,18 @@ def test_the_next_writer_waits_until_the_killed_ones_jvm_is_gone(
     assert killer.wait() == 0
 
 
+def test_the_next_writer_ends_the_killed_ones_jvm_at_once(tmp_path: Path) -> None:
+    """One of the engine, by its option; a process that only has its id is waited for."""
+    words = [sys.executable, "-c", "import time; time.sleep(60)", "-Dmedallion.log=/x/up.log"]
+    with subprocess.Popen(words) as orphan:
+        left_behind(tmp_path, jvm_pid=orphan.pid, jvm_started=start_mark(orphan.pid))
+        began = time.monotonic()
+        with Leases(tmp_path, ["silver.orders"], "next"):
+            assert time.monotonic() - began < 5
+            assert start_mark(orphan.pid) is None
+        assert orphan.wait() == -signal.SIGKILL
+
+
 def test_a_jvm_that_does_not_end_is_named_with_what_to_type(
     tmp_path: Path, sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
