@@ -33,6 +33,7 @@ from tests.bench.workloads import (
     maintenance,
     restart,
     soak,
+    standby,
     state,
 )
 from tests.bench.workloads.gold import gold_tables, processors, views
@@ -46,6 +47,7 @@ WORKLOADS: Mapping[str, Workload] = {
     "freshness": freshness.freshness,
     "gold_tables": gold_tables.gold_tables,
     "restart": restart.restart,
+    "standby": standby.standby,
     "files": files.files,
     "maintenance": maintenance.maintenance,
     "endurance": endurance.endurance,

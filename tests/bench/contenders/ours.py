@@ -84,7 +84,7 @@ class Ours:
         return self.command(folder, source, "up")
 
     def command(self, folder: Path, source: Source, *words: str) -> Started:
-        """Any verb over the folder's tables; its output is in ``<folder>/<verb>.log``."""
+        """Any verb over the folder's tables; its output is in ``<folder>/<words>.log``."""
         folder.mkdir(parents=True, exist_ok=True)
         file, settings = folder / "shop.py", folder / "medallion.yaml"
         file.write_text(self._pipeline.format(topic=source.topic), encoding="utf-8")
@@ -97,7 +97,8 @@ class Ours:
             *self._settings,
         )
         options = ("-p", str(file), "--settings", str(settings), *set_options(given))
-        return Started("orchestration", (*words, *options), folder / f"{words[0]}.log")
+        log = folder / f"{'_'.join(words).replace('--', '')}.log"
+        return Started("orchestration", (*words, *options), log)
 
     def tables(self, folder: Path) -> Tables:
         """Below its data folder."""

@@ -126,7 +126,7 @@ def measured(run: Run, per_second: int, kills: int) -> Restart:
         started = ours.run(folder, source)
         try:
             for number_ in range(kills):
-                gold.until(lambda: _is_up_to_date(gold), started)
+                gold.until(lambda: is_up_to_date(gold), started)
                 after = chance.uniform(1, 10)
                 time.sleep(after)
                 started.kill()
@@ -149,7 +149,8 @@ def measured(run: Run, per_second: int, kills: int) -> Restart:
     return Restart(per_second, sent, tuple(found), tuple(wrong))
 
 
-def _is_up_to_date(gold: Gold) -> bool:
+def is_up_to_date(gold: Gold) -> bool:
+    """Whether both gold tables have rows that are young enough."""
     newest = time.time() * _SECOND - min(gold.newest.values())
     return newest < _AT_REST_SECONDS * _SECOND
 
