@@ -40,7 +40,7 @@ def copies(spark: SparkSession, pipeline: Pipeline, layout: Layout) -> Iterator[
     """
     with tempfile.TemporaryDirectory(prefix="medallion-trial-") as folder:
         trial = Layout(f"{folder}/tables", f"{folder}/checkpoints", Path(folder))
-        for table in _known_tables(pipeline):
+        for table in known_tables(pipeline):
             copy_empty(spark, table, layout, trial)
         for declared in pipeline.tables:
             _copy_committed(layout, trial, declared)
@@ -51,7 +51,7 @@ def copies(spark: SparkSession, pipeline: Pipeline, layout: Layout) -> Iterator[
             raise
 
 
-def _known_tables(pipeline: Pipeline) -> set[str]:
+def known_tables(pipeline: Pipeline) -> set[str]:
     """The tables that the queries of a pipeline write or read, but those that are named by a path."""
     names = {name for one in pipeline.tables for name in written_by(one)}
     names |= {name for one in pipeline.gold for name in sources(one)}

@@ -32,6 +32,8 @@ BROAD_EXCEPTS = {
     "orchestration/run/quality_gates.py:_evaluate": "reports the error; the next version is evaluated again",
     "orchestration/run/recorder.py:_guarded": "what is recorded about a job must not end the job",
     "orchestration/run/recorder.py:recording": "records the error that ends the job, then re-raises",
+    "orchestration/run/standby/rehearsal.py:_run": "the job's own start decides; the other queries go on",
+    "orchestration/run/standby/warming.py:_loop": "a standby that is cold is a standby all the same",
     "orchestration/observe/lineage/sender.py:_run": "an event that cannot be sent is dropped and counted",
     "orchestration/observe/lineage/sender.py:open_client": "a transport may raise anything",
     "orchestration/access/declaration/load_file.py:load_draft": "a user's file may raise anything",

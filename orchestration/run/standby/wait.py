@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from common.config.settings import Settings
+from common.config.settings import Settings, is_cluster
 from common.declare import Pipeline
 from common.delta.lease.job_leases import TableLeases
 from common.delta.lease.release import can_follow, own_release
@@ -25,10 +25,12 @@ from common.machine import object_store
 from common.machine.console import say
 from common.machine.file_modes import umask
 from common.machine.service_manager import ServiceManager
-from common.spark import jvm
+from common.spark import jvm, temporary_files
 from orchestration.access.channel.client import fingerprint
 from orchestration.observe.status.lease_holder import Holder, Holders, find_holder
 from orchestration.run.job import Job, Start, announced_session, needs_broker, open_broker, require_jvm
+from orchestration.run.standby.rehearsal import Rehearsal
+from orchestration.run.standby.warming import Warming
 from orchestration.run.supervisor import StopSignal, term_interrupts
 from orchestration.run.wiring import Layer
 
@@ -80,21 +82,34 @@ def open_standby(  # noqa: PLR0913  # what a job is, and what it has as a standb
         place = stack.enter_context(StandbyPlace(start.layout.leases, name, start.asked_about or ""))
         # What opens with the leases closes after Spark, as in every job.
         taken = stack.enter_context(ExitStack())
+        address = ""
         if needs_broker(pipeline, layers):
             # An embedded broker has this user too, and does not end with the job that holds the leases.
-            stack.enter_context(open_broker(pipeline, settings))
+            address = stack.enter_context(open_broker(pipeline, settings))
         log = f"{name}-{place.name}"
         spark = stack.enter_context(announced_session(settings, start.layout, log, "all"))
         if (child := jvm.process(spark)) is not None:
             place.record_jvm(child.pid)
-        waiting = _Wait(start, place, spark, refusals)
-        leases = waiting.acquire(taken)
+        warming = _warming(start, spark, address, log)
+        leases = _Wait(start, place, spark, refusals, warming).acquire(taken)
         if leases is None:
             yield None
             return
         place.note("took over")
         taken.enter_context(beside())
         yield start.job(stack, leases, nullcontext(spark))
+
+
+def _warming(start: Start, spark: SparkSession, address: str, log: str) -> Warming | None:
+    """Keeps the standby warm; None on a cluster, whose executors do not see this host's temporary files."""
+    master = str(spark.sparkContext.master)
+    if is_cluster(master):
+        return None
+    layout, settings = start.layout, start.settings.with_master(master)
+    scratch = temporary_files.folder_of(layout.log.parent / temporary_files.FOLDER, log) / "rehearsal"
+    return Warming(
+        Rehearsal(spark.newSession(), start.pipeline, settings, layout, start.layers, address, scratch)
+    )
 
 
 @dataclass
@@ -106,12 +121,14 @@ class _Wait:
         place: Where others see it.
         spark: Its session.
         refusals: As ``open_standby`` has it.
+        warming: Keeps the session warm; None: nothing does.
     """
 
     start: Start
     place: StandbyPlace
     spark: SparkSession
     refusals: Refusals
+    warming: Warming | None = None
 
     def __post_init__(self) -> None:
         layout = self.start.layout
@@ -135,7 +152,7 @@ class _Wait:
             PipelineError: A start of this pipeline would be refused.
         """
         layout = self.start.layout
-        with StopSignal().installed() as stop:
+        with StopSignal().installed() as stop, self._warm_until_end():
             while not stop.is_requested() and not self._is_outdated:
                 self._service.alive()
                 leases = self._attempt(taken)
@@ -152,6 +169,15 @@ class _Wait:
         taken.close()  # a stop may come while the leases are acquired
         say("the standby has ended; it held no lease and wrote nothing")
         return None
+
+    @contextmanager
+    def _warm_until_end(self) -> Iterator[None]:
+        """No rehearsal goes on after the block."""
+        try:
+            yield
+        finally:
+            if self.warming is not None:
+                self.warming.end()
 
     def _attempt(self, taken: ExitStack) -> TableLeases | None:
         """The leases, where no process holds them; None where one does, or where that cannot be found out."""
@@ -197,9 +223,15 @@ class _Wait:
             if problems and is_settled:
                 raise PipelineError(problems)
             self._is_refused, self._judge_at = bool(problems), self._settled_at if problems else None
-        if not self._is_refused:
+        if not self._is_refused and self._is_warm():
             where = f"{holder.job}, pid {holder.pid} on {holder.host}"
             self._ready(f"it goes on when {where}, writes the tables no longer")
+
+    def _is_warm(self) -> bool:
+        if self.warming is None:
+            return True
+        self.warming.begin()
+        return self.warming.is_warm
 
     def _compare_releases(self, holder: Holder) -> None:
         """Say that the process runs another release than this standby.
