@@ -63,7 +63,7 @@ WORKLOADS: Mapping[str, Workload] = {
 }
 """By name, in the order in which they run."""
 
-ASKED = ("soak",)
+ASKED = ("soak", "standby")
 """Those that run only where ``--only`` names them."""
 
 QUICK = ("drain", "freshness")
