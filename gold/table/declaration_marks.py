@@ -9,11 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any
 
 from common.declare import Custom, Gold, View
 from common.declare.declared import ADDED_LATER
+from common.errors import SqlError
+from common.sql.statement import canonical
 from gold.table.sql_columns import named
 
 _PACE = {"trigger", "max_files_per_trigger", "max_bytes_per_trigger"}
@@ -23,7 +26,7 @@ _WITHOUT_MEANING = {"name", "storage", "reading", "watermark", "processor", "kep
 any value of them. A processor has no text."""
 
 _STATEMENT = "statement"
-"""The mark of a statement in a file, of which ``sql`` is the file's name."""
+"""The mark of a view's statement without comments, wherever it is; ``sql`` is its text or its file's name."""
 
 _OPERATIONS = ("upserts", "deletes", "ignores")
 """Operations of a change feed: one that is added now was refused before, so no existing row depends on it."""
@@ -44,8 +47,9 @@ def meaning(gold: Gold) -> Mapping[str, str]:
         elif field.name not in _WITHOUT_MEANING and value != _default(field):
             plain = named(value) if field.name in _NAMED and value is not None else value
             marks[field.name] = _mark(plain)
-    if isinstance(gold, View) and gold.is_file:
-        marks[_STATEMENT] = _mark(gold.statement)
+    if isinstance(gold, View):
+        with suppress(SqlError):  # one that is refused
+            marks[_STATEMENT] = _mark(canonical(gold.statement))
     return marks
 
 
@@ -57,9 +61,8 @@ def _mark(value: Any) -> str:
 def changed(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
     """Attributes whose meaning differs."""
     new = {name for name in now if name.partition(" ")[0] not in _OPERATIONS}
-    if _STATEMENT not in before and before.get("sql") == now.get("sql"):
-        new.discard(_STATEMENT)  # a commit of a release before this mark
-    names = {*before, *new} - _WITHOUT_MEANING
+    # A commit of a release before the mark of statements has their text only.
+    names = {*before, *new} - _WITHOUT_MEANING - {"sql" if _STATEMENT in before else _STATEMENT}
     differ = {name for name in names if before.get(name) != now.get(name)}
     return tuple(sorted({"sql" if name == _STATEMENT else name for name in differ}))
 

@@ -129,7 +129,8 @@ def _await_orphan(table: str, last: dict[str, object]) -> None:
     pid, mark = last.get("jvm_pid"), last.get("jvm_started")
     if not isinstance(pid, int) or last.get("host") != socket.gethostname():
         return
-    if processes.JVM_LOG in processes.command_line(pid):
+    is_orphan = processes.parent_pid(pid) != last.get("pid")
+    if is_orphan and processes.JVM_LOG in processes.command_line(pid):
         with suppress(OSError):  # it belongs to another user
             processes.kill(pid, str(mark))
     deadline = time.monotonic() + _ORPHAN_SECONDS

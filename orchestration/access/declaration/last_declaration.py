@@ -18,7 +18,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from common.config.settings import Settings
-from common.declare import Publish, Rule, Table
+from common.declare import Publish, Rule, Table, View
 from common.declare.declared import folder_of
 from common.declare.value_formats import DESCRIPTOR_ENDINGS
 from common.machine.storage_folder import StorageFolder
@@ -122,8 +122,8 @@ def _text(value: object, owner: object) -> str:
     """A value in one line; equal values have equal texts in any process."""
     if isinstance(value, str):
         if value.strip().lower().endswith((".json", ".avsc", ".sql", *DESCRIPTOR_ENDINGS)):
-            file = folder_of(owner) / value
-            return f"{value} ({_hash(file.read_bytes())})" if file.is_file() else value
+            content = _content(value, owner)
+            return value if content is None else f"{value} ({_hash(content)})"
         return _LOGIN.sub("…@", _one_line(value))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         inner = (f"{name}={text}" for name, text in _attributes(value).items())
@@ -133,6 +133,14 @@ def _text(value: object, owner: object) -> str:
     if isinstance(value, Sequence):
         return "[" + ", ".join(_text(one, owner) for one in value) + "]"
     return _plain(value)
+
+
+def _content(name: str, owner: object) -> bytes | None:
+    """What a file has; of a statement what it had when the declaration read it, as the query runs that one."""
+    if isinstance(owner, View):
+        return owner.statement.encode() if owner.is_file else None
+    file = folder_of(owner) / name
+    return file.read_bytes() if file.is_file() else None
 
 
 def _plain(value: object) -> str:

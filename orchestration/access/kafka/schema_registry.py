@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import importlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -115,8 +116,9 @@ def _not_registered(name: str) -> FileDescriptorProto:
 
     found = FileDescriptorProto(name=name)
     if name.startswith("google/protobuf/"):
-        module = importlib.import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2")
-        module.DESCRIPTOR.CopyToProto(found)
+        module = name.removesuffix(".proto").replace("/", ".") + "_pb2"
+        with suppress(ImportError):  # one without messages, such as cpp_features.proto
+            importlib.import_module(module).DESCRIPTOR.CopyToProto(found)
     return found
 
 

@@ -86,8 +86,8 @@ def _changes(proposal: Proposal, row: Field, source: Field, document: Any) -> No
     proposal.rules = [gold_tables.rule("known_operation", "op in ('c', 'r', 'u', 'd')", "quarantine")]
     proposal.gold = gold_tables.per_day(proposal.table, proposal.event_time)
     keys = [each.name for each in _plain(row.nested) if not members.get(each.name, {}).get("is_null", True)]
-    if keys and is_copied:
-        best = "id" if "id" in keys else keys[0]
+    best = "id" if "id" in keys else keys[0] if len(keys) == 1 else None  # of several any may be the key
+    if best is not None and is_copied:
         proposal.gold += gold_tables.copy(proposal.table, column((best,)), list(order))
 
 

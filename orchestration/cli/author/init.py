@@ -86,8 +86,7 @@ def command(
     ready = context(None, settings, set_)
     if output.exists() and not force:
         raise UsageError(f"{output} exists. Name another file with --output, or overwrite it with --force.")
-    if message is not None and descriptors is None:
-        raise UsageError("--message names a message of --descriptors FILE; give the file too.")
+    _require_one_message(descriptors, message, file, topic)
     beside: dict[str, bytes] = {}
 
     def known(name: str, values: Sequence[bytes]) -> Described | None:
@@ -114,6 +113,15 @@ def command(
     for proposal in proposals:
         _print_proposal(proposal)
     _print_next(output, written, None if is_folder else file, _words_of(output, settings, set_))
+
+
+def _require_one_message(
+    descriptors: Path | None, message: str | None, file: Path | None, topics: Sequence[str] | None
+) -> None:
+    if message is not None and descriptors is None:
+        raise UsageError("--message names a message of --descriptors FILE; give the file too.")
+    if descriptors is not None and file is None and len(topics or ()) != 1:
+        raise UsageError("--descriptors is of the messages of one topic: name it with --topic.")
 
 
 def _of_topics(
@@ -235,9 +243,10 @@ def _refuse_same_table(proposals: Sequence[Proposal]) -> None:
 
 def _write_beside(output: Path, beside: Mapping[str, bytes], *, force: bool) -> list[str]:
     """Write files beside the pipeline file; returns its name and theirs."""
-    for name, content in beside.items():
+    for name in beside:
         if (output.parent / name).exists() and not force:
             raise UsageError(f"{output.parent / name} exists. Move it away, or overwrite it with --force.")
+    for name, content in beside.items():
         _write(output.parent / name, content)
     return [str(output), *(str(output.parent / each) for each in beside)]
 

@@ -6,8 +6,8 @@ start does, from the broker to gold. It reads the newest records of each topic, 
 job writes the newest files. It writes to a folder of temporary files only.
 
 Code of the user that may have effects of its own is not run: neither ``Custom`` and ``Stateful`` nor
-publications. Nor is a query that reads files, another Delta table or another stream into bronze; what reads
-its table is.
+publications. Nor is a query that reads files, another Delta table or another stream into bronze, nor a view
+over a Delta table that is named by its path; what reads their tables is.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 from uuid import uuid4
 
 from common.config.paths import Layout
 from common.config.settings import Settings
-from common.declare import Bronze, ChangeFeed, Custom, Pipeline, Stateful, Table, Topic, Upsert
+from common.declare import Bronze, ChangeFeed, Custom, Pipeline, Stateful, Table, Topic, Upsert, View
 from common.declare.declared import copy_with
 from common.delta.log import LogReader, commit_name
 from common.machine.storage_folder import StorageFolder
 from common.streaming.query import Gate, start
-from orchestration.access.declaration.lineage import sources, written_by
+from orchestration.access.declaration.lineage import is_path, sources, written_by
 from orchestration.access.kafka.client import client_options
 from orchestration.access.kafka.topic_state import broker_topics
 from orchestration.run.topic_checks import topic_identity
@@ -50,6 +50,9 @@ _MOST_BYTES, _COMMITS = 8 * 2**20, 20
 """How much of a topic, and of a commit of another job's table, is read, as it is compressed in files; and how
 many of a table's newest commits are looked at."""
 
+_QUERY_SECONDS = 30.0
+"""A query that has run for so long ends at its next micro-batch."""
+
 _POLL_SECONDS = 0.05
 
 _log = logging.getLogger("medallion.standby")
@@ -64,6 +67,8 @@ class Rehearsal:
         layers: The layers of the job.
         address: The broker's; empty where these layers need none.
         scratch: A folder that is deleted each time.
+        mark: A file that is there while a rehearsal runs: one that is left behind says that a rehearsal ended
+            the process, as a record does that a JVM does not survive.
     """
 
     spark: SparkSession
@@ -73,15 +78,18 @@ class Rehearsal:
     layers: Sequence[Layer]
     address: str
     scratch: Path
+    mark: Path
+    _told: set[str] = field(default_factory=set)
     _gate: Gate = field(default_factory=Gate)
 
     def run(self) -> None:
         """Run each query once, in data order. One that fails is noted in the log, and the others go on."""
-        shutil.rmtree(self.scratch, ignore_errors=True)
+        self.mark.touch()
         try:
-            self._run()
+            self._run(self.scratch / uuid4().hex)  # a state store may still write to that of the last run
         finally:
             shutil.rmtree(self.scratch, ignore_errors=True)
+            self.mark.unlink(missing_ok=True)
 
     def end(self) -> None:
         """Have a run that another thread is in end soon, and each later one at once."""
@@ -92,14 +100,14 @@ class Rehearsal:
         """Whether ``end`` was called."""
         return self._gate.closed.is_set()
 
-    def _run(self) -> None:
+    def _run(self, folder: Path) -> None:
         chosen = [one for layer in self.layers for one in self._wiring(self.layout).tables(layer)]
         chosen = [one for one in chosen if _is_rehearsed(one)]
         copies = replace(
             self.layout,
-            warehouse=f"{self.scratch}/tables",
-            checkpoints=f"{self.scratch}/checkpoints",
-            local=self.scratch,
+            warehouse=f"{folder}/tables",
+            checkpoints=f"{folder}/checkpoints",
+            local=folder,
             bronze=None,
             outside={},
         )
@@ -116,7 +124,14 @@ class Rehearsal:
             try:
                 self._run_query(wiring, declared)
             except Exception as error:  # noqa: BLE001  # of whatever kind: the job's own start decides
-                _log.info("%s was not rehearsed: %s", declared.table, error)
+                self._tell(declared, str(error))
+
+    def _tell(self, declared: Table, why: str) -> None:
+        """Note in the log, once, why a query is not rehearsed."""
+        text = f"{declared.table} was not rehearsed: {why}"
+        if text not in self._told:
+            self._told.add(text)
+            _log.warning(text)
 
     def _wiring(self, layout: Layout) -> Wiring:
         return Wiring(
@@ -144,10 +159,12 @@ class Rehearsal:
         _begin(declared, wiring.layout)
         stream = wiring.stream(declared)
         if stream.is_awaited:
+            self._tell(declared, "the version that it begins with is not among the newest ones")
             return
         query = start(self.spark, stream, self._gate, available_now=True)
+        over = time.monotonic() + _QUERY_SECONDS
         while query.is_active:
-            if self.has_ended:
+            if self.has_ended or time.monotonic() > over:
                 query.stop()
             time.sleep(_POLL_SECONDS)
         if (failure := query.failure()) is not None:
@@ -187,6 +204,8 @@ class Rehearsal:
 def _is_rehearsed(declared: Table) -> bool:
     if isinstance(declared, Topic):
         return declared.pattern is None and declared.assign is None
+    if isinstance(declared, View):  # it would read the whole table of another program
+        return not any(map(is_path, declared.sources))
     return not isinstance(declared, Bronze | Custom | Stateful)
 
 
@@ -231,7 +250,8 @@ def _appended(commit: bytes) -> list[dict[str, Any]]:
     actions = [json.loads(line) for line in commit.splitlines()]
     added = [one["add"] for one in actions if "add" in one]
     is_plain = all(
-        one["dataChange"] and "deletionVector" not in one and ":/" not in one["path"] for one in added
+        one["dataChange"] and "deletionVector" not in one and _is_within(unquote(one["path"]))
+        for one in added
     )
     is_small = sum(one["size"] for one in added) <= _MOST_BYTES
     if not added or not is_plain or not is_small or any("remove" in one for one in actions):
@@ -241,3 +261,8 @@ def _appended(commit: bytes) -> list[dict[str, Any]]:
         if "commitInfo" in one:
             one["commitInfo"]["inCommitTimestamp"] = time.time_ns() // 1_000_000
     return kept
+
+
+def _is_within(path: str) -> bool:
+    """Whether a path is one below the folder of its table."""
+    return ":/" not in path and not path.startswith("/") and ".." not in PurePosixPath(path).parts

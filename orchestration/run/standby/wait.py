@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from common.config.settings import Settings, is_cluster
@@ -25,7 +26,7 @@ from common.machine import object_store
 from common.machine.console import say
 from common.machine.file_modes import umask
 from common.machine.service_manager import ServiceManager
-from common.spark import jvm, temporary_files
+from common.spark import jvm, session_conf, temporary_files
 from orchestration.access.channel.client import fingerprint
 from orchestration.observe.status.lease_holder import Holder, Holders, find_holder
 from orchestration.run.job import Job, Start, announced_session, needs_broker, open_broker, require_jvm
@@ -47,6 +48,14 @@ _SETTLED_SECONDS = 30.0
 """After this time a holder has started, and what it has changed of the tables is there to be judged."""
 
 _AGAIN_SECONDS = 2.0
+
+
+_LISTENERS = (
+    "spark.extraListeners",
+    "spark.sql.queryExecutionListeners",
+    "spark.sql.streaming.streamingQueryListeners",
+)
+"""Settings of Spark whose classes are told of all queries of a JVM."""
 
 
 @contextmanager
@@ -101,15 +110,34 @@ def open_standby(  # noqa: PLR0913  # what a job is, and what it has as a standb
 
 
 def _warming(start: Start, spark: SparkSession, address: str, log: str) -> Warming | None:
-    """Keeps the standby warm; None on a cluster, whose executors do not see this host's temporary files."""
+    """Keeps the standby warm; None where it does not rehearse, which is said.
+
+    On a cluster the executors do not see this host's temporary files.
+    """
     master = str(spark.sparkContext.master)
     if is_cluster(master):
         return None
     layout, settings = start.layout, start.settings.with_master(master)
+    mark = layout.log.parent / f"{log}.rehearsing"
+    if why := _not_rehearsed(spark, settings, mark):
+        say(f"this standby does not rehearse its queries: {why}")
+        return None
     scratch = temporary_files.folder_of(layout.log.parent / temporary_files.FOLDER, log) / "rehearsal"
-    return Warming(
-        Rehearsal(spark.newSession(), start.pipeline, settings, layout, start.layers, address, scratch)
-    )
+    session = spark.newSession()
+    session.conf.unset(session_conf.CHECKPOINT_FILES)  # that of an object store writes to no local disk
+    one = Rehearsal(session, start.pipeline, settings, layout, start.layers, address, scratch, mark)
+    return Warming(one)
+
+
+def _not_rehearsed(spark: SparkSession, settings: Settings, mark: Path) -> str:
+    """Why a standby runs no query while it waits; empty: it does."""
+    if mark.exists():
+        mark.unlink()
+        return "the last standby ended in a rehearsal; the next one rehearses again"
+    if settings.http.spark_metrics:
+        return "http.spark_metrics would have them among the metrics of the job"
+    heard = [name for name in _LISTENERS if spark.sparkContext.getConf().get(name)]
+    return f"{heard[0]} would report them as runs of the job" if heard else ""
 
 
 @dataclass

@@ -92,6 +92,7 @@ def test_each_query_runs_and_nothing_of_the_pipeline_is_written(
     ran: list[streaming.RunningQuery] = []
 
     def noted(*args: Any, **options: Any) -> streaming.RunningQuery:
+        assert (tmp_path / "mark").exists()
         ran.append(streaming.start(*args, **options))
         return ran[-1]
 
@@ -114,6 +115,7 @@ def test_each_query_runs_and_nothing_of_the_pipeline_is_written(
             layers,
             shop.broker,
             tmp_path / "scratch",
+            tmp_path / "mark",
         )
         one.run()
         one.run()
@@ -135,6 +137,7 @@ def test_a_rehearsal_that_is_ended_runs_no_query_any_more(shop: Engine, tmp_path
         LAYERS,
         shop.broker,
         tmp_path / "s",
+        tmp_path / "mark",
     )
     one.end()
     one.run()

@@ -111,6 +111,17 @@ def test_a_statement_in_a_file_means_what_the_file_has(tmp_path: Path) -> None:
     assert (
         changed(before, marks("select k, count(*) as n\nfrom silver.orders group by k", kept="by key")) == ()
     )
+    assert changed(before, marks("-- orders\nSELECT k, count(*) AS n FROM silver.orders GROUP BY k")) == ()
     assert changed(before, marks("select k, max(v) as n from silver.orders group by k")) == ("sql",)
     assert changed({"sql": before["sql"]}, before) == ()
     assert changed({**before, "kept": "a mark of before"}, before) == ()
+
+
+def test_comments_and_the_order_of_conditions_are_no_other_statement() -> None:
+    def marks(condition: str) -> Any:
+        return meaning(View("some", sql=f"select k from silver.orders where {condition}"))
+
+    before = marks("a > 1 and b = 'x' and (c or d)")
+    assert changed(before, marks("(c or d) /* both */ and b = 'x'\n  and a > 1 -- and no more")) == ()
+    assert changed(before, marks("a > 1 and b = 'X' and (c or d)")) == ("sql",)
+    assert changed(before, marks("a > 1 and b = 'x' or (c and d)")) == ("sql",)
