@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -76,8 +77,9 @@ def _source(spark: SparkSession, declared: DeltaTable, checkpoint: str) -> DataF
             reader = reader.option("startingTimestamp", declared.starting_timestamp)
     try:
         return reader.load(declared.folder)
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:
+        why = error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else error
         raise UsageError(
             f"{declared.table}: the Delta table in {declared.folder} cannot be read as declared: "
-            f"{first_line(error)}"
+            f"{first_line(why)}"
         ) from error

@@ -22,6 +22,9 @@ from common.machine.console import say
 _UNWRITTEN = re.compile(r"[ ,;{}()\n\t=]")
 """What no name of a Parquet column has, unless the table maps its columns to other names."""
 
+_COLLATED = "string collate "
+"""How the name of a type begins that has another order of its values than that of their bytes."""
+
 Path = tuple[str, ...]
 
 
@@ -39,7 +42,7 @@ def ensure(spark: SparkSession, pipeline: str, declared: Bronze, path: str, sour
         The type of ``value``.
 
     Raises:
-        TableShapeError: A field has another type than before, or a name that no column can have.
+        TableShapeError: A field has another type than before, a collation, or a name that no column can have.
     """
     source = plain(source)
     for place in _paths(source):
@@ -48,6 +51,12 @@ def ensure(spark: SparkSession, pipeline: str, declared: Bronze, path: str, sour
                 f"{declared.table}: the source's column {'.'.join(place)!r} has a blank or one of ,;{{}}()= "
                 "in its name, which no column of the table can have. Rename it in the source (ALTER TABLE … "
                 "RENAME COLUMN), or have a view of it written to another table."
+            )
+    for field in source:
+        if _COLLATED in (kind := field.dataType.simpleString()):
+            raise TableShapeError(
+                f"{declared.table}: the source's column {field.name!r} is {kind}, and Spark writes no "
+                "collation to a Delta table. Have the values written to another table, as a plain string."
             )
     have = _value_of(path)
     if have is None:

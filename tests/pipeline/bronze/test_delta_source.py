@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections import Counter
 from collections.abc import Sequence
@@ -24,6 +25,7 @@ from common.errors import (
     SourceReplacedError,
     TableMissingError,
     TableShapeError,
+    UsageError,
 )
 from orchestration.change.recover.carry_out import recover_all
 from orchestration.observe.status.collect import Collector
@@ -417,6 +419,44 @@ def test_a_source_that_is_missing_or_an_older_copy_is_refused(spark: Any, tmp_pa
     source.add([3])
     engine.run()
     check(engine, range(4))
+
+
+PROTOCOLS = {
+    "a collation": (
+        {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["collations"]},
+        TableShapeError,
+        "the source's column 'word' is string collate UTF8_LCASE",
+    ),
+    "a protocol of the future": (
+        {"minReaderVersion": 99, "minWriterVersion": 7, "readerFeatures": [], "writerFeatures": []},
+        UsageError,
+        "cannot be read as declared",
+    ),
+}
+"""What a table has that Spark cannot copy: its protocol, the error, and what that says."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("what", PROTOCOLS)
+def test_a_source_that_cannot_be_copied_is_refused_by_name(spark: Any, tmp_path: Path, what: str) -> None:
+    protocol, error, said = PROTOCOLS[what]
+    word = {"name": "word", "type": "string", "nullable": True}
+    word["metadata"] = {"__COLLATIONS": {"word": "spark.UTF8_LCASE"}}
+    metadata = {
+        "id": "1",
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": json.dumps({"type": "struct", "fields": [word]}),
+        "partitionColumns": [],
+        "configuration": {},
+    }
+    log = tmp_path / "source" / "_delta_log"
+    log.mkdir(parents=True)
+    text = f"{json.dumps({'protocol': protocol})}\n{json.dumps({'metaData': metadata})}\n"
+    (log / f"{0:020}.json").write_text(text, encoding="utf-8")
+    pipeline = Pipeline("shop", bronze=[DeltaTable("history", str(log.parent))], silver=[])
+    with pytest.raises(error, match=said) as raised:
+        Engine(spark, pipeline, make_settings(tmp_path, "none:1")).run("bronze")
+    assert "bronze.history" in str(raised.value)
 
 
 @pytest.mark.long
