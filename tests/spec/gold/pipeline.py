@@ -92,6 +92,11 @@ pipeline = Pipeline(
                 from silver.orders group by day
             """,
         ),
+        View(
+            "months",
+            sql="select date_trunc('month', at) as month, count(*) as n from silver.orders group by month",
+        ),
+        View("large_states", sql="select k, country, status from gold.states where is_large", kept="by row"),
         Aggregate(
             "weeks",
             reads="silver.orders",
