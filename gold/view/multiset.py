@@ -12,13 +12,16 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DoubleType, FloatType, MapType, StructType
 
 from common.delta import table as delta_table
-from common.delta.delta_rs import ACTION, DELETED, INSERTED
+from common.delta.delta_rs import ACTION, DELETED, INSERTED, UPDATED
 from common.delta.merge import frame_with_keys, rows_with_keys, write_changes, write_copies
 from common.delta.micro_batch import MicroBatch
 from common.errors import ForeignChangeError
 from common.rows.rows import Rows
 
 _HAVE, _WANT, _WEIGHT = "__have", "__want", "__weight"
+
+_LACKED, _COPIES = "lacked", "copies"
+"""Besides what ``ACTION`` says of a row: the table lacks what is taken away; there are equal rows."""
 
 
 def change(changes: Rows, path: str, batch: MicroBatch, counts: Mapping[str, Any]) -> None:
@@ -34,8 +37,7 @@ def change(changes: Rows, path: str, batch: MicroBatch, counts: Mapping[str, Any
         ForeignChangeError: The table lacks a row that is taken away: another program has changed it.
     """
     names = [name for name in changes.columns if name != _WEIGHT]
-    values = changes.derive(changes.frame.select(*_columns(names)), changes.count)
-    have = _counted(frame_with_keys(_table(changes, path), values, names), names, _HAVE)
+    have = _counted(_rows_now(path, changes.drop(_WEIGHT)), names, _HAVE)
     same = reduce(and_, (F.col(f"c.`{name}`").eqNullSafe(F.col(f"h.`{name}`")) for name in names))
     both = changes.frame.alias("c").join(have.alias("h"), same, "left")
     there = F.coalesce(F.col(f"h.{_HAVE}"), F.lit(0))
@@ -44,13 +46,7 @@ def change(changes: Rows, path: str, batch: MicroBatch, counts: Mapping[str, Any
         there.alias(_HAVE),
         (there + F.col(f"c.{_WEIGHT}")).alias(_WANT),
     )
-    with changes.derive(found).kept() as counted:
-        if counted.frame.where(f"{_WANT} < 0").limit(1).count():
-            raise ForeignChangeError(
-                f"{batch.query}: its table at {path} lacks rows that it wrote and that a change takes away: "
-                f"another program has changed it. Fill it again: medallion rebuild {batch.query}."
-            )
-        _write(counted, path, batch, counts, names)
+    _write(changes.derive(found), path, batch, counts, names)
 
 
 def replace(rows: Rows, keys: Rows | None, path: str, batch: MicroBatch, counts: Mapping[str, Any]) -> None:
@@ -65,12 +61,7 @@ def replace(rows: Rows, keys: Rows | None, path: str, batch: MicroBatch, counts:
         counts: For the commit's metadata.
     """
     names = list(rows.columns)
-    if keys is None:
-        before = _table(rows, path)
-    elif _only_spark_compares(keys):
-        before = frame_with_keys(_table(rows, path), keys, list(keys.columns))
-    else:
-        before = rows_with_keys(path, keys, list(keys.columns)).frame
+    before = _table(rows, path) if keys is None else _rows_now(path, keys)
     have, want = _counted(before, names, _HAVE), _counted(rows.frame, names, _WANT)
     same = reduce(and_, (F.col(f"h.`{name}`").eqNullSafe(F.col(f"w.`{name}`")) for name in names))
     both = have.alias("h").join(want.alias("w"), same, "full_outer")
@@ -80,36 +71,53 @@ def replace(rows: Rows, keys: Rows | None, path: str, batch: MicroBatch, counts:
         F.coalesce(F.col(f"h.{_HAVE}"), F.lit(0)).alias(_HAVE),
         F.coalesce(F.col(f"w.{_WANT}"), F.lit(0)).alias(_WANT),
     )
-    with rows.derive(found.where(f"{_HAVE} <> {_WANT}")).kept() as counted:
-        _write(counted, path, batch, counts, names)
+    _write(rows.derive(found.where(f"{_HAVE} <> {_WANT}")), path, batch, counts, names)
 
 
 def _write(
-    counted: Rows, path: str, batch: MicroBatch, counts: Mapping[str, Any], names: Sequence[str]
+    found: Rows, path: str, batch: MicroBatch, counts: Mapping[str, Any], names: Sequence[str]
 ) -> None:
     """Write values whose number differs: one row each, with how often the table has it and is to have it."""
-    totals = counted.frame.agg(
-        F.sum(F.greatest(F.col(_WANT) - F.col(_HAVE), F.lit(0))),
-        F.sum(F.greatest(F.col(_HAVE) - F.col(_WANT), F.lit(0))),
-        F.max(F.greatest(_HAVE, _WANT)),
-    ).collect()[0]
-    numbers = {"inserted": totals[0] or 0, "updated": 0, "deleted": totals[1] or 0}
-    metadata = batch.metadata(delta_table.MERGE, {**counts, **numbers})
-    if (totals[2] or 0) <= 1 and not _only_spark_compares(counted):
-        action = F.when(F.col(_WANT) == 0, DELETED).otherwise(INSERTED).alias(ACTION)
-        changes = counted.derive(counted.frame.select(*_columns(names), action))
-        with changes.kept() as found:
-            write_changes(found, path, metadata, key=names, numbers=numbers)
-        return
-    # Of equal rows all are deleted, and as many as are wanted are inserted.
-    deleted = counted.frame.where(f"{_HAVE} > 0").select(*_columns(names), F.lit(DELETED).alias(ACTION))
-    copies = F.explode(F.sequence(F.lit(1), F.col(_WANT))).alias("__copy")
+    have, want = F.col(_HAVE), F.col(_WANT)
+    action = F.when(want < 0, _LACKED).when(F.greatest(have, want) > 1, _COPIES)
+    action = action.when(want == 0, DELETED).otherwise(INSERTED)
+    with found.derive(found.frame.withColumn(ACTION, action)).kept() as counted:
+        rows_of = counted.count_by(ACTION)
+        if rows_of.get(_LACKED):
+            raise ForeignChangeError(
+                f"{batch.query}: its table at {path} lacks rows that it wrote and that a change takes away: "
+                f"another program has changed it. Fill it again: medallion rebuild {batch.query}."
+            )
+        if rows_of.get(_COPIES) or _only_spark_compares(counted):
+            _write_copies(counted.frame, path, batch, counts, names)
+            return
+        numbers = {INSERTED: rows_of.get(INSERTED, 0), UPDATED: 0, DELETED: rows_of.get(DELETED, 0)}
+        metadata = batch.metadata(delta_table.MERGE, {**counts, **numbers})
+        write_changes(counted.drop(_HAVE).drop(_WANT), path, metadata, key=names, numbers=numbers)
+
+
+def _write_copies(
+    counted: DataFrame, path: str, batch: MicroBatch, counts: Mapping[str, Any], names: Sequence[str]
+) -> None:
+    """Of equal rows delete all, and insert as many as are wanted."""
+    have, want, none = F.col(_HAVE), F.col(_WANT), F.lit(0)
+    more, less = F.sum(F.greatest(want - have, none)), F.sum(F.greatest(have - want, none))
+    totals = counted.agg(more, less).collect()[0]
+    numbers = {INSERTED: totals[0] or 0, UPDATED: 0, DELETED: totals[1] or 0}
+    deleted = counted.where(have > 0).select(*_columns(names), F.lit(DELETED).alias(ACTION))
+    copies = F.explode(F.sequence(F.lit(1), want)).alias("__copy")
     inserted = (
-        counted.frame.where(f"{_WANT} > 0")
-        .select(*_columns(names), F.lit(INSERTED).alias(ACTION), copies)
-        .drop("__copy")
+        counted.where(want > 0).select(*_columns(names), F.lit(INSERTED).alias(ACTION), copies).drop("__copy")
     )
+    metadata = batch.metadata(delta_table.MERGE, {**counts, **numbers})
     write_copies(deleted.unionByName(inserted), path, metadata, names)
+
+
+def _rows_now(path: str, keys: Rows) -> DataFrame:
+    """The table's rows that have one of some keys, by all of the keys' columns."""
+    if _only_spark_compares(keys):
+        return frame_with_keys(_table(keys, path), keys, list(keys.columns))
+    return rows_with_keys(path, keys, list(keys.columns)).frame
 
 
 def _only_spark_compares(rows: Rows) -> bool:
