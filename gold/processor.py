@@ -60,9 +60,7 @@ def build_query(context: Context, gold: Stateful) -> Stream:
     rows = new_rows(context, gold, in_order=True)
     output = cast("StructType", StructType.fromDDL(gold.output))
     version = _initial_version(context, gold)
-    initial = (
-        None if version is None else at_version(context.spark, context.path_of(str(gold.initial)), version)
-    )
+    initial = None if version is None else at_version(context.spark, context.path(str(gold.initial)), version)
     _require_columns(gold, rows, output, initial)
     path, key = context.path(gold.table), gold.key if gold.mode == "update" else None
     create.ensure(context, gold.table, output, gold.storage)
@@ -89,7 +87,7 @@ def _initial_version(context: Context, gold: Stateful) -> int | None:
     checkpoint = Checkpoint(context.checkpoint(gold))
     if gold.initial is None or checkpoint.last_committed() is not None:
         return None
-    path = context.path_of(gold.initial)
+    path = context.path(gold.initial)
     latest = LogReader(path).latest_version()
     if latest is None:
         advice = f"{gold.table} begins with it (initial): create it first, or name another one."

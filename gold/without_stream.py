@@ -62,7 +62,7 @@ class MicroBatches:
             tables = self.gold.sources
         elif isinstance(self.gold, Join) and self.gold.mode == "recompute":
             tables = self.gold.reads, self.gold.joins
-        return tuple(map(self.context.path_of, tables))
+        return tuple(map(self.context.path, tables))
 
     def write_next(self, *, is_last: bool = False) -> None:
         """Write what came since the micro-batch before, if anything did; create the table if there is none.

@@ -136,7 +136,12 @@ class Layout:
             )
 
     def table_path(self, table: str) -> str:
-        """Path or URI of a table such as ``silver.quakes`` or ``silver.quakes__quarantine``."""
+        """Path or URI of a table such as ``silver.quakes`` or ``silver.quakes__quarantine``.
+
+        A Delta table that is named by its path has that one.
+        """
+        if "/" in table:
+            return table
         if table in self.outside:
             return self.outside[table]
         layer, _, name = self.shared.get(table, table).partition(".")

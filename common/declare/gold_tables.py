@@ -644,7 +644,8 @@ class View(Paced, GoldKind):
     """The table: ``gold.<name>``."""
     sql: str
     """The statement in Spark's SQL, or the name of a file ``….sql`` beside the pipeline file. It reads
-    silver and gold tables of the pipeline, and Delta tables by ``delta.`path```.
+    silver and gold tables of the pipeline, and Delta tables by ``delta.`path``` with a whole path or a URI;
+    one that keeps no change data feed has the view kept whole.
     """
     kept: Literal["by row", "by key", "whole"] | None = field(default=None, kw_only=True)
     """The way that the statement must be kept in: ``by row``, ``by key`` or ``whole``; unset: the

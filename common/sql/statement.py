@@ -142,6 +142,11 @@ def _refuse_changing(table: exp.Table) -> None:
         raise SqlError(f"reads {shown}; a view follows the newest version, so leave it out")
     if not isinstance(table.this, exp.Identifier):
         raise SqlError(f"reads {shown}, which is no table")
+    if table.db.lower() == "delta" and "/" not in table.name:
+        raise SqlError(
+            f"reads delta.`{table.name}`, which is no path; write delta.`/lake/orders`, or a URI such as "
+            "delta.`s3a://lake/orders`"
+        )
 
 
 def functions_of(sql: str) -> tuple[str, ...]:

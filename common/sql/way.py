@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -30,8 +30,17 @@ class Way:
     why: str
 
 
-def way_of(statement: Statement) -> Way:  # noqa: PLR0911  # one return per reason
-    """The way in which a view of a statement is kept."""
+def way_of(  # noqa: PLR0911  # one return per reason
+    statement: Statement, without_feed: Sequence[str] = ()
+) -> Way:
+    """The way in which a view of a statement is kept.
+
+    Args:
+        statement: The statement.
+        without_feed: Those of its tables that keep no change data feed.
+    """
+    if without_feed:
+        return _whole(f"{' and '.join(without_feed)} keeps no change data feed")
     if statement.relation is None:
         return _whole(statement.why_whole)
     if (fault := _without_rule(statement.relation)) is not None:

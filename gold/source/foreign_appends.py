@@ -59,7 +59,7 @@ def _watches(context: Context, gold: Gold) -> Iterator[CommitWatch]:
     if isinstance(gold, Custom):
         tables += gold.also_reads
     if isinstance(gold, View):
-        tables = [table for table in gold.sources if context.path_of(table) != table]
+        tables = [table for table in gold.sources if context.path(table) != table]
     for source, table in enumerate(tables):
         path = context.path(table)
         writer = next(

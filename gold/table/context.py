@@ -34,12 +34,8 @@ class Context:
     read_once: Callable[[str, bool], DataFrame] | None = None
 
     def path(self, table: str) -> str:
-        """The path of a table of the pipeline."""
-        return self.layout.table_path(table)
-
-    def path_of(self, table: str) -> str:
         """The path of a table of the pipeline, or of a Delta table that is named by its path."""
-        return table if "/" in table else self.path(table)
+        return self.layout.table_path(table)
 
     @property
     def limits(self) -> DriverLimits:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import reduce
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 from common.declare import View
 from common.delta import table as delta_table
 from common.delta.match.checkpoint_match import last_commit_metadata
+from common.errors import TableMissingError
 from common.rows.rows import Rows
 from common.sql.relations import RowWise
 from common.sql.statement import Statement, read_statement
@@ -38,31 +39,58 @@ def build_query(context: Context, gold: View) -> Stream:
     last commit are read by those numbers. So a commit that comes in several micro-batches is taken whole
     with the first of them, and the others have nothing to do.
 
+    A table that is named by its path may keep no change data feed: then all rows are computed again when its
+    version has moved.
+
     Raises:
         SqlError: The statement names a column that there is not.
-        TableShapeError: The table exists with other columns, or a source keeps no change data feed.
+        TableMissingError: There is no table at a path that it names.
+        TableShapeError: The table exists with other columns, or a source keeps no change data feed that the
+            way of keeping it needs.
     """
-    paths = {table: context.path_of(table) for table in gold.sources}
-    for table, path in paths.items():
-        if not keeps_feed(context, path):
-            raise delta_table.change_feed_missing(gold.table, table, path)
+    paths = {table: context.path(table) for table in gold.sources}
+    without_feed = _without_feed(context, gold, paths)
     tables = {name: context.spark.read.format("delta").load(path) for name, path in paths.items()}
     statement = read_statement(gold.statement, {name: frame.columns for name, frame in tables.items()})
     result = sql(statement.over_inputs, *(tables[name] for name in statement.tables))
     schema = result.toDF(*statement.columns).schema
     create.ensure(context, gold.table, schema, gold.storage)
     changes = (
-        stream(context, gold, path, gold.reading, feed=True).select(F.lit(place).alias("source"))
-        for place, path in enumerate(paths.values())
+        stream(context, gold, path, gold.reading, feed=table not in without_feed).select(
+            F.lit(place).alias("source")
+        )
+        for place, (table, path) in enumerate(paths.items())
     )
-    target = _Kept(context.path(gold.table), gold.storage.cluster_by or (), statement, schema, paths)
+    by, way = gold.storage.cluster_by or (), way_of(statement, without_feed)
+    target = _Kept(context.path(gold.table), by, statement, way, schema, paths)
     return context.query(gold, reduce(DataFrame.unionByName, changes), target.write)
+
+
+def _without_feed(context: Context, gold: View, paths: Mapping[str, str]) -> tuple[str, ...]:
+    """The tables that are named by their paths and keep no change data feed.
+
+    Raises:
+        TableMissingError: One is not there.
+        TableShapeError: The way that is declared, or the pipeline's own table, needs a feed.
+    """
+    found = []
+    for table, path in paths.items():
+        is_outside = table == path
+        if is_outside and not delta_table.exists(path):
+            advice = f"{gold.table} reads it: create it first, or name another one."
+            raise TableMissingError(table, path, advice)
+        if keeps_feed(context, path):
+            continue
+        if not is_outside or gold.kept not in {None, "whole"}:
+            raise delta_table.change_feed_missing(gold.table, table, path)
+        found.append(table)
+    return tuple(found)
 
 
 def defined(context: Context, gold: View, versions: Sequence[int | None]) -> Defined:
     """The rows that a view must have at versions of its tables, in the order of ``sources``."""
     tables = {
-        table: at_version(context.spark, context.path_of(table), version)
+        table: at_version(context.spark, context.path(table), version)
         for table, version in zip(gold.sources, versions, strict=True)
     }
     statement = read_statement(gold.statement, {name: frame.columns for name, frame in tables.items()})
@@ -75,18 +103,15 @@ class _Kept(Maintained):
 
     Attributes:
         statement: Its statement.
+        way: How it is kept.
         schema: The columns of its table.
         paths: The path of each of its tables, in the order of the query's sources.
     """
 
     statement: Statement
+    way: Way
     schema: StructType
     paths: Mapping[str, str]
-
-    @cached_property
-    def way(self) -> Way:
-        """How it is kept."""
-        return way_of(self.statement)
 
     def whole(self, work: Work) -> Rows | None:
         versions = work.found = self._versions(work)
@@ -124,7 +149,9 @@ class _Kept(Maintained):
         places = list(dict.fromkeys(way.keys.values()))
         own = {f"__key{place}": name for name, place in way.keys.items()}
         shown = touched.renamed({f"__key{place}": own[f"__key{place}"] for place in places})
-        keys = work.keep(shown.derive(shown.frame.distinct()))
+        # Of all expressions of the key no two rows are the same.
+        is_whole = len(places) == len(way.top.keys)
+        keys = shown if is_whole else work.keep(shown.derive(shown.frame.distinct()))
         by = [way.top.keys[place] for place in places]
         again = Touched(
             keys.renamed({own[f"__key{place}"]: f"__key{at}" for at, place in enumerate(places)}), by

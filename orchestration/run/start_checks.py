@@ -37,6 +37,7 @@ from gold.query import (
 from gold.query import side_steps as gold_side_steps
 from orchestration.access.declaration import last_declaration
 from orchestration.access.declaration.last_declaration import OWN_CODE, changed_code
+from orchestration.access.declaration.lineage import is_path
 from orchestration.access.progress.rows_read import streamed_tables
 from orchestration.access.progress.state_partitions import other_partitions
 from orchestration.records.rejudge import stage
@@ -69,7 +70,8 @@ class TornCommits:
         checkpoint = Checkpoint(layout.checkpoint_path(declared.table))
         query_id, committed = checkpoint.query_id(), checkpoint.last_committed()
         for source in streamed_tables(layout, declared):
-            if source.table not in layout.outside:  # another program writes that one
+            # Another program writes a table outside, and one that is named by its path.
+            if source.table not in layout.outside and not is_path(source.table):
                 delta_rs.delete_dangling_hint(source.path)
         for table in (declared.table, *declared.side_tables):
             path = layout.table_path(table)

@@ -260,7 +260,7 @@ class Wiring:
             reads = declared.sources
         if isinstance(declared, View | Custom):
             reads = declared.tables if isinstance(declared, View) else sources(declared)
-        found = (LogReader(self._context.path_of(table)).snapshot() for table in reads)
+        found = (LogReader(self._context.path(table)).snapshot() for table in reads)
         return any(one is not None and one.rows != 0 for one in found)
 
     def _sources(self, layers: Sequence[Layer]) -> list[str]:

@@ -90,6 +90,11 @@ def sources(reader: Reader) -> tuple[str, ...]:
     return (reader.reads,)
 
 
+def read_tables(reader: Reader) -> tuple[str, ...]:
+    """As ``sources``, and then the Delta tables of other programs, which a view names by their paths."""
+    return reader.sources if isinstance(reader, View) else sources(reader)
+
+
 def is_path(table: str) -> bool:
     """Whether a view names a Delta table by its path or URI, which is no table of the pipeline."""
     return "/" in table

@@ -19,7 +19,7 @@ from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.match.source_match import Source
 from common.errors import MedallionError
 from common.streaming.topic_identity import coordinate_ends
-from orchestration.access.declaration.lineage import sources
+from orchestration.access.declaration.lineage import read_tables
 
 Offsets = Mapping[str, Mapping[int, int]]
 
@@ -32,7 +32,7 @@ def streamed_sources(declared: Table | Publish) -> tuple[str, ...]:
         return ()
     if isinstance(declared, Join) and declared.mode == "lookup":
         return (declared.reads,)
-    return sources(declared)
+    return read_tables(declared)
 
 
 def streamed_tables(layout: Layout, declared: Table | Publish) -> tuple[Source, ...]:

@@ -10,8 +10,9 @@ from common.errors import UsageError, nearest
 from common.sql.relations import Joined, Keyed, Relation, scans
 from common.sql.statement import Statement
 from common.sql.way import Kept, Way, way_of
+from orchestration.access.declaration.lineage import is_path
 from orchestration.author.check.pipeline import table_scopes
-from orchestration.author.check.view import read_view
+from orchestration.author.check.view import read_view, without_feed
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +49,12 @@ def explain(pipeline: Pipeline, table: str) -> Explanation:
             f"{table} is no view of this pipeline; "
             + (nearest(table, known) if known else "it declares none: medallion check lists its tables")
         )
-    statement = read_view(views[table], table_scopes(pipeline))
+    view = views[table]
+    statement = read_view(view, table_scopes(pipeline), remote=True)
     if statement is None:
-        raise UsageError(f"{table} reads a table whose columns are known only when the job starts")
-    way = way_of(statement)
+        by_path = ", or a path without a Delta table" if any(map(is_path, view.tables)) else ""
+        raise UsageError(f"{table} reads a table whose columns are known only when the job starts{by_path}")
+    way = way_of(statement, without_feed(view, remote=True))
     return Explanation(table, way.kept, way.why, tuple(way.keys), statement.columns, _reads(statement, way))
 
 

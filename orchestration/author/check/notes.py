@@ -20,12 +20,16 @@ from common.declare import (
     Pipeline,
     Silver,
     Stream,
+    View,
 )
 from common.declare.declared import folder_of
 from common.errors import SqlError
 from common.schema.value_fields import unchecked_nulls
 from common.sql.expression import aggregates_by_arrival
+from common.sql.quoting import backquoted
+from orchestration.access.declaration.lineage import is_path
 from orchestration.author.check.publish import changes_rows
+from orchestration.author.check.view import without_feed
 
 _IN_ORDER = {
     **dict.fromkeys(("array_agg", "collect_list"), "sort_array(…) around it"),
@@ -88,6 +92,8 @@ def _of(gold: Gold) -> Iterator[str]:
         )
     if isinstance(gold, Aggregate):
         yield from _by_arrival(gold)
+    if isinstance(gold, View):
+        yield from _by_path(gold)
     if gold.storage.deletion_vectors:
         yield (
             f"{table} keeps deletion vectors, so it has Delta reader version 3: delta-rs's pyarrow and pandas"
@@ -97,6 +103,19 @@ def _of(gold: Gold) -> Iterator[str]:
         yield (
             f"{table} may have columns of newer types; with such a column it has Delta reader version 3, and "
             "readers that are older than these types refuse it."
+        )
+
+
+def _by_path(view: View) -> Iterator[str]:
+    """On the tables that a view names by their paths."""
+    for table in (one for one in view.sources if is_path(one) and is_local(one)):
+        if not Path(table).exists():
+            yield f"{view.table}: {table} is not there: no Delta table."
+    for table in without_feed(view):
+        yield (
+            f"{view.table}: {table} keeps no change data feed, so each new version of it has all rows of the "
+            f"statement computed again. To have it keep one: ALTER TABLE delta.{backquoted(table)} SET "
+            f"TBLPROPERTIES (delta.enableChangeDataFeed = true), then medallion rebuild {view.table}."
         )
 
 

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
+from common.config.paths import is_local
 from common.declare import View
 from common.declare.declared import source_of
-from common.errors import Fault, Problem, SqlError
+from common.errors import Fault, MedallionError, Problem, SqlError
 from common.sql.function_names import FUNCTIONS, NON_DETERMINISTIC
 from common.sql.statement import Statement, functions_of, read_statement
 from common.sql.way import way_of
+from orchestration.access.declaration.lineage import is_path
 from orchestration.author.check.names import each, name_faults
 from orchestration.author.check.visible_columns import Scope, unknown
+
+if TYPE_CHECKING:
+    from common.delta.log import LogReader
+
+_FEED = "delta.enableChangeDataFeed"
 
 
 def view_problems(view: View, scopes: Mapping[str, Scope]) -> Iterator[Problem]:
@@ -52,17 +61,49 @@ def _faults(view: View, scopes: Mapping[str, Scope]) -> Iterator[str]:
     if statement is None:
         return
     yield from name_faults(name for name in statement.columns if not name.startswith("_"))
-    way = way_of(statement)
+    way = way_of(statement, without_feed(view))
     if view.kept is not None and view.kept != way.kept:
         yield Fault("MED-1210", f"kept={view.kept!r}, but the statement is kept {way.kept}: {way.why}")
 
 
-def read_view(view: View, scopes: Mapping[str, Scope]) -> Statement | None:
+def read_view(view: View, scopes: Mapping[str, Scope], *, remote: bool = False) -> Statement | None:
     """The statement of a view; None where the columns of a table are known only at job start.
+
+    Args:
+        view: The view.
+        scopes: The columns of the pipeline's tables.
+        remote: Whether an object store is asked for the columns of a table that is named by its URI.
 
     Raises:
         SqlError: It is not one SELECT statement, or names a column that there is not.
     """
-    seen = {table: scopes[table].fields if table in scopes else None for table in view.tables}
-    known = {table: [field.name for field in fields] for table, fields in seen.items() if fields is not None}
-    return read_statement(view.statement, known) if len(known) == len(seen) else None
+    known: dict[str, Sequence[str]] = {}
+    for table in view.tables:
+        if is_path(table):
+            known[table] = [*_of_log(table, lambda log: log.column_types(), remote=remote)]
+        elif table in scopes:
+            known[table] = [field.name for field in scopes[table].fields or ()]
+    is_whole = len(known) == len(view.tables) and all(known.values())
+    return read_statement(view.statement, known) if is_whole else None
+
+
+def without_feed(view: View, *, remote: bool = False) -> tuple[str, ...]:
+    """The tables that a view names by their paths and that are known to keep no change data feed."""
+    tables = [table for table in view.sources if is_path(table)]
+    found = {table: _of_log(table, _properties, remote=remote) for table in tables}
+    return tuple(table for table, known in found.items() if known and known[_FEED] != "true")
+
+
+def _properties(log: LogReader) -> Mapping[str, str]:
+    return {} if log.latest_version() is None else {_FEED: "false", **log.properties()}
+
+
+def _of_log(path: str, asked: Callable[[LogReader], Mapping[str, str]], *, remote: bool) -> Mapping[str, str]:
+    """What the log of a table says; empty where there is none, or none that may be read."""
+    from common.delta.log import LogReader  # pyarrow, which a pipeline without such tables does not need
+
+    if not remote and not is_local(path):
+        return {}
+    with suppress(MedallionError, OSError):
+        return asked(LogReader(path))
+    return {}

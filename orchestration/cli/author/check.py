@@ -18,7 +18,7 @@ from common.errors import PipelineError, Problem, SettingsError, UsageError
 from common.machine.console import out
 from common.machine.terminal import visible, wrapped
 from orchestration.access.declaration.context import Context, context
-from orchestration.access.declaration.lineage import readers, sources
+from orchestration.access.declaration.lineage import is_path, read_tables, readers
 from orchestration.access.declaration.load_file import load_draft
 from orchestration.access.progress.expired import lacking_records
 from orchestration.author.cases.suite import file_problems, forget_modules
@@ -208,12 +208,15 @@ def _tree(pipeline: Pipeline) -> Tree:
     for topic in pipeline.bronze:
         branch = root.add(f"{_shown(_source(topic))} [dim]->[/] {topic.table}")
         _grow(branch, topic.table, pipeline)
+    every = [table for gold in pipeline.gold for table in read_tables(gold) if is_path(table)]
+    for path in dict.fromkeys(every):
+        _grow(root.add(f"the Delta table in {_shown(path)}"), path, pipeline)
     return root
 
 
 def _grow(branch: Tree, table: str, pipeline: Pipeline) -> None:
     for reader in readers(pipeline):
-        if table in sources(reader):
+        if table in read_tables(reader):
             _grow(branch.add(reader.table), reader.table, pipeline)
 
 
@@ -263,7 +266,7 @@ def _document(
 ) -> dict[str, Any]:
     bronze = pipeline.bronze if pipeline else ()
     topics = {topic.table: list(topic.topic_names) or [topic.pattern or ""] for topic in bronze}
-    reads = {reader.table: list(sources(reader)) for reader in readers(pipeline)} if pipeline else {}
+    reads = {reader.table: list(read_tables(reader)) for reader in readers(pipeline)} if pipeline else {}
     return {
         "pipeline": pipeline.name if pipeline else None,
         "file": str(settings.pipeline) if settings.pipeline else None,

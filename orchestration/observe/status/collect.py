@@ -35,7 +35,7 @@ from common.errors import HistoryGoneError, TableError
 from common.streaming.file_list import FileList
 from orchestration.access.declaration.context import Context
 from orchestration.access.declaration.field_use import FieldSampler
-from orchestration.access.declaration.lineage import sources
+from orchestration.access.declaration.lineage import read_tables
 from orchestration.access.history.alert_state import read_alerts
 from orchestration.access.history.catalog_state import CatalogEntry, read_entries
 from orchestration.access.history.job_state import JobState, read_states
@@ -359,7 +359,9 @@ class Collector:
     def _freshness(self, table: str, offsets: TopicOffsets, at: datetime) -> Freshness:
         """From Kafka to a table; of several bronze tables, the one that the table reads counts."""
         source = self._trail.bronze_of(table)
-        topic = next(one for one in self._pipeline.bronze if one.table == source)
+        topic = next((one for one in self._pipeline.bronze if one.table == source), None)
+        if topic is None:  # a view of tables of other programs alone
+            return self._dated(table, UNKNOWN, at)
         progress = self._progress(source)
         if isinstance(topic, DeltaTable):
             return self._dated(table, self._from_delta(topic, table, progress, at), at)
@@ -503,7 +505,7 @@ def _reads(declared: Table | Publish) -> tuple[str, ...]:
     """The topics, or their pattern, or the tables that a query reads."""
     if isinstance(declared, Bronze):
         return declared.topic_names or (declared.pattern or "",)
-    return sources(declared)
+    return read_tables(declared)
 
 
 def _position(progress: _Progress) -> Offsets | None:

@@ -47,7 +47,7 @@ class RecordTrail:
         checkpoint: Callable[[str], Checkpoint],
     ) -> None:
         self._reads = {
-            name: (table.table, "" if isinstance(table, Bronze) else sources(table)[0])
+            name: (table.table, "" if isinstance(table, Bronze) else next(iter(sources(table)), ""))
             for table in declared
             for name in (table.table, *table.side_tables)
         }

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from common.declare import Gold, Join, View
+from common.declare import Gold, Join
 from common.errors import SqlError, TableError, first_line
-from orchestration.access.declaration.lineage import sources
+from orchestration.access.declaration.lineage import read_tables
 from orchestration.records.trace.gold_keys import gold_keys
 from orchestration.records.trace.gold_rows import GoldRows, Rows, read_by
 from orchestration.records.trace.tables import Tables, commit_document
@@ -19,7 +19,7 @@ def reached(tables: Tables, rows: Rows, *, has_values: bool) -> list[dict[str, A
     """The gold tables that rows of a table have reached, each with those that read it in turn."""
     found = []
     for gold in tables.pipeline.gold:
-        names = gold.sources if isinstance(gold, View) else sources(gold)
+        names = read_tables(gold)
         if rows.table in names:
             found.append(_in_gold(tables, gold, names, rows, has_values=has_values))
     return found

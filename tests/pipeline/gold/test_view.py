@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 
 from common.declare import Json, Pipeline, Silver, Topic, View
+from common.delta.log import LogReader
+from common.errors import CheckpointMismatchError, TableMissingError, TableShapeError
+from orchestration.records.audit.gold.content import ContentAudit, GoldProof
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 
@@ -138,8 +141,11 @@ def order(number: int, customer: str | None, amount: int, text: str = "x y") -> 
 class Shop:
     """Two silver tables, and views over them."""
 
-    def __init__(self, spark: Any, folder: Path, statements: Sequence[str], *more: View) -> None:
-        self.views = [View(f"v{place}", sql=sql) for place, sql in enumerate(statements)]
+    def __init__(
+        self, spark: Any, folder: Path, statements: Sequence[str], *more: View, kept: Sequence[Any] = ()
+    ) -> None:
+        ways = [*kept, *[None] * len(statements)]
+        self.views = [View(f"v{place}", sql=sql, kept=ways[place]) for place, sql in enumerate(statements)]
         tables = [
             silver("orders", ORDERS, "order_id", "at"),
             silver("customers", CUSTOMERS, "customer", "since"),
@@ -170,7 +176,7 @@ class Shop:
         self.engine.run("gold")
         for view in self.views:
             sql = view.sql
-            for table in view.tables:
+            for table in (one for one in view.tables if "/" not in one):
                 sql = sql.replace(table, f"delta.`{self.engine.path(table)}`")
             want, have = (
                 Counter(str(tuple(row)) for row in frame.collect())
@@ -226,3 +232,76 @@ def test_a_view_of_a_view_follows_a_replayed_micro_batch_and_an_idle_start(
     assert {tuple(row) for row in shop.read("gold.sizes").collect()} == {(4, 1), (1, 2)}
     named = [one["counts"]["versions"] for one in shop.engine.commits("gold.v0")]
     assert named == [{"silver.orders": 1}, {"silver.orders": 2}]
+
+
+class Lake(Shop):
+    """A shop whose view joins a Delta table of another program by its path; and one over that table alone."""
+
+    def __init__(self, spark: Any, folder: Path, *, feed: bool, kept: Any = (None, None)) -> None:
+        self.lake = folder / "lake" / "people"
+        of = f"delta.`{self.lake}`"
+        joined = f"select o.order_id, p.country from silver.orders o join {of} p on p.customer = o.customer"
+        alone = f"select country, count(*) as people from {of} group by country"
+        super().__init__(spark, folder, [joined, alone], kept=kept)
+        self.spark.sql(
+            f"create table {of} (customer string, country string) using delta "
+            f"tblproperties (delta.enableChangeDataFeed = {str(feed).lower()})"
+        )
+
+    def people(self, statement: str) -> None:
+        self.spark.sql(statement.format(f"delta.`{self.lake}`"))
+
+    def live(self) -> None:
+        self.orders(order(1, "a", 1), order(2, "b", 3))
+        self.people("insert into {} values ('a', 'DE'), ('b', 'DE'), ('c', 'FR')")
+        self.run_and_compare()
+        self.people("update {} set country = 'FR' where customer = 'b'")
+        self.people("delete from {} where customer = 'c'")
+        self.run_and_compare()
+        self.people("insert into {} values ('a', 'IT')")
+        self.orders(order(3, "a", 1))
+        self.run_and_compare()
+        self.people("optimize {}")
+        self.run_and_compare()
+
+    def faults(self) -> list[str]:
+        """What an audit of the views' content finds, and what it does not compare."""
+        proof = GoldProof(self.engine.settings)
+        content = ContentAudit(self.spark, self.engine.pipeline, self.engine.layout, proof)
+        return [
+            str(fault or shown.why) for shown, fault in content.compared(self.views) if fault or shown.why
+        ]
+
+
+@pytest.mark.parametrize("feed", [True, pytest.param(False, marks=pytest.mark.long)])
+def test_a_delta_table_is_followed_by_its_path_with_a_change_feed_or_without(
+    spark: Any, tmp_path: Path, *, feed: bool
+) -> None:
+    """Its commits are read, and nothing is written there; each commit of a view names its version."""
+    shop = Lake(spark, tmp_path, feed=feed)
+    shop.live()
+    named = [one["counts"]["versions"] for one in shop.engine.commits("gold.v0")]
+    assert named[-1] == {"silver.orders": 2, str(shop.lake): LogReader(str(shop.lake)).latest_version()}
+    assert named[0] == {"silver.orders": 1, str(shop.lake): 1}
+    assert shop.faults() == []
+
+
+@pytest.mark.long
+def test_a_table_by_its_path_that_cannot_be_followed_is_refused(spark: Any, tmp_path: Path) -> None:
+    """Without a feed where the way needs one; not there; another one in its place, until a rebuild."""
+    shop = Lake(spark, tmp_path / "kept", feed=False, kept=("by row", None))
+    with pytest.raises(TableShapeError, match=r"and the table at .*people keeps none\. Have it keep one"):
+        shop.engine.run("gold")
+    shop = Lake(spark, tmp_path / "gone", feed=True)
+    shop.engine.remove(shop.lake)
+    with pytest.raises(TableMissingError, match=r"gold\.v0 reads it: create it first"):
+        shop.engine.run("gold")
+    shop = Lake(spark, tmp_path / "other", feed=True)
+    shop.live()
+    shop.engine.remove(shop.lake)
+    shop.people(
+        "create table {} (customer string, country string) using delta "
+        "tblproperties (delta.enableChangeDataFeed = true)"
+    )
+    with pytest.raises(CheckpointMismatchError, match="people"):
+        shop.engine.run("gold")

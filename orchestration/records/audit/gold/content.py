@@ -198,7 +198,7 @@ class ContentAudit:
             if end is None or not end.in_snapshot or _writes_first_state(gold, metadata, end.version):
                 continue
             after = DeltaPosition(end.version + 1, -1, end.table_id, in_snapshot=False)
-            path = table if "/" in table else self.layout.table_path(table)
+            path = self.layout.table_path(table)
             if LogReader(path).backlog_between(end, after).files:
                 return False
         return True

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from common.declare import Json, Pipeline, Silver, Topic, View
 from common.errors import PipelineError, UsageError
 from orchestration.access.declaration.lineage import in_data_order, sources
 from orchestration.author.check.explain import explain
+from orchestration.author.check.notes import notes
 from orchestration.author.check.pipeline import check
 
 SILVER = Silver(
@@ -60,6 +63,36 @@ def test_a_way_that_the_statement_does_not_allow_is_refused() -> None:
     (problem,) = told(View("v", sql="select sum(amount) as total from silver.orders", kept="by key"))
     assert problem.startswith("kept='by key', but the statement is kept whole: ")
     assert told(View("v", sql=REVENUE.sql, kept="by key")) == []
+
+
+def test_a_table_by_its_path_is_checked_by_its_log(tmp_path: Path) -> None:
+    """Columns and feed are known where the table is on this machine; elsewhere only a start knows them."""
+    path = tmp_path / "people"
+    sql = f"select country, count(*) as n from delta.`{path}` group by country"
+    assert told(View("v", sql=sql)) == []
+    assert notes(pipeline(View("v", sql=sql))) == (f"gold.v: {path} is not there: no Delta table.",)
+    with pytest.raises(UsageError, match="or a path without a Delta table"):
+        explain(pipeline(View("v", sql=sql)), "gold.v")
+    schema = pa.schema({"country": pa.string(), "name": pa.string()})
+    DeltaTable.create(path, schema)
+    assert "did you mean 'country'?" in told(View("v", sql=f"select countri from delta.`{path}`"))[0]
+    assert told(View("v", sql=sql, kept="by key")) == [
+        f"kept='by key', but the statement is kept whole: {path} keeps no change data feed"
+    ]
+    (note,) = notes(pipeline(View("v", sql=sql)))
+    assert note.startswith(
+        f"gold.v: {path} keeps no change data feed, so each new version of it has all rows"
+    )
+    assert explain(pipeline(View("v", sql=sql)), "gold.v").kept == "whole"
+    DeltaTable.create(path, schema, mode="overwrite", configuration={"delta.enableChangeDataFeed": "true"})
+    found = explain(pipeline(View("v", sql=sql, kept="by key")), "gold.v")
+    assert (found.kept, found.columns, [*found.reads]) == ("by key", ("country", "n"), [str(path)])
+    assert notes(pipeline(View("v", sql=sql))) == ()
+
+
+def test_a_name_is_no_path() -> None:
+    with pytest.raises(PipelineError, match="which is no path; write delta"):
+        View("v", sql="select a from delta.people")
 
 
 def test_a_circle_is_told_with_its_path() -> None:
