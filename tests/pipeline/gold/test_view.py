@@ -238,6 +238,7 @@ class Lake(Shop):
     """A shop whose view joins a Delta table of another program by its path; and one over that table alone."""
 
     def __init__(self, spark: Any, folder: Path, *, feed: bool, kept: Any = (None, None)) -> None:
+        folder.mkdir(exist_ok=True)
         self.lake = folder / "lake" / "people"
         of = f"delta.`{self.lake}`"
         joined = f"select o.order_id, p.country from silver.orders o join {of} p on p.customer = o.customer"
