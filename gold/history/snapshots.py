@@ -71,14 +71,17 @@ def added(known: DataFrame, new: DataFrame) -> DataFrame:
 
 
 def followed(snapshots: DataFrame, gold: History) -> DataFrame:
-    """Each snapshot with the one after it, or null where that one is not complete."""
-    in_order = snapshots.agg(F.array_sort(F.collect_set(_AT)).alias("__all"))
-    after = F.col("__place") + 1
-    following = F.get("__all", after)
+    """Each snapshot with the one after it, or null where that one is not complete.
+
+    Args:
+        snapshots: Each snapshot once; further columns are left out.
+        gold: The table.
+    """
+    in_time = Window.orderBy(_AT)
+    following = F.lead(_AT).over(in_time)
     if gold.snapshots == "followed":
-        following = F.when(after < F.size("__all") - 1, following)
-    each = in_order.select(F.posexplode("__all").alias("__place", _AT), "__all")
-    return each.select(_AT, following.alias(_NEXT))
+        following = F.when(F.lead(_AT, 2).over(in_time).isNotNull(), following)
+    return snapshots.select(_AT, following.alias(_NEXT))
 
 
 def ended(table: DataFrame, listed: DataFrame, key: Sequence[str]) -> DataFrame:
