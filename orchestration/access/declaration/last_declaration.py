@@ -136,7 +136,7 @@ def _text(value: object, owner: object) -> str:
 
 
 def _content(name: str, owner: object) -> bytes | None:
-    """What a file has; of a statement what it had when the declaration read it, as the query runs that one."""
+    """What a file has; of a statement, what it had when the declaration read it: that is what runs."""
     if isinstance(owner, View):
         return owner.statement.encode() if owner.is_file else None
     file = folder_of(owner) / name
