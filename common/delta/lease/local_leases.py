@@ -129,12 +129,13 @@ def _await_orphan(table: str, last: dict[str, object]) -> None:
     pid, mark = last.get("jvm_pid"), last.get("jvm_started")
     if not isinstance(pid, int) or last.get("host") != socket.gethostname():
         return
-    is_orphan = processes.parent_pid(pid) != last.get("pid")
-    if is_orphan and processes.JVM_LOG in processes.command_line(pid):
-        with suppress(OSError):  # it belongs to another user
-            processes.kill(pid, str(mark))
     deadline = time.monotonic() + _ORPHAN_SECONDS
     while (now := start_mark(pid)) is not None and now == mark:
+        # A process that has just begun may not have its command line or its new parent yet.
+        is_orphan = processes.parent_pid(pid) != last.get("pid")
+        if is_orphan and processes.JVM_LOG in processes.command_line(pid):
+            with suppress(OSError):  # it belongs to another user
+                processes.kill(pid, str(mark))
         if time.monotonic() > deadline:
             raise LeaseHeldError(
                 table, f"the JVM {pid} of a job that has ended; end the JVM with: kill -9 {pid}"
