@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -84,7 +85,7 @@ class Ours:
         return self.command(folder, source, "up")
 
     def command(self, folder: Path, source: Source, *words: str) -> Started:
-        """Any verb over the folder's tables; its output is in ``<folder>/<words>.log``."""
+        """Any verb over the folder's tables; its output is in a new file, at first ``<words>.log``."""
         folder.mkdir(parents=True, exist_ok=True)
         file, settings = folder / "shop.py", folder / "medallion.yaml"
         file.write_text(self._pipeline.format(topic=source.topic), encoding="utf-8")
@@ -97,7 +98,11 @@ class Ours:
             *self._settings,
         )
         options = ("-p", str(file), "--settings", str(settings), *set_options(given))
-        log = folder / f"{'_'.join(words).replace('--', '')}.log"
+        # Two processes of the same words may run at a time: a job that was a standby, and its standby.
+        name, number = "_".join(words).replace("--", ""), itertools.count(2)
+        log = folder / f"{name}.log"
+        while log.exists():
+            log = folder / f"{name}-{next(number)}.log"
         return Started("orchestration", (*words, *options), log)
 
     def tables(self, folder: Path) -> Tables:
