@@ -30,6 +30,7 @@ from urllib.parse import unquote, urlsplit
 from common.config import object_store
 from common.config.settings import Settings
 from common.declare import Pipeline
+from common.declare.declared import is_path
 from common.errors import SetupError, UsageError
 
 HISTORY = "ops.micro_batches"
@@ -140,7 +141,7 @@ class Layout:
 
         A Delta table that is named by its path has that one.
         """
-        if "/" in table:
+        if is_path(table):
             return table
         if table in self.outside:
             return self.outside[table]

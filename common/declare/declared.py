@@ -212,6 +212,11 @@ def placed_like(declaration: T, other: object) -> T:
     return declaration
 
 
+def is_path(table: str) -> bool:
+    """Whether a declaration names a Delta table by its path or URI, which is no table of the pipeline."""
+    return "/" in table
+
+
 def folder_of(declaration: object) -> Path:
     """The folder of the file with a declaration; the declaration's relative paths start there."""
     return Path(getattr(declaration, "_source", ("", 0))[0]).parent

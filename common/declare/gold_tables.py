@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator
 
-from common.declare.declared import declared, folder_of
+from common.declare.declared import declared, folder_of, is_path
 from common.declare.field_types import Expressions, Interval, Names, TableName
 from common.declare.intervals import length_of
 from common.declare.table_options import Paced, Reading, Storage
@@ -700,7 +700,7 @@ class View(Paced, GoldKind):
     @property
     def sources(self) -> tuple[str, ...]:
         """Its tables in the order of its query's sources: those of the pipeline before those by path."""
-        return tuple(sorted(self.tables, key=lambda table: "/" in table))
+        return tuple(sorted(self.tables, key=is_path))
 
     @property
     def reads(self) -> str:

@@ -24,12 +24,23 @@ from typing import Any
 from common.errors import CheckpointMismatchError
 from common.machine.storage_folder import StorageFolder
 
+FIRST_HEAD: Mapping[str, Any] = {"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": {}}
+"""Line 2 of an entry of ``offsets``, where nothing is known of the micro-batch's times and settings."""
+COMMIT_ENTRY = b'v1\n{"nextBatchWatermarkMs":0}'
+"""An entry of ``commits`` of a query without a watermark."""
+
 _BATCH = re.compile(r"^\d+$")
 _TEMPORARY = re.compile(r"\.+(metadata|0)\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(\.TID\d+)?\.tmp(\.crc)?")
 """Temporary names of ``metadata`` and of a log's first file, and of Hadoop's checksum beside such a file."""
 _SCHEMA_PATH = re.compile(r'"[^"]*/state/(?P<inside>\d+/_stateSchema/[^"]+)"')
 _HEADER_LINES = 2
 _PARTITIONS = "spark.sql.shuffle.partitions"
+
+
+def offsets_entry(head: str, positions: Sequence[Any]) -> bytes:
+    """An entry of ``offsets``: its second line, and up to where it reads each source; None: no position."""
+    written = ("-" if one is None else json.dumps(one, separators=(",", ":")) for one in positions)
+    return "\n".join(("v1", head, *written)).encode()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from functools import partial
 from pyspark.sql import DataFrame
 
 from common.declare import Custom, Gold, Join, View
+from common.declare.declared import is_path
 from common.delta.foreign_commits import CommitWatch, reads_appends
 from common.delta.micro_batch import MicroBatch
 from common.streaming.query import Stream
@@ -59,7 +60,7 @@ def _watches(context: Context, gold: Gold) -> Iterator[CommitWatch]:
     if isinstance(gold, Custom):
         tables += gold.also_reads
     if isinstance(gold, View):
-        tables = [table for table in gold.sources if context.path(table) != table]
+        tables = [table for table in gold.sources if not is_path(table)]
     for source, table in enumerate(tables):
         path = context.path(table)
         writer = next(

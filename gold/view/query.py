@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from common.declare import View
+from common.declare.declared import is_path
 from common.delta import table as delta_table
 from common.delta.match.checkpoint_match import last_commit_metadata
 from common.errors import TableMissingError
@@ -75,7 +76,7 @@ def _without_feed(context: Context, gold: View, paths: Mapping[str, str]) -> tup
     """
     found = []
     for table, path in paths.items():
-        is_outside = table == path
+        is_outside = is_path(table)
         if is_outside and not delta_table.exists(path):
             advice = f"{gold.table} reads it: create it first, or name another one."
             raise TableMissingError(table, path, advice)

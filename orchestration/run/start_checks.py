@@ -12,7 +12,7 @@ from typing import Any
 
 from common.config.paths import Layout
 from common.declare import Bronze, Custom, Files, Gold, Publish, Silver, Stateful, Table
-from common.declare.declared import source_of
+from common.declare.declared import is_path, source_of
 from common.delta import delta_rs
 from common.delta.checkpoint import Checkpoint, delete_interrupted_first_writes, follow_move
 from common.delta.match.batch_match import SideStep, check_positions, check_steps
@@ -37,7 +37,6 @@ from gold.query import (
 from gold.query import side_steps as gold_side_steps
 from orchestration.access.declaration import last_declaration
 from orchestration.access.declaration.last_declaration import OWN_CODE, changed_code
-from orchestration.access.declaration.lineage import is_path
 from orchestration.access.progress.rows_read import streamed_tables
 from orchestration.access.progress.state_partitions import other_partitions
 from orchestration.records.rejudge import stage

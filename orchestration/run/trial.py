@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING
 
 from common.config.paths import Layout
 from common.declare import Pipeline, Table
+from common.declare.declared import is_path
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader, commit_name
 from common.errors import HistoryGoneError, MedallionError
-from orchestration.access.declaration.lineage import is_path, sources, written_by
+from orchestration.access.declaration.lineage import sources, written_by
 from silver.write.table_columns import EACH
 
 if TYPE_CHECKING:

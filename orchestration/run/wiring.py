@@ -49,7 +49,13 @@ from common.machine.console import say
 from common.streaming.query import Stream
 from common.streaming.topic_identity import TopicIdentity
 from orchestration.access.declaration import last_declaration
-from orchestration.access.declaration.lineage import in_data_order, readers_of, sources, written_by
+from orchestration.access.declaration.lineage import (
+    in_data_order,
+    read_tables,
+    readers_of,
+    sources,
+    written_by,
+)
 from orchestration.access.history.stopped_queries import stopped_since
 from orchestration.access.kafka.client import client_options, sink_options
 from orchestration.access.progress.rows_read import streamed_tables
@@ -259,7 +265,7 @@ class Wiring:
         if isinstance(declared, Silver):
             reads = declared.sources
         if isinstance(declared, View | Custom):
-            reads = declared.tables if isinstance(declared, View) else sources(declared)
+            reads = read_tables(declared)
         found = (LogReader(self._context.path(table)).snapshot() for table in reads)
         return any(one is not None and one.rows != 0 for one in found)
 

@@ -15,14 +15,11 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
-from common.delta.checkpoint import Checkpoint
+from common.delta.checkpoint import COMMIT_ENTRY, FIRST_HEAD, Checkpoint, offsets_entry
 from common.delta.match.batch_match import check_positions, goes_back, own_batches
 from common.delta.match.checkpoint_match import last_commit_metadata
 from common.errors import CheckpointMismatchError, UsageError
 from common.machine.storage_folder import StorageFolder
-
-_HEAD = {"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": {}}
-_COMMIT = b'v1\n{"nextBatchWatermarkMs":0}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,14 +201,13 @@ class _Plan:
             head = lines[1]
         else:
             head = self._head_before(batch_id)
-        written = ("-" if one is None else json.dumps(one, separators=(",", ":")) for one in positions)
-        content = "\n".join(("v1", head, *written)).encode()
+        content = offsets_entry(head, positions)
         return Change(name, content, f"the positions of micro-batch {batch_id} are those of its commit")
 
     def _head_before(self, batch_id: int) -> str:
         """The first lines of a lost entry: those of the entry before, with the watermark after that."""
         lines = (self._files.read(f"offsets/{batch_id - 1}") or b"").decode().splitlines()
-        head: dict[str, Any] = json.loads(lines[1]) if _is_json(lines[1:2]) else dict(_HEAD)
+        head: dict[str, Any] = json.loads(lines[1]) if _is_json(lines[1:2]) else dict(FIRST_HEAD)
         done = (self._files.read(f"commits/{batch_id - 1}") or b"").decode().splitlines()
         after = json.loads(done[1]).get("nextBatchWatermarkMs", 0) if _is_json(done[1:2]) else 0
         head["batchWatermarkMs"] = max(int(head.get("batchWatermarkMs", 0)), int(after))
@@ -232,9 +228,11 @@ class _Plan:
             if committed == newest and not self.checkpoint.is_committed(newest):
                 yield Change(f"commits/{newest}", None, f"micro-batch {newest} is run again")
             if newest > 0 and not any(map(self.checkpoint.is_committed, (newest, newest - 1))):
-                yield Change(f"commits/{newest - 1}", _COMMIT, f"micro-batch {newest - 1} is in the table")
+                yield Change(
+                    f"commits/{newest - 1}", COMMIT_ENTRY, f"micro-batch {newest - 1} is in the table"
+                )
         elif not self.has_state and not self.checkpoint.is_committed(newest):
-            yield Change(f"commits/{newest}", _COMMIT, f"micro-batch {newest} is in the table")
+            yield Change(f"commits/{newest}", COMMIT_ENTRY, f"micro-batch {newest} is in the table")
         elif committed is not None and not self.checkpoint.is_committed(committed):
             yield Change(f"commits/{committed}", None, f"micro-batch {committed} is run again")
 

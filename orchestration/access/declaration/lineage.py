@@ -18,7 +18,7 @@ from common.declare import (
     Upsert,
     View,
 )
-from common.declare.declared import source_of
+from common.declare.declared import is_path, source_of
 from common.errors import Fault, Problem, nearest
 
 Reader = Silver | Gold | Publish
@@ -93,11 +93,6 @@ def sources(reader: Reader) -> tuple[str, ...]:
 def read_tables(reader: Reader) -> tuple[str, ...]:
     """As ``sources``, and then the Delta tables of other programs, which a view names by their paths."""
     return reader.sources if isinstance(reader, View) else sources(reader)
-
-
-def is_path(table: str) -> bool:
-    """Whether a view names a Delta table by its path or URI, which is no table of the pipeline."""
-    return "/" in table
 
 
 def written_by(table: Table) -> tuple[str, ...]:

@@ -122,7 +122,7 @@ def _not_registered(name: str) -> FileDescriptorProto:
     return found
 
 
-def message_indexes(value: bytes) -> tuple[int, ...]:
+def framed_indexes(value: bytes) -> tuple[int, ...]:
     """Which message of its schema a framed value is: places in the file, and in the messages around it."""
     numbers: list[int] = []
     place = 5

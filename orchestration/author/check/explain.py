@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from common.declare import Pipeline, View
+from common.declare.declared import is_path
 from common.errors import UsageError, nearest
 from common.sql.relations import Joined, Keyed, Relation, scans
 from common.sql.statement import Statement
 from common.sql.way import Kept, Way, way_of
-from orchestration.access.declaration.lineage import is_path
 from orchestration.author.check.pipeline import table_scopes
 from orchestration.author.check.view import read_view, without_feed
 

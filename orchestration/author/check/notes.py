@@ -22,12 +22,11 @@ from common.declare import (
     Stream,
     View,
 )
-from common.declare.declared import folder_of
+from common.declare.declared import folder_of, is_path
 from common.errors import SqlError
 from common.schema.value_fields import unchecked_nulls
 from common.sql.expression import aggregates_by_arrival
 from common.sql.quoting import backquoted
-from orchestration.access.declaration.lineage import is_path
 from orchestration.author.check.publish import changes_rows
 from orchestration.author.check.view import without_feed
 

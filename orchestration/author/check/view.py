@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 from common.config.paths import is_local
 from common.declare import View
-from common.declare.declared import source_of
+from common.declare.declared import is_path, source_of
 from common.errors import Fault, MedallionError, Problem, SqlError
 from common.sql.function_names import FUNCTIONS, NON_DETERMINISTIC
 from common.sql.statement import Statement, functions_of, read_statement
 from common.sql.way import way_of
-from orchestration.access.declaration.lineage import is_path
 from orchestration.author.check.names import each, name_faults
 from orchestration.author.check.visible_columns import Scope, unknown
 

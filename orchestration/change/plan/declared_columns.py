@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Bronze, Join, Pipeline, Stateful, Table
+from common.declare.declared import is_path
 from common.delta.log import column_types
 from common.errors import MedallionError
-from orchestration.access.declaration.lineage import is_path, sources
+from orchestration.access.declaration.lineage import sources
 from orchestration.run.trial import copy_empty
 from orchestration.run.wiring import Wiring
 

@@ -14,11 +14,12 @@ from rich.tree import Tree
 
 from common.config.settings import Settings
 from common.declare import Bronze, DeltaTable, Files, Pipeline, Stream
+from common.declare.declared import is_path
 from common.errors import PipelineError, Problem, SettingsError, UsageError
 from common.machine.console import out
 from common.machine.terminal import visible, wrapped
 from orchestration.access.declaration.context import Context, context
-from orchestration.access.declaration.lineage import is_path, read_tables, readers
+from orchestration.access.declaration.lineage import read_tables, readers
 from orchestration.access.declaration.load_file import load_draft
 from orchestration.access.progress.expired import lacking_records
 from orchestration.author.cases.suite import file_problems, forget_modules

@@ -15,7 +15,7 @@ from common.schema import avro as avro_schema
 from common.schema import protobuf as protobuf_schema
 from orchestration.access.kafka.schema_registry import (
     PROTOBUF,
-    message_indexes,
+    framed_indexes,
     message_name,
     message_names,
     writer_schema,
@@ -50,7 +50,7 @@ def of_registry(
     whose = f"Topic {topic}: schema {number}"
     if found.kind == PROTOBUF:
         same = [value for value in framed if int.from_bytes(value[1:5], "big") == number]
-        indexes = Counter(map(message_indexes, same)).most_common(1)[0][0]
+        indexes = Counter(map(framed_indexes, same)).most_common(1)[0][0]
         message = message_name(found.content, indexes)
         file = f"{table_name(topic)}.desc"
         beside[file] = found.content

@@ -8,6 +8,7 @@ from typing import Any
 
 from common.config.paths import Layout
 from common.declare import Gold, Pipeline, View
+from common.declare.declared import is_path
 from common.delta.checkpoint import DeltaPosition, delta_position_of
 from common.delta.log import LogReader
 from common.errors import SqlError, TableError
@@ -48,7 +49,7 @@ def _checks(gold: Gold, layout: Layout, tables: Tables) -> Iterator[str]:
         TableError: A version that is needed cannot be read.
     """
     names = gold.sources if isinstance(gold, View) else (gold.reads,)
-    if by_path := [name for name in names if "/" in name]:
+    if by_path := [name for name in names if is_path(name)]:
         raise SqlError(f"reads {by_path[0]}, which is no table of the pipeline")
     if not isinstance(gold, View) and gold.reading.has_start:
         raise SqlError("begins at a later version of its source")

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from common.declare import Aggregate, Custom, Gold, Join, Session, Silver, Stateful, View
+from common.declare.declared import is_path
 from common.errors import SqlError, TableError, UsageError, first_line
 from common.sql.duckdb_text import expression
 from common.sql.quoting import double_quoted
 from common.sql.statement import read_statement
-from orchestration.access.declaration.lineage import is_path
 from orchestration.records.trace.tables import Place, Tables
 from orchestration.records.trace.view_rows import ViewRows
 

@@ -26,11 +26,12 @@ from uuid import uuid4
 from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Bronze, ChangeFeed, Custom, Pipeline, Stateful, Table, Topic, Upsert, View
-from common.declare.declared import copy_with
+from common.declare.declared import copy_with, is_path
+from common.delta.checkpoint import COMMIT_ENTRY, FIRST_HEAD, offsets_entry
 from common.delta.log import LogReader, commit_name
 from common.machine.storage_folder import StorageFolder
 from common.streaming.query import Gate, start
-from orchestration.access.declaration.lineage import is_path, sources, written_by
+from orchestration.access.declaration.lineage import sources, written_by
 from orchestration.access.kafka.client import client_options
 from orchestration.access.kafka.topic_state import broker_topics
 from orchestration.run.topic_checks import topic_identity
@@ -223,10 +224,10 @@ def _begin(declared: Table, layout: Layout) -> None:
     else:
         return
     folder = StorageFolder(layout.checkpoint_path(declared.table))
-    head = {"batchWatermarkMs": 0, "batchTimestampMs": time.time_ns() // 1_000_000, "conf": {}}
+    head = {**FIRST_HEAD, "batchTimestampMs": time.time_ns() // 1_000_000}
     folder.write("metadata", json.dumps({"id": str(uuid4())}).encode())
-    folder.write("offsets/0", "\n".join(("v1", json.dumps(head), json.dumps(position))).encode())
-    folder.write("commits/0", b'v1\n{"nextBatchWatermarkMs":0}')
+    folder.write("offsets/0", offsets_entry(json.dumps(head), [position]))
+    folder.write("commits/0", COMMIT_ENTRY)
 
 
 def _copy_newest_files(path: str, copy: str) -> None:

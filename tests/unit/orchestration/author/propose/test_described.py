@@ -14,7 +14,7 @@ from common.errors import UsageError
 from common.schema import avro as avro_schema
 from common.schema import protobuf as protobuf_schema
 from orchestration.access.declaration.load_file import load_pipeline
-from orchestration.access.kafka.schema_registry import message_indexes
+from orchestration.access.kafka.schema_registry import framed_indexes
 from orchestration.access.kafka.topic_sample import Sampled
 from orchestration.author.check.pipeline import check
 from orchestration.author.propose.described import Described
@@ -118,7 +118,7 @@ def test_change_events_in_avro_make_a_copy_of_their_table(
     ],
 )
 def test_the_message_of_a_frame(value: bytes, indexes: tuple[int, ...]) -> None:
-    assert message_indexes(value) == indexes
+    assert framed_indexes(value) == indexes
 
 
 @pytest.mark.parametrize("kind", ["server", "folder"])
