@@ -59,9 +59,10 @@ class RegistryServer:
         """The answer about a schema; raises as ``ask``."""
         return self.ask(f"/schemas/ids/{schema_id}")
 
-    def version(self, subject: str, number: int) -> Mapping[str, Any]:
-        """The answer about the descriptors of a version of a subject; raises as ``ask``."""
-        return self.ask(f"/subjects/{quote(subject, safe='')}/versions/{number}?format=serialized")
+    def version(self, subject: str, number: int, form: str = "") -> Mapping[str, Any]:
+        """The answer about a version of a subject, such as in the form ``serialized``; raises as ``ask``."""
+        query = f"?format={form}" if form else ""
+        return self.ask(f"/subjects/{quote(subject, safe='')}/versions/{number}{query}")
 
     def subject(self, name: str, schema: Mapping[str, Any], *, register: bool = False) -> Mapping[str, Any]:
         """The id and version of a schema of a subject, which is registered if told to; raises as ``ask``."""

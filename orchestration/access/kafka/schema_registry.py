@@ -13,8 +13,16 @@ from typing import TYPE_CHECKING, Any
 from common.config.references import registry_login
 from common.config.settings import Settings
 from common.errors import RegistryError, UsageError
+from common.schema.avro_named import with_types
 from common.schema.protobuf import NOT_INSTALLED
-from common.schema.registry import NO_SCHEMA, Refused, RegistryServer, is_address
+from common.schema.registry import (
+    NO_SCHEMA,
+    NO_SUBJECT,
+    NO_VERSION,
+    Refused,
+    RegistryServer,
+    is_address,
+)
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
@@ -29,7 +37,8 @@ class WriterSchema:
 
     Attributes:
         kind: ``AVRO`` or ``PROTOBUF``.
-        content: Avro's JSON text, or a set of descriptors, whose last file is the schema.
+        content: Avro's JSON text with all types that it names, or a set of descriptors, whose last file is
+            the schema.
     """
 
     kind: str
@@ -62,7 +71,7 @@ def writer_schema(settings: Settings, schema_id: int) -> WriterSchema:
         kind = found.get("schemaType", AVRO)
         if kind == PROTOBUF:
             return WriterSchema(kind, _descriptors(server, schema_id))
-        text = str(found["schema"])
+        text = _whole_schema(server, schema_id, found) if kind == AVRO else ""
     except Refused as refused:
         if refused.code == NO_SCHEMA:
             raise UsageError(missing) from None
@@ -75,6 +84,48 @@ def writer_schema(settings: Settings, schema_id: int) -> WriterSchema:
             'are proposed. Declare the format by hand: for JSON Schema Json(…, framing="registry").'
         )
     return WriterSchema(AVRO, text.encode())
+
+
+_MOST_REFERENCES = 1000
+"""A registry whose references have no end is refused, as the reader of values refuses it."""
+
+
+def _whole_schema(server: RegistryServer, schema_id: int, answer: Mapping[str, Any]) -> str:
+    """A schema of Avro with the types that it names of other subjects; raises as ``writer_schema``."""
+    others: dict[str, str] = {}
+    _add_types(server, schema_id, answer, others)
+    try:
+        return with_types(str(answer["schema"]), [*others.values()])
+    except (ValueError, RecursionError):
+        raise UsageError(
+            f"The schema registry at {server.place} gives no JSON text of schema {schema_id} or of "
+            f"{', '.join(others)}. Write its whole schema to a file, and declare Avro(FILE) by hand."
+        ) from None
+
+
+def _add_types(
+    server: RegistryServer, schema_id: int, answer: Mapping[str, Any], others: dict[str, str]
+) -> None:
+    """Add the schemas of an answer's references by name, each behind those that it refers to itself."""
+    for each in answer.get("references") or ():
+        name, subject, version = each["name"], each["subject"], each["version"]
+        if name in others:
+            continue
+        if len(others) >= _MOST_REFERENCES:
+            raise UsageError(f"Schema {schema_id} refers to more than {_MOST_REFERENCES} other schemas.")
+        others[name] = ""  # a reference back to it ends here
+        try:
+            found = server.version(subject, version)
+        except Refused as refused:
+            if refused.code not in {NO_SUBJECT, NO_VERSION, NO_SCHEMA}:
+                raise
+            raise UsageError(
+                f"Schema {schema_id}, which the topic's values name, refers to {name}, version {version} of "
+                f"the subject {subject}, which the registry at {server.place} does not have. Register it, or "
+                "declare Avro(FILE) by hand."
+            ) from None
+        _add_types(server, schema_id, found, others)
+        others[name] = others.pop(name) or str(found["schema"])
 
 
 def _descriptors(server: RegistryServer, schema_id: int) -> bytes:
@@ -95,7 +146,8 @@ def _add(server: RegistryServer, answer: Mapping[str, Any], name: str, whole: Fi
 
     for each in answer.get("references", ()):
         if each["name"] not in {file.name for file in whole.file}:
-            _add(server, server.version(each["subject"], each["version"]), each["name"], whole)
+            found = server.version(each["subject"], each["version"], "serialized")
+            _add(server, found, each["name"], whole)
     try:
         file = FileDescriptorProto.FromString(base64.b64decode(answer["schema"], validate=True))
     except (DecodeError, ValueError) as error:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pytest
 
 from common.declare import Avro, Protobuf
-from common.errors import UsageError
+from common.errors import RegistryError, UsageError
 from common.schema import avro as avro_schema
 from common.schema import protobuf as protobuf_schema
 from orchestration.access.declaration.load_file import load_pipeline
@@ -23,7 +25,7 @@ from orchestration.author.propose.propose import is_framed, propose
 from orchestration.cli.author.init_schema import of_descriptors, of_registry
 from tests.conftest import make_settings
 from tests.support.oracles import protobuf
-from tests.support.servers.schema_registry import schema_registry
+from tests.support.servers.schema_registry import SchemaRegistry, schema_registry
 
 MONEY = protobuf.file(protobuf.message("Money", protobuf.field(1, "cents", "int64")), name="money.proto")
 SHOP = protobuf.file(
@@ -150,6 +152,107 @@ def test_messages_of_protobuf_take_their_columns_from_the_registry(tmp_path: Pat
         "timestamp",
         "struct<cents:bigint>",
     ]
+
+
+SHARED = {
+    "shop.Country": {"type": "enum", "name": "Country", "namespace": "shop", "symbols": ["CH", "DE"]},
+    "other.Hash": {"type": "fixed", "name": "other.Hash", "size": 2},
+    "shop.Address": {
+        "type": "record",
+        "name": "shop.Address",
+        "fields": [
+            {"name": "country", "type": "Country", "default": "CH"},
+            {
+                "name": "place",
+                "type": {"type": "record", "name": "Place", "fields": [{"name": "x", "type": "int"}]},
+            },
+            {"name": "hash", "type": ["null", "other.Hash"]},
+        ],
+    },
+}
+"""Schemas of subjects of their own; the last one names types of the others."""
+
+CUSTOMER = {
+    "type": "record",
+    "name": "Customer",
+    "namespace": "shop",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "seen_at", "type": {"type": "array", "items": "shop.Place"}},
+        {"name": "home", "type": ["null", "shop.Address"], "default": None},
+        {"name": "others", "type": {"type": "map", "values": "Address"}},
+        {"name": "hash", "type": "other.Hash"},
+        {"name": "born_in", "type": "Country"},
+    ],
+}
+
+
+def register_shared(server: SchemaRegistry) -> list[dict[str, Any]]:
+    """A subject for each shared schema; returns the references of a schema that names the last one."""
+    found: list[dict[str, Any]] = []
+    for number, (name, schema) in enumerate(SHARED.items(), start=1):
+        server.ids.append({"schema": json.dumps(schema)} | ({"references": [*found]} if number == 3 else {}))
+        server.subjects[f"of {name}/1"] = [number]
+        found.append({"name": name, "subject": f"of {name}/1", "version": 1})
+    return found[-1:]
+
+
+def test_types_of_other_subjects_are_part_of_the_proposed_schema(tmp_path: Path) -> None:
+    """Each is written where it is first used; fastavro reads with it what it writes with the registry's."""
+    beside: dict[str, bytes] = {}
+    values = [b"\0\0\0\0\4x", b"\0\0\0\0\4y"]
+    with schema_registry() as server:
+        references = register_shared(server)
+        server.ids.append({"schema": json.dumps(CUSTOMER), "references": references})
+        settings = make_settings(tmp_path, "", f"silver.schema_registry={server.address}")
+        known = of_registry(settings, "customers", values, tmp_path / "made.py", beside)
+    (tmp_path / "customers.avsc").write_bytes(beside["customers.avsc"])
+    (silver,) = pipeline_of(tmp_path, known, *values).silver
+    address = "struct<country:string,place:struct<x:int>,hash:binary>"
+    assert [each.type for each in avro_schema.fields(silver.value, tmp_path)] == [
+        "bigint",
+        "array<struct<x:int>>",
+        address,
+        f"map<string,{address}>",
+        "binary",
+        "string",
+    ]
+    types: dict[str, Any] = {}
+    for each in SHARED.values():
+        fastavro.parse_schema(each, named_schemas=types)
+    writer = fastavro.parse_schema(CUSTOMER, named_schemas=types)
+    home = {"country": "DE", "place": {"x": 7}, "hash": b"ab"}
+    row = {
+        "id": 1,
+        "seen_at": [{"x": 2}],
+        "home": home,
+        "others": {"a": home},
+        "hash": b"cd",
+        "born_in": "CH",
+    }
+    content = io.BytesIO()
+    fastavro.schemaless_writer(content, writer, row)
+    reader = fastavro.parse_schema(json.loads(beside["customers.avsc"]))
+    assert fastavro.schemaless_reader(io.BytesIO(content.getvalue()), reader) == row
+
+
+def test_a_type_of_a_subject_that_is_not_there_is_told(tmp_path: Path) -> None:
+    """The registry lacks a subject, or a version of it; a text that is no JSON."""
+    values = [b"\0\0\0\0\4x"]
+    with schema_registry() as server:
+        (reference,) = register_shared(server)
+        server.ids.append({"schema": json.dumps(CUSTOMER), "references": [reference | {"version": 2}]})
+        settings = make_settings(tmp_path, "", f"silver.schema_registry={server.address}")
+        told = r"Schema 4, .* refers to shop\.Address, version 2 of the subject of shop\.Address/1, which the"
+        with pytest.raises(UsageError, match=told):
+            of_registry(settings, "customers", values, tmp_path / "made.py", {})
+        server.ids[3]["references"] = [reference]
+        server.ids[0]["schema"] = "{"
+        with pytest.raises(UsageError, match=r"gives no JSON text of schema 4 or of .*shop\.Country"):
+            of_registry(settings, "customers", values, tmp_path / "made.py", {})
+        server.ids[3]["references"] = [{"name": "shop.Address"}]
+        with pytest.raises(RegistryError, match="does not answer with a schema"):
+            of_registry(settings, "customers", values, tmp_path / "made.py", {})
 
 
 SHOP_ALONE = type(SHOP).FromString(SHOP.SerializeToString())
