@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
@@ -84,24 +83,6 @@ def tables_of(sql: str) -> tuple[str, ...]:
     tables = sorted(root.find_all(exp.Table), key=lambda table: int(table.this.meta.get("start", 0)))
     found = map(_table_name, tables)
     return tuple(dict.fromkeys(name for name in found if name.lower() not in own))
-
-
-def canonical(sql: str) -> str:
-    """The text that all statements share which differ in white space, comments and the order of ``and``.
-
-    Raises:
-        SqlError: The text is not one SELECT statement.
-    """
-    root = parse_statement(sql)
-    chains = [each for each in root.find_all(exp.And) if not isinstance(each.parent, exp.And)]
-    for chain in reversed(chains):  # the inner ones first
-        parts = sorted(chain.flatten(), key=_shown)
-        chain.replace(reduce(lambda one, other: exp.And(this=one, expression=other), parts))
-    return _shown(root)
-
-
-def _shown(node: exp.Expr) -> str:
-    return node.sql(dialect=_DIALECT, comments=False)
 
 
 def parse_statement(sql: str) -> exp.Query:

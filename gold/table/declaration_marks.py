@@ -16,7 +16,7 @@ from typing import Any
 from common.declare import Custom, Gold, View
 from common.declare.declared import ADDED_LATER
 from common.errors import SqlError
-from common.sql.statement import canonical
+from common.sql.canonical import canonical
 from gold.table.sql_columns import named
 
 _PACE = {"trigger", "max_files_per_trigger", "max_bytes_per_trigger"}

@@ -125,3 +125,12 @@ def test_comments_and_the_order_of_conditions_are_no_other_statement() -> None:
     assert changed(before, marks("(c or d) /* both */ and b = 'x'\n  and a > 1 -- and no more")) == ()
     assert changed(before, marks("a > 1 and b = 'X' and (c or d)")) == ("sql",)
     assert changed(before, marks("a > 1 and b = 'x' or (c and d)")) == ("sql",)
+
+
+def test_the_name_of_a_table_inside_of_a_statement_is_no_part_of_its_meaning() -> None:
+    def marks(sql: str) -> Any:
+        return meaning(View("some", sql=sql))
+
+    before = marks("select o.k as key from silver.orders o where o.a > 1")
+    assert changed(before, marks("select orders.k as key from silver.orders where orders.a > 1")) == ()
+    assert changed(before, marks("select o.k as name from silver.orders o where o.a > 1")) == ("sql",)
