@@ -43,6 +43,10 @@ _SECOND = 1_000_000
 _MINUTE = 60.0
 MOST_GROWTH = 1.1
 """Ages in the last minute, in times of those in the second one."""
+TIMES_THE_LOOP, CORES_OF_THE_LOOP = 3.0, 1.2
+"""Ages of rows in gold, and cores, in times of the hand-written loop's."""
+FIRST_GOLD_GOAL = 12.0
+"""Seconds from a cold start to the first row of gold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,23 +349,45 @@ def _goals(found: Sequence[Fresh]) -> list[Goal]:
             )
             for share in ("p50", "p99")
         ]
-    for one in found:
-        if one.contender == OURS or rate > SLOW:
-            continue
-        times = ratio(one.gold("p50").seconds, ours.gold("p50").seconds)
-        noisy = why or one.usage.refusal or ""
-        note = noisy or ("the peer's p50 is a lower bound" if one.gold("p50").at_least else "")
-        if one.contender == "polars":
-            slower = None if noisy else 1 / times
-            goals.append(
-                Goal(f"W2 {rate:,}/s, gold p50 of ours / the Polars loop", slower, 3, "at most", note)
-            )
-        else:
-            faster = None if noisy else times
-            goals.append(
-                Goal(f"W2 {rate:,}/s, gold p50 of the tutorial / ours", faster, 60, "at least", note)
-            )
+    if not math.isnan(ours.first_gold_seconds):
+        first = ours.first_gold_seconds
+        goals.append(Goal(f"W2 {rate:,}/s, first gold row, cold, s", first, FIRST_GOLD_GOAL, "at most"))
+    if rate <= SLOW:
+        goals += [goal for one in found if one.contender != OURS for goal in _beside(ours, one)]
     return goals
+
+
+def _beside(ours: Fresh, peer: Fresh) -> list[Goal]:
+    """Ours as ratios to a peer of the same run."""
+    noisy = ours.usage.refusal or peer.usage.refusal or ""
+    head = f"W2 {ours.per_second:,}/s, "
+
+    def times(share: str) -> float | None:
+        """Ours in times of the peer's."""
+        return None if noisy else ratio(ours.gold(share).seconds, peer.gold(share).seconds)
+
+    def note(share: str) -> str:
+        bound = f"the peer's {share} is a lower bound" if peer.gold(share).at_least else ""
+        return noisy or bound
+
+    if peer.contender != "polars":
+        slower = times("p50")
+        faster = None if slower is None else ratio(1, slower)
+        return [Goal(f"{head}gold p50 of the tutorial / ours", faster, 60, "at least", note("p50"))]
+    cores = ratio(ours.usage.cores, peer.usage.cores)
+    return [
+        *(
+            Goal(
+                f"{head}gold {share} of ours / the Polars loop",
+                times(share),
+                TIMES_THE_LOOP,
+                "at most",
+                note(share),
+            )
+            for share in ("p50", "p99")
+        ),
+        Goal(f"{head}cores of ours / the Polars loop", cores, CORES_OF_THE_LOOP, "at most"),
+    ]
 
 
 def _plot(found: Sequence[Fresh], rate: int) -> Lines:

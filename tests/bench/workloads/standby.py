@@ -159,7 +159,7 @@ def goals(found: list[Change], wrong: list[str]) -> list[Goal]:
     void = void or next((why for one in found if (why := one.waiting.refusal)), "")
     bounds = {"kill": KILL_SECONDS, "hand-over": HAND_OVER_SECONDS}
     gaps = {how: [one.gap for one in found if one.how == how] for how in bounds}
-    return [
+    gone_on = [
         Goal(
             f"W6 standby, {how}, median of {len(gaps[how])}, s",
             None if void else median(gaps[how]),
@@ -170,6 +170,10 @@ def goals(found: list[Change], wrong: list[str]) -> list[Goal]:
         for how, bound in bounds.items()
         if gaps[how]
     ]
+    if not found:
+        return gone_on
+    cores = median([one.waiting.cores for one in found])
+    return [*gone_on, Goal("W6 standby, cores while it waits", cores, CORES, "at most")]
 
 
 def lines(found: list[Change], per_second: int) -> list[str]:

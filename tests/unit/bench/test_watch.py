@@ -130,7 +130,10 @@ def test_goals_of_freshness_are_those_of_the_worse_table_and_of_the_peers() -> N
         "gold p50, s": (1.2, True),
         "gold p99, s": (2.4, True),
         "cores": (0.75, True),
+        "first gold row, cold, s": (20.0, False),
         "gold p50 of ours / the Polars loop": (pytest.approx(4), False),
+        "gold p99 of ours / the Polars loop": (pytest.approx(4), False),
+        "cores of ours / the Polars loop": (pytest.approx(1), True),
         "gold p50 of the tutorial / ours": (pytest.approx(75), True),
     }
 
@@ -141,5 +144,8 @@ def test_ages_on_a_disturbed_machine_are_refused_and_its_cores_are_not() -> None
         "gold p50, s": (None, None),
         "gold p99, s": (None, None),
         "cores": (0.75, True),
+        "first gold row, cold, s": (20.0, False),
         "gold p50 of ours / the Polars loop": (None, None),
+        "gold p99 of ours / the Polars loop": (None, None),
+        "cores of ours / the Polars loop": (pytest.approx(1), True),
     }

@@ -37,6 +37,7 @@ from tests.bench.workloads import (
     idle,
     maintenance,
     restart,
+    standby,
     state,
 )
 from tests.bench.workloads.files import Count, Files, Part
@@ -109,6 +110,25 @@ def test_heap_at_rest_that_grows_from_round_to_round_is_missed() -> None:
     assert "| 9 | 900 | 160 | 23 | 1,000 | 1,024 |" in text
     assert "1,024 MiB, is the heap as far as it has grown (600 MiB;" in text
     assert "and 234 of native libraries" in text
+
+
+# W6
+
+
+def change(how: str, gap: float, cores: float) -> standby.Change:
+    return standby.Change(how, gap, 80.0, usage(60.0, 60.0 * cores), GIB, 10.0)
+
+
+def test_a_standby_is_judged_by_its_gaps_and_by_what_it_uses_while_it_waits() -> None:
+    found = [change("kill", 2.0, 0.04), change("hand-over", 3.0, 0.06), change("kill", 2.5, 0.08)]
+    told = {goal.what.removeprefix("W6 standby, "): goal for goal in standby.goals(found, [])}
+    assert {what: (goal.measured, goal.is_met) for what, goal in told.items()} == {
+        "kill, median of 2, s": (2.25, True),
+        "hand-over, median of 1, s": (3.0, False),
+        "cores while it waits": (pytest.approx(0.06), False),
+    }
+    void = [goal.measured for goal in standby.goals(found, ["silver lacks a row"])]
+    assert void == [None, None, pytest.approx(0.06)]
 
 
 # W3
@@ -358,7 +378,7 @@ def test_what_grows_with_time_is_seen_by_minutes() -> None:
     grown = goals["W2 2,000/s, gold p50, minute 4 / minute 2"]
     assert (grown.measured, grown.is_met) == (2.5, False)
     assert "| 4 | 2.50 s | 5.00 s | 1.50 |" in "\n".join(freshness._by_minutes([fresh]))
-    assert len(freshness._goals([replace(fresh, minutes=minutes[:2])])) == 3
+    assert len(freshness._goals([replace(fresh, minutes=minutes[:2])])) == 4  # and no growth
 
 
 def test_the_minutes_of_a_run_end_where_its_parts_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
