@@ -11,8 +11,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import typer
+from deltalake import write_deltalake
 from typer.testing import CliRunner
 
 from common.declare import KafkaSink
@@ -30,6 +32,8 @@ from tests.support.oracles.protobuf import REFUND, descriptors, tagged
 
 ROOT = Path(__file__).parents[3]
 ARRIVED = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
+
+NOTHING: dict[str, Any] = {"silver": [], "gold": [], "publish": [], "quality": []}
 
 pytestmark = pytest.mark.long
 
@@ -118,6 +122,15 @@ def values_of_the_shop(orders: Callable[[int], Any]) -> dict[str, list[bytes | N
     }
 
 
+def parcels() -> pa.Table:
+    """What another team keeps in a Delta table."""
+    weights = [Decimal("1.250"), Decimal("0.500")]
+    rows = [{"order_id": f"o7-{at}", "weight": one, "sent_at": ARRIVED} for at, one in enumerate(weights)]
+    sent_at = pa.timestamp("us", tz="UTC")
+    types = [("order_id", pa.string()), ("weight", pa.decimal128(9, 3)), ("sent_at", sent_at)]
+    return pa.Table.from_pylist(rows, pa.schema(types))
+
+
 def test_the_example_of_all_declarations(spark: Any, tmp_path: Path) -> None:
     engine, _, _ = example(spark, tmp_path, "author/declarations.md")
     to_tables = [each for each in engine.pipeline.publish if not isinstance(each.to, KafkaSink)]
@@ -129,6 +142,9 @@ def test_the_example_of_all_declarations(spark: Any, tmp_path: Path) -> None:
         (topic,) = topics[name].topic_names
         rows = [(topic, 0, at, ARRIVED, 0, ARRIVED, None, value, None) for at, value in enumerate(values)]
         engine.append_bronze(f"bronze.{name}", rows)
+    write_deltalake(str(tmp_path / "parcels"), parcels())
+    given = replace(topics["parcels"], path=str(tmp_path / "parcels"))
+    Engine(spark, replace(engine.pipeline, bronze=[given], **NOTHING), engine.settings).run("bronze")
     rates = [silver for silver in engine.pipeline.silver if silver.name == "rates"]
     first = replace(engine.pipeline, silver=rates, gold=[], publish=[], quality=[])
     Engine(spark, first, engine.settings).run("silver")
@@ -146,8 +162,11 @@ def test_the_example_of_all_declarations(spark: Any, tmp_path: Path) -> None:
         "orders_with_names": 60,
         "orders_by_name": 3,
         "paid_in_an_hour": 10,
+        "third_orders": 18,
         "large_orders": 10,
     }
+    weights = {row["order_id"]: row["weight"] for row in engine.rows("silver.parcels")}
+    assert weights == {"o7-0": Decimal("1.250"), "o7-1": Decimal("0.500")}
     assert {row["rate"] for row in engine.rows("silver.rates")} == {1.0, None}
     (revenue,) = engine.rows("gold.revenue_per_minute")
     assert (revenue["orders"], revenue["revenue"]) == (60, Decimal("1800.00"))
