@@ -231,7 +231,14 @@ DOCUMENTS: Mapping[str, Any] = {
     "medallion erase": {
         "table": "text",
         "records": "int",
-        "tables": [{"table": "text", "rows": "int  before", "erased": "int"}],
+        "tables": [
+            {
+                "table": "text",
+                "rows": "int  before",
+                "erased": "int",
+                "again": "int  of them, rows of records that were erased before",
+            }
+        ],
         "cut_off": "int?  records of an erasure that was cut off; null: none was",
         "followers": [{"table": "text", "follows": "bool", "advice": "text  what to do if it does not"}],
         "unread": "text  why silver has yet to read records of bronze; empty: it has read all",
