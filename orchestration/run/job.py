@@ -208,6 +208,7 @@ class Start:
         stop = stack.enter_context(StopSignal().installed())
         lost_broker = functools.partial(_lost_broker, pipeline, settings, address.result())
         supervisor = _supervisor(spark, stop, settings, layout, leases, lost_broker)
+        stack.enter_context(_released_at_rest(leases, supervisor, commands, settings))
         wiring = Wiring(spark, pipeline, settings, layout, address.result())
         # It ends before Spark does, whose queries it looks at.
         stack.enter_context(recording(_recorder(wiring, self.name, supervisor)))
@@ -308,6 +309,24 @@ def _supervisor(  # noqa: PLR0913, PLR0917  # a supervisor and what it watches
     supervisor.gate.free_space = _free_space(settings, layout)
     supervisor.gate.lost_lease = leases.lost
     return supervisor
+
+
+@contextmanager
+def _released_at_rest(
+    leases: TableLeases, supervisor: Supervisor, commands: Channel | None, settings: Settings
+) -> Iterator[None]:
+    """Release the leases at the end of the block where nothing of this process can write any more.
+
+    A standby goes on from there, while Spark ends. After an error, after a query that was stopped inside a
+    micro-batch, and while the work of a command is under way, the leases are held until Spark has ended. So
+    they are with a catalog: a metastore on this disk has one process at a time.
+    """
+    yield
+    if commands is not None:
+        commands.end()  # no work of a command begins after the look
+    is_working = commands is not None and commands.is_working
+    if supervisor.is_at_rest and not is_working and settings.catalog == "none":
+        leases.release()
 
 
 def _recorder(wiring: Wiring, name: str, supervisor: Supervisor) -> Recorder:

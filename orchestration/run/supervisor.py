@@ -121,6 +121,7 @@ class Supervisor:
         self._rebuilt: Counter[str] = Counter()
         self._changing = threading.RLock()
         self._pausing = 0
+        self._is_cut = False
         self._timeout = stop_timeout_seconds
         self.gate = Gate()
         self.notifier = CommitNotifier()
@@ -460,7 +461,16 @@ class Supervisor:
                 time.sleep(0.05)
         for query in active:
             query.stop()
+        self._is_cut |= bool(active)
         return [query.name for query in active]
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether no query runs, and none was stopped inside a micro-batch.
+
+        After a query that was stopped inside one, its commit may still be under way in this process.
+        """
+        return not self._is_cut and not self._is_any_active()
 
     def _is_any_left(self) -> bool:
         """Whether a query runs, or may run again."""

@@ -46,6 +46,10 @@ class TableLeases:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.release()
+
+    def release(self) -> None:
+        """Release all leases before the end of the block; does nothing when there are none."""
         self._open.close()
 
     def record_jvm(self, pid: int) -> None:

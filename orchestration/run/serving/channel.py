@@ -77,6 +77,11 @@ class Channel:
             for group in tuple(self._groups):
                 self._spark.sparkContext.cancelJobGroup(group)
 
+    @property
+    def is_working(self) -> bool:
+        """Whether the work of a command is under way; after ``end`` none begins."""
+        return self._busy.locked()
+
     def serve(self, server: socket.socket) -> None:
         """Accept connections until the socket is closed."""
         while True:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pyarrow as pa
@@ -13,13 +15,16 @@ from deltalake import write_deltalake
 from common.config.paths import Layout, all_tables
 from common.config.settings import load_settings
 from common.declare import ConsoleSink, Pipeline, Publish, Topic, Upsert, View
-from common.errors import BrokerError
+from common.delta.lease.job_leases import TableLeases
+from common.errors import BrokerError, LeaseHeldError
 from common.machine import processes
 from common.streaming.query import Gate, Stream
+from orchestration.access.channel.protocol import VERSION
 from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.run import job
 from orchestration.run.job import open_broker, written_tables
 from orchestration.run.separate_processes import _failure
+from orchestration.run.serving.channel import Channel
 from orchestration.run.supervisor import StopSignal
 from orchestration.run.wiring import LAYERS, Layer, Wiring
 from tests.conftest import make_settings
@@ -45,6 +50,55 @@ def test_a_job_holds_the_leases_of_all_that_its_layers_write(pipeline: Pipeline)
 def test_no_two_layers_write_one_table(pipeline: Pipeline) -> None:
     tables = [table for layer in LAYERS for table in written_tables(pipeline, [layer])]
     assert len(tables) == len(set(tables))
+
+
+def can_be_acquired(layout: Layout) -> bool:
+    """Whether another process could write silver now."""
+    try:
+        with TableLeases(layout, ["silver.quakes"], "standby"):
+            return True
+    except LeaseHeldError:
+        return False
+
+
+def resting(*, is_at_rest: bool = True) -> Any:
+    """Stands for a supervisor whose queries have ended."""
+    return SimpleNamespace(is_at_rest=is_at_rest)
+
+
+@pytest.mark.parametrize(
+    ("is_at_rest", "catalog", "is_working", "is_free"),
+    [
+        (True, "none", False, True),
+        (False, "none", False, False),
+        (True, "session", False, False),
+        (True, "none", True, False),
+    ],
+    ids=["at rest", "a query was stopped inside a micro-batch", "Spark has a metastore", "a command works"],
+)
+def test_leases_are_free_before_spark_ends_where_nothing_can_write_any_more(  # a case
+    pipeline: Pipeline, tmp_path: Path, *, is_at_rest: bool, catalog: str, is_working: bool, is_free: bool
+) -> None:
+    settings = make_settings(tmp_path, "localhost:1", f"catalog={catalog}")
+    layout, channel = Layout.of(pipeline, settings), Channel("")
+    with TableLeases(layout, ["silver.quakes"], "up") as leases, ExitStack() as works:
+        with job._released_at_rest(leases, resting(is_at_rest=is_at_rest), channel, settings):
+            if is_working:
+                works.enter_context(channel._busy)
+            assert not can_be_acquired(layout)
+        assert can_be_acquired(layout) is is_free
+        assert channel._refusal({"version": VERSION, "pipeline": ""}) == "it is stopping"
+    assert can_be_acquired(layout)
+
+
+def test_after_an_error_leases_are_held_until_spark_has_ended(pipeline: Pipeline, tmp_path: Path) -> None:
+    settings = make_settings(tmp_path, "localhost:1")
+    layout = Layout.of(pipeline, settings)
+    with TableLeases(layout, ["silver.quakes"], "up") as leases:
+        with pytest.raises(BrokerError), job._released_at_rest(leases, resting(), None, settings):
+            raise BrokerError("the broker has ended")
+        assert not can_be_acquired(layout)
+    assert can_be_acquired(layout)
 
 
 class _Told:

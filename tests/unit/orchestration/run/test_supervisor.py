@@ -147,8 +147,17 @@ def test_a_stop_closes_the_gate_first_and_waits_until_each_is_idle() -> None:
 def test_the_deadline_stops_a_query_where_it_is_and_names_it() -> None:
     stop, busy = StopSignal(), Query("silver.x", is_idle=False)
     stop.request()
-    assert supervisor(busy, Query("bronze.x"), stop=stop, seconds=0.2).end() == ["silver.x"]
+    watching = supervisor(busy, Query("bronze.x"), stop=stop, seconds=0.2)
+    assert watching.end() == ["silver.x"]
     assert busy.stopped_while_idle is False
+    assert not watching.is_at_rest  # its commit may still be under way
+
+
+def test_queries_that_run_are_not_at_rest_and_those_stopped_between_batches_are() -> None:
+    watching = supervisor(Query("silver.x"), Query("bronze.x"))
+    assert not watching.is_at_rest
+    assert watching.end() == []
+    assert watching.is_at_rest
 
 
 def test_a_second_signal_does_not_wait_for_the_boundary() -> None:
