@@ -45,7 +45,7 @@ def typed_query(  # noqa: PLR0913  # what it reads, where it writes, and under w
         TableShapeError: A column of the source has another type than before.
     """
     path = layout.table_path(declared.table)
-    want = typed_value.ensure(spark, pipeline, declared, path, source.schema)
+    want = typed_value.ensure(spark, pipeline, declared, path, source.schema, reads=reads)
     numbering = Numbering(path, declared.coordinate)
     tasks = spark.sparkContext.defaultParallelism
 

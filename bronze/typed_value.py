@@ -28,7 +28,9 @@ _COLLATED = "string collate "
 Path = tuple[str, ...]
 
 
-def ensure(spark: SparkSession, pipeline: str, declared: Bronze, path: str, source: StructType) -> StructType:
+def ensure(  # noqa: PLR0913  # what it reads, and where it writes
+    spark: SparkSession, pipeline: str, declared: Bronze, path: str, source: StructType, *, reads: str
+) -> StructType:
     """Create the table where there is none; add to its ``value`` the fields that only the source has.
 
     Args:
@@ -37,6 +39,7 @@ def ensure(spark: SparkSession, pipeline: str, declared: Bronze, path: str, sour
         declared: The declaration.
         path: The table.
         source: The source's columns now.
+        reads: What the source is, in words.
 
     Returns:
         The type of ``value``.
@@ -48,21 +51,22 @@ def ensure(spark: SparkSession, pipeline: str, declared: Bronze, path: str, sour
     for place in _paths(source):
         if _UNWRITTEN.search(place[-1]):
             raise TableShapeError(
-                f"{declared.table}: the source's column {'.'.join(place)!r} has a blank or one of ,;{{}}()= "
+                f"{declared.table}: column {'.'.join(place)!r} of {reads} has a blank or one of ,;{{}}()= "
                 "in its name, which no column of the table can have. Rename it in the source (ALTER TABLE … "
                 "RENAME COLUMN), or have a view of it written to another table."
             )
     for field in source:
         if _COLLATED in (kind := field.dataType.simpleString()):
             raise TableShapeError(
-                f"{declared.table}: the source's column {field.name!r} is {kind}, and Spark writes no "
-                "collation to a Delta table. Have the values written to another table, as a plain string."
+                f"{declared.table}: column {field.name!r} of {reads} is {kind}, and Spark writes no "
+                "collation to a Delta table. Have its type changed to plain string by the engine that writes "
+                f"it, or {field.name} written to another table, as a plain string, and read that one."
             )
     have = _value_of(path)
     if have is None:
         bronze_table.ensure(spark, declared, path, bronze_table.with_value(source))
         return source
-    _refuse_other_types(have, source, (), declared.table)
+    _refuse_other_types(have, source, (), declared.table, reads)
     if added := delta_table.add_missing_fields(spark, pipeline, declared.table, path, "value", source):
         say(f"{declared.table}: the source has new columns, which value gets too: {', '.join(added)}")
     found = _value_of(path)
@@ -90,18 +94,18 @@ def _value_of(path: str) -> StructType | None:
     return delta_table.struct_of(path, "value")
 
 
-def _refuse_other_types(have: StructType, want: StructType, place: Path, table: str) -> None:
+def _refuse_other_types(have: StructType, want: StructType, place: Path, table: str, reads: str) -> None:
     known = {field.name.lower(): field for field in have}
     for field in want:
         own = known.get(field.name.lower())
         if own is None:
             continue
         if isinstance(own.dataType, StructType) and isinstance(field.dataType, StructType):
-            _refuse_other_types(own.dataType, field.dataType, (*place, own.name), table)
+            _refuse_other_types(own.dataType, field.dataType, (*place, own.name), table, reads)
         elif _plain(own.dataType) != field.dataType:
             name = ".".join((*place, field.name))
             raise TableShapeError(
-                f"{table}: the source's column {name!r} is {field.dataType.simpleString()} now, and was "
+                f"{table}: column {name!r} of {reads} is {field.dataType.simpleString()} now, and was "
                 f"{own.dataType.simpleString()}. Rows of both types cannot be in one column. Nothing was "
                 f"written. Declare the source again under another name, which begins with the version that "
                 "has the new type (starting_version=…), with a silver table of its own; or restore the type."
