@@ -2,10 +2,14 @@ package medallion;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+
+import java.lang.reflect.Field;
+import java.util.Map;
 
 /** JSON objects and Debezium's envelopes. */
 class JsonReaderTest {
@@ -173,5 +177,18 @@ class JsonReaderTest {
     void unknownFieldsOfAnEnvelopeAreRescuedFromItsPayload(String value, String expected) {
         String spec = Reading.spec("debezium", ENVELOPE, "'rescue':true");
         assertEquals(expected, Reading.rescued(spec, value.replace("EVENT", EVENT)));
+    }
+
+    /** A process that lives long, and whose declarations change, keeps the last ones. */
+    @Test
+    void moreDeclarationsThanAreKeptAreRead() throws ReflectiveOperationException {
+        Field kept = ValueReader.class.getDeclaredField("SPECS");
+        kept.setAccessible(true);
+        for (int i = 0; i < 2500; i++) {
+            String spec = Reading.spec("json", "a" + i + " int", "");
+            assertEquals("(" + i + ")", Reading.read(spec, "{\"a" + i + "\":" + i + "}"));
+            int size = ((Map<?, ?>) kept.get(null)).size();
+            assertTrue(size <= 1000, "kept: " + size);
+        }
     }
 }

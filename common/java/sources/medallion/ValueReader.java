@@ -3,6 +3,7 @@ package medallion;
 import medallion.faults.Reasons;
 import medallion.json.DebeziumReader;
 import medallion.json.JsonReader;
+import medallion.readers.Declarations;
 import medallion.readers.Reader;
 import medallion.readers.Rows;
 import medallion.readers.Spec;
@@ -107,12 +108,14 @@ public final class ValueReader {
         if (spec == null) {
             UTF8String kept = text.copy();
             spec = new Spec(text.toString());
+            Declarations.makeRoom(SPECS);
             SPECS.put(kept, spec);
         }
         Object known = readers.get(spec);
         Reader reader = (Reader) known;
         if (reader == null) {
             reader = reader(spec);
+            Declarations.makeRoom(readers);
             readers.put(spec, reader);
         }
         lastText = text;

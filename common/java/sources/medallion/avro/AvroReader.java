@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 
 import medallion.faults.Fault;
 import medallion.faults.Reasons;
+import medallion.readers.Declarations;
 import medallion.readers.FieldPath;
 import medallion.readers.Member;
 import medallion.readers.Rows;
@@ -200,6 +201,7 @@ public final class AvroReader {
             lastReader = (AvroReader) known;
             if (lastReader == null) {
                 lastReader = new AvroReader(spec.toString());
+                Declarations.makeRoom(readers);
                 readers.put(spec.copy(), lastReader);
             }
             lastSpec = spec;

@@ -1,5 +1,6 @@
 package medallion.avro;
 
+import medallion.readers.Declarations;
 import medallion.readers.FieldPath;
 
 import org.apache.avro.Schema;
@@ -74,6 +75,7 @@ public final class AvroWriter {
             lastWriter = (AvroWriter) known;
             if (lastWriter == null) {
                 lastWriter = new AvroWriter(schema.toString());
+                Declarations.makeRoom(writers);
                 writers.put(schema.copy(), lastWriter);
             }
             lastSchema = schema;

@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 
 import medallion.faults.Fault;
 import medallion.faults.Reasons;
+import medallion.readers.Declarations;
 import medallion.readers.Member;
 import medallion.readers.Rows;
 import medallion.registry.SchemaRegistry;
@@ -187,6 +188,7 @@ public final class ProtobufReader {
             lastReader = (ProtobufReader) kept;
             if (lastReader == null) {
                 lastReader = new ProtobufReader(spec.toString());
+                Declarations.makeRoom(readers);
                 readers.put(spec.copy(), lastReader);
             }
             lastSpec = spec;

@@ -3,6 +3,7 @@ package medallion.registry;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 
+import medallion.readers.Declarations;
 import medallion.readers.Member;
 
 import java.io.ByteArrayOutputStream;
@@ -20,8 +21,9 @@ import java.util.concurrent.ConcurrentHashMap;
 
 /**
  * Writers' schemas of one format by id, from a registry's address or a folder of files with the id
- * as their name. Each schema is fetched once per JVM. An id without a usable schema is not looked
- * up again for half a minute; its schema may be registered, or repaired, later.
+ * as their name. Each schema is fetched once per JVM, while it is among the thousand that were used
+ * last. An id without a usable schema is not looked up again for half a minute; its schema may be
+ * registered, or repaired, later.
  */
 public final class SchemaRegistry {
     /** No schema has this id. */
@@ -32,6 +34,7 @@ public final class SchemaRegistry {
 
     private static final long MISS_NANOS = 30000000000L;
     private static final int MAX_MISSES = 10000;
+    private static final int MAX_SCHEMAS = 1000;
     private static final int TRIES = 3;
     private static final int CONNECT_MILLIS = 2000;
     private static final int READ_MILLIS = 5000;
@@ -51,8 +54,7 @@ public final class SchemaRegistry {
     private final String place;
     private final String login;
     private final SchemaFormat format;
-    private final ConcurrentHashMap<Integer, Object> found =
-            new ConcurrentHashMap<Integer, Object>();
+    private final RecentSchemas found = new RecentSchemas(MAX_SCHEMAS);
     private final ConcurrentHashMap<Integer, Miss> misses = new ConcurrentHashMap<Integer, Miss>();
 
     private SchemaRegistry(String place, String login, SchemaFormat format) {
@@ -71,14 +73,15 @@ public final class SchemaRegistry {
      */
     public static SchemaRegistry at(String place, String login, SchemaFormat format) {
         String key = format.kind() + " " + place + " " + login;
-        ALL.putIfAbsent(
-                key,
-                new SchemaRegistry(
-                        place.endsWith("/") ? place.substring(0, place.length() - 1) : place,
-                        login,
-                        format));
-        Object registry = ALL.get(key);
-        return (SchemaRegistry) registry;
+        Object known = ALL.get(key);
+        if (known == null) {
+            String plain = place.endsWith("/") ? place.substring(0, place.length() - 1) : place;
+            SchemaRegistry made = new SchemaRegistry(plain, login, format);
+            Declarations.makeRoom(ALL);
+            known = ALL.putIfAbsent(key, made);
+            return known == null ? made : (SchemaRegistry) known;
+        }
+        return (SchemaRegistry) known;
     }
 
     /** The schema of an id, as the format makes it; UNKNOWN or UNUSABLE if there is none. */
@@ -103,6 +106,11 @@ public final class SchemaRegistry {
         }
         misses.put(key, new Miss(fetched));
         return fetched;
+    }
+
+    /** How many schemas are kept. */
+    int kept() {
+        return found.size();
     }
 
     private synchronized Object fetch(int id) {

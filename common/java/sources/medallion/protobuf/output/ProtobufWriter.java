@@ -2,6 +2,7 @@ package medallion.protobuf.output;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
 
+import medallion.readers.Declarations;
 import medallion.readers.FieldPath;
 
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -38,6 +39,7 @@ public final class ProtobufWriter {
                 throw new IllegalArgumentException(
                         "the declaration is not JSON: " + error.getMessage());
             }
+            Declarations.makeRoom(KNOWN);
             KNOWN.put(message.copy(), output);
         }
         WireOutput out = new WireOutput();
