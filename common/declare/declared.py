@@ -32,6 +32,8 @@ T = TypeVar("T")
 _SHOWN = 60
 """Most characters of a wrong value in a message."""
 
+_LOCAL_URI = re.compile(r"file:/(?!/)")
+
 _PASSED_THROUGH = (dataclasses.__file__, "declare/expectations.py", "declare/great_expectations_classes.py")
 """Files whose functions create a declaration for their caller."""
 
@@ -223,7 +225,12 @@ def folder_of(declaration: object) -> Path:
 
 
 def absolute(declaration: object, path: str) -> str:
-    """A path or URI of a declaration; a relative path begins at the folder of its file."""
+    """A path or URI of a declaration; a relative path begins at the folder of its file.
+
+    ``file:/lake/orders``, as Spark prints a location, is the path ``/lake/orders``.
+    """
+    if _LOCAL_URI.match(path):
+        path = path.removeprefix("file:")
     return path if "://" in path else str((folder_of(declaration) / path).resolve())
 
 
@@ -289,9 +296,18 @@ def _problems(error: ValidationError, cls: type, place: str, source: str) -> Ite
         else:
             hint = value_hint(cls.__name__, name, fault["input"])
             message, given = wrong_value(fault, near=not hint), _brief(fault["input"])
+            message += _words(error, first) if fault["type"] != "literal_error" else ""
             text = f"{name}: {message[0].lower()}{message[1:]}"
             text += ("" if given in message else f" (got {given})") + (hint and f"; {hint}")
         yield Problem(place, Fault(code, text), source)
+
+
+def _words(error: ValidationError, first: object) -> str:
+    """The words that an attribute takes besides values of another kind, with the one most like the given."""
+    for fault in error.errors():
+        if fault["loc"][:1] == (first,) and fault["type"] == "literal_error":
+            return f" or {wrong_value(fault).removeprefix('expected ')}"
+    return ""
 
 
 def _brief(value: object) -> str:

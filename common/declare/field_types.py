@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -9,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, PlainValidator
 
-from common.declare.intervals import following_trigger, own_trigger, parse_interval
+from common.declare.intervals import following_trigger, meant, own_trigger, parse_interval
 from common.declare.value_formats import refuse_bare_text
 
 Hook = Callable[[Any], Any]
@@ -21,6 +22,8 @@ _BYTES = re.compile(r"^[1-9]\d*[kmgtp]?b?$")
 """What Spark reads as a number of bytes: 512m, 1g, 1024."""
 
 _CALENDAR = re.compile(r"^\s*\d+\s+(month|quarter|year)s?\s*$")
+
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 _NAME = re.compile(r"^[a-z][a-z0-9]*(_[a-z0-9]+)*$")
 
@@ -40,14 +43,43 @@ def _interval(text: str) -> str:
                 f"{text!r} is no interval, because {unit}s differ in length; write days, or keep groups by "
                 f'{unit} with View("{unit}s", sql="{statement}")'
             )
-        raise ValueError(f"{text!r} is no interval; write it like '10 minutes' or '7 days'")
+        raise ValueError(f"{text!r} is no interval; write it like '10 minutes' or '7 days'{meant(text)}")
     return text.strip()
 
 
 def _distance(text: str) -> str:
     if parse_interval(text, may_be_negative=True) is None:
-        raise ValueError(f"{text!r} is no distance in time; write it like '-5 minutes' or '1 hour'")
+        raise ValueError(
+            f"{text!r} is no distance in time; write it like '-5 minutes' or '1 hour'{meant(text)}"
+        )
     return re.sub(r"-\s+", "-", text.strip())
+
+
+def arity_fault(function: Callable[..., Any], *given: str) -> str:
+    """What is wrong with a function that is called with some arguments; empty if it takes them.
+
+    A function whose arguments Python does not know, such as one of C, is taken.
+    """
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return ""
+    try:
+        signature.bind(*given)
+    except TypeError:
+        name = getattr(function, "__name__", type(function).__name__)
+        return f"is called as ({', '.join(given)}), and {name}{signature} does not take these"
+    return ""
+
+
+def topic_fault(name: str) -> str:
+    """What is wrong with the name of a topic; empty if a broker may have one of that name."""
+    if not name.strip():
+        return "is empty; write the topic's name"
+    if not _TOPIC.fullmatch(name) or name in {".", ".."}:
+        hint = "; pattern=… reads topics by a regular expression" if set(name) & set("*?[(|") else ""
+        return f"is no name of a topic: these have up to 249 letters of a-z, A-Z, 0-9, '.', '_' and '-'{hint}"
+    return ""
 
 
 def at_least_one(items: Sequence[T]) -> tuple[T, ...]:

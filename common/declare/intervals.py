@@ -7,8 +7,11 @@ settings also take ``ms`` and ``s``. Only seconds may have a fraction: Spark acc
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
+
+from common.errors import closest
 
 _SHORT_UNITS = {"ms": "millisecond", "s": "second"}
 _MILLISECONDS = {
@@ -20,6 +23,8 @@ _MILLISECONDS = {
     "week": 604_800_000,
 }
 _TEXT = re.compile(r"\s*(?P<sign>-?)\s*(?P<number>\d+(?:\.\d+)?)(?P<blank>\s*)(?P<unit>[a-z]+)\s*")
+
+_MISSPELT = re.compile(r"\s*(?P<number>-?\s*\d+(?:\.\d+)?)\s*(?P<unit>[A-Za-z]{2,})\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +79,17 @@ def duration_text(text: object) -> str:
     """
     length = parse_duration(text) if isinstance(text, str) else None
     if length is None:
-        raise ValueError(f"{text!r} is not a duration; write it like '500 milliseconds' or '2 seconds'")
+        hint = meant(text, _MILLISECONDS)
+        raise ValueError(f"{text!r} is not a duration; write it like '500 milliseconds' or '2 seconds'{hint}")
     return str(length)
+
+
+def meant(text: object, units: Iterable[str] = tuple(_MILLISECONDS)[1:]) -> str:
+    """The text that an interval with a misspelt unit was probably meant to be; empty for any other."""
+    parts = _MISSPELT.fullmatch(text) if isinstance(text, str) else None
+    if parts is None or not (unit := closest(parts["unit"].removesuffix("s"), units)):
+        return ""
+    return f"; did you mean '{Length(parts['number'], unit)}'?"
 
 
 def _length(match: re.Match[str], unit: str) -> Length | None:
@@ -92,6 +106,19 @@ def length_of(interval: str) -> Length:
     return found
 
 
+_ONCE = (
+    "is said by the command, for all tables: medallion backfill, or medallion run --available-now, ends when "
+    "what is there has been read"
+)
+_AS_SOON = "write 'asap', which starts the next micro-batch as soon as data is there"
+_OTHER_TRIGGERS = {
+    "continuous": f"Spark's continuous processing cannot write Delta tables; {_AS_SOON}",
+    "realtime": f"the real-time mode of Spark cannot write Delta tables; {_AS_SOON}",
+    "once": f"'once' {_ONCE}",
+    "availablenow": f"'availableNow' {_ONCE}",
+}
+"""Triggers of Spark that are none of a table, in lower case and without signs: why, and what to write."""
+
 FOLLOW = "follow"
 """The trigger of a query that starts a micro-batch when its source tables get a commit."""
 
@@ -104,7 +131,8 @@ def own_trigger(text: object) -> str:
     """
     if _word(text) == FOLLOW:
         raise ValueError(
-            "bronze reads Kafka and has no table to follow; write an interval like '1 second', or 'asap'"
+            "a bronze table reads no table of the pipeline and has no table to follow; write an interval "
+            "like '1 second', or 'asap'"
         )
     return following_trigger(text)
 
@@ -118,11 +146,10 @@ def following_trigger(text: object) -> str:
     word = _word(text)
     if word in {"", "asap"}:
         return ""
-    if word == "continuous":
-        raise ValueError(
-            "Spark's continuous processing cannot write Delta tables; write 'asap', which starts the next "
-            "micro-batch as soon as data is there"
-        )
+    if word is not None and (other := _OTHER_TRIGGERS.get(re.sub(r"[^a-z]", "", word))):
+        raise ValueError(other)
+    if word is not None and word != FOLLOW and (near := closest(word, (FOLLOW, "asap"), cutoff=0.7)):
+        raise ValueError(f"{text!r} is not a duration; did you mean {near!r}?")
     return FOLLOW if word == FOLLOW else duration_text(text)
 
 

@@ -9,6 +9,7 @@ What differs between installations (addresses, paths, sizes, triggers) is in ``c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from types import MappingProxyType
@@ -35,7 +36,9 @@ from common.declare.field_types import (
     Reads,
     TableName,
     Trigger,
+    arity_fault,
     at_least_one,
+    topic_fault,
 )
 from common.declare.files import Files
 from common.declare.gold_tables import (
@@ -63,7 +66,7 @@ from common.declare.table_options import Paced, Reading, Storage
 from common.declare.typed_sources import DeltaTable, Stream
 from common.declare.value_formats import Avro, Bytes, Columns, Csv, Debezium, Json, Protobuf, Text, Value
 from common.declare.windows import Session, Window, Within
-from common.errors import Fault, PipelineError, Problem, UsageError, nearest
+from common.errors import Fault, PipelineError, Problem, UsageError, closest, nearest
 
 __all__ = [
     "Aggregate",
@@ -180,11 +183,9 @@ class Topic:
             yield Fault(
                 "MED-1105", f"receipts={self.receipts!r} is the topic itself; name a topic of its own"
             )
-        given = [name for name in ("topics", "pattern", "assign") if getattr(self, name) is not None]
-        if len(given) > 1:
-            yield Fault(
-                "MED-1105", f"{' and '.join(given)} are given; a topic is chosen one way: keep one of them"
-            )
+        yield from _choice_faults(self)
+        for name in ("starting_offsets", "starting_timestamp"):
+            yield from _position_faults(self, name)
         for name in ("max_offsets_per_trigger", "min_partitions"):
             if (given_number := getattr(self, name)) is not None and given_number < 1:
                 yield Fault("MED-1104", f"{name} is {given_number}; it must be at least 1")
@@ -192,6 +193,7 @@ class Topic:
             yield Fault("MED-1104", f"keep={self.keep!r} keeps nothing; leave keep out to keep every record")
         for option in self.kafka:
             yield from _reserved(option)
+        yield from _isolation_fault(self.kafka)
         yield from self.storage.unfit_for_bronze()
 
     @property
@@ -214,6 +216,69 @@ class Topic:
         return tuple(self.topics) if self.topics else (self.name,)
 
 
+def _choice_faults(topic: Topic) -> Iterator[str]:
+    """Faults of what says which topics a table reads."""
+    given = [name for name in ("topics", "pattern", "assign") if getattr(topic, name) is not None]
+    if len(given) > 1:
+        yield Fault(
+            "MED-1105", f"{' and '.join(given)} are given; a topic is chosen one way: keep one of them"
+        )
+    names = topic.topics or ()
+    for name in dict.fromkeys((*names, *(topic.assign or ()))):
+        if fault := topic_fault(name):
+            yield Fault("MED-1103", f"{'assign' if name not in names else 'topics'}: {name!r} {fault}")
+        if names.count(name) > 1:
+            yield Fault("MED-1103", f"topics: {name!r} is there twice; keep one")
+    if topic.pattern is not None and (fault := _pattern_fault(topic.pattern)):
+        yield Fault("MED-1103", f"pattern {topic.pattern!r} {fault}")
+    if topic.assign is not None and not topic.assign:
+        yield Fault("MED-1103", "assign is empty; name the partitions of a topic, as in {'orders': [0, 1]}")
+    for name, partitions in (topic.assign or {}).items():
+        if not partitions or len(set(partitions)) < len(partitions) or min(partitions) < 0:
+            text = f"assign: {name!r} has the partitions {list(partitions)}; write each number from 0 on once"
+            yield Fault("MED-1104", text)
+
+
+_WRONG_EVERYWHERE = ("unterminated", "unbalanced", "missing )", "nothing to repeat")
+"""How Python's words for faults begin that are faults of Java's regular expressions too."""
+
+
+def _pattern_fault(pattern: str) -> str:
+    if not pattern.strip():
+        return "is empty; write a regular expression, such as 'orders-.*'"
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        if error.msg.startswith(_WRONG_EVERYWHERE):
+            return f"is no regular expression: {error.msg} at letter {(error.pos or 0) + 1}"
+    return ""
+
+
+_FIRST = {"starting_offsets": -2, "starting_timestamp": 0}
+"""The lowest position of each attribute: -2 is the earliest offset, -1 the latest."""
+
+
+def _position_faults(topic: Topic, name: str) -> Iterator[str]:
+    """Faults of where reading begins. A topic that is not read may be left over; a misspelt one is not."""
+    given = getattr(topic, name)
+    least = _FIRST[name]
+    if isinstance(given, int) and given < least:
+        yield Fault("MED-1104", f"{name} is {given}; it is in milliseconds since 1970, and at least {least}")
+    if not isinstance(given, Mapping):
+        return
+    lacking = [one for one in topic.topic_names if one not in given]
+    for other, positions in given.items():
+        if topic.topic_names and other not in topic.topic_names and (near := closest(other, lacking)):
+            yield Fault("MED-1103", f"{name}: {other!r} is not read; did you mean {near!r}?")
+        for partition, position in positions.items():
+            if partition < 0 or position < least:
+                yield Fault(
+                    "MED-1104",
+                    f"{name}: {other!r} has {{{partition}: {position}}}; partitions begin at 0, and the "
+                    f"lowest position is {least}" + (" (earliest; -1: latest)" if least < 0 else ""),
+                )
+
+
 _RESERVED = {
     "auto.offset.reset": "use starting_offsets instead",
     "enable.auto.commit": "Spark keeps the offsets in its checkpoint",
@@ -225,12 +290,22 @@ _RESERVED = {
 }
 
 
+_ISOLATION = ("read_committed", "read_uncommitted")
+
+
 def _reserved(option: str) -> Iterator[str]:
     bare = option.removeprefix("kafka.")
     if bare != option:
         yield Fault("MED-1106", f"kafka option {option!r}: write it without 'kafka.': {bare!r}")
     if bare in _RESERVED:
         yield Fault("MED-1106", f"kafka option {bare!r} cannot be set: {_RESERVED[bare]}")
+
+
+def _isolation_fault(options: Mapping[str, str]) -> Iterator[str]:
+    given = options.get("isolation.level", _ISOLATION[0])
+    if given.lower() not in _ISOLATION and not given.startswith(("env:", "file:")):
+        hint = nearest(given, _ISOLATION)
+        yield Fault("MED-1106", f"kafka option 'isolation.level' is {given!r}; {hint}")
 
 
 @declared
@@ -538,15 +613,10 @@ class Pipeline:
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
-        for listener in self.listeners:
-            if lacking := [name for name in _LISTENS if not callable(getattr(listener, name, None))]:
-                yield Fault(
-                    "MED-1103",
-                    f"listeners: {type(listener).__name__} has no {' and no '.join(lacking)}; derive it from "
-                    "pyspark.sql.streaming.StreamingQueryListener",
-                )
+        yield from self._unfit_functions()
         for option in self.kafka:
             yield from _reserved(option)
+        yield from _isolation_fault(self.kafka)
         topics = [topic.table for topic in self.topics]
         for files in self.files:
             if files.into is not None and files.into not in topics:
@@ -563,6 +633,20 @@ class Pipeline:
                         f"{silver.table} reads {source}, whose records go into {gone[source]}: "
                         "read that table",
                     )
+
+    def _unfit_functions(self) -> Iterator[str]:
+        """Faults of functions and listeners of the user's own."""
+        for listener in self.listeners:
+            if lacking := [name for name in _LISTENS if not callable(getattr(listener, name, None))]:
+                yield Fault(
+                    "MED-1103",
+                    f"listeners: {type(listener).__name__} has no {' and no '.join(lacking)}; derive it from "
+                    "pyspark.sql.streaming.StreamingQueryListener",
+                )
+        for name in ("on_batch", "on_failure"):
+            hook = getattr(self, name)
+            if hook is not None and (fault := arity_fault(hook, "record")):
+                yield Fault("MED-1103", f"{name} {fault}")
 
     @property
     def tables(self) -> tuple[Table, ...]:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator
 
 from common.declare.declared import ADDED_LATER, absolute, declared
-from common.declare.field_types import Count, Expressions, TableName
+from common.declare.field_types import Count, Expressions, TableName, arity_fault, topic_fault
 from common.declare.table_options import Paced, Reading
 from common.declare.value_formats import Avro, Protobuf
 from common.errors import Fault
@@ -25,6 +25,24 @@ def _part(value: object) -> object:
 
 MessagePart = Annotated[str | Avro | Protobuf | None, BeforeValidator(_part)]
 """SQL text, or the format of a message's key or value."""
+
+
+_SERIALIZED = "keys and values are SQL text, Avro(…) or Protobuf(…)"
+_RESERVED = {
+    "key.serializer": _SERIALIZED,
+    "value.serializer": _SERIALIZED,
+    "transactional.id": "Spark's Kafka sink writes without transactions: a BatchSink with a producer of your "
+    "own has them",
+}
+
+
+def _reserved(option: str) -> Iterator[str]:
+    """Faults of an option of a producer that is not the user's."""
+    bare = option.removeprefix("kafka.")
+    if bare != option:
+        yield Fault("MED-1106", f"kafka option {option!r}: write it without 'kafka.': {bare!r}")
+    if bare in _RESERVED:
+        yield Fault("MED-1106", f"kafka option {bare!r} cannot be set: {_RESERVED[bare]}")
 
 
 @declared
@@ -57,6 +75,10 @@ class KafkaSink:
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
         framed = [one for one in (self.key, self.value) if getattr(one, "framing", "none") == "registry"]
+        if fault := topic_fault(self.topic):
+            yield Fault("MED-1103", f"topic {self.topic!r} {fault}")
+        for option in self.kafka:
+            yield from _reserved(option)
         if self.register_schemas and not framed:
             yield Fault(
                 "MED-1105",
@@ -78,6 +100,11 @@ class BatchSink:
     """``write(rows, batch_id, token)``: a DataFrame, the micro-batch's number, and a text that identifies the
     micro-batch for ever. It runs in the job's process.
     """
+
+    def mistakes(self) -> Iterator[str]:
+        """Faults of the field values in combination."""
+        if fault := arity_fault(self.write, "rows", "batch_id", "token"):
+            yield Fault("MED-1103", f"write {fault}")
 
 
 @declared
@@ -148,6 +175,8 @@ class ForeachSink:
         """Faults of the field values in combination."""
         if not callable(self.writer) and not hasattr(self.writer, "process"):
             yield Fault("MED-1103", "writer needs a method process(row), or is a function of a row")
+        elif fault := arity_fault(getattr(self.writer, "process", self.writer), "row"):
+            yield Fault("MED-1103", f"writer {fault}")
 
 
 @declared

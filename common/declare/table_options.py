@@ -114,6 +114,10 @@ class Storage:
             yield Fault(
                 "MED-1105", "cluster_by and partition_by are given; Delta supports one of them: keep one"
             )
+        for name in ("cluster_by", "partition_by"):
+            names = getattr(self, name) or ()
+            if twice := [one for place, one in enumerate(names) if one in names[:place]]:
+                yield Fault("MED-1105", f"{name}: {twice[0]!r} is there twice; keep one")
         if self.cluster_by is not None and len(self.cluster_by) > _MOST_CLUSTERED:
             yield Fault(
                 "MED-1104",

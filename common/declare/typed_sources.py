@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from types import MappingProxyType
@@ -11,7 +12,7 @@ from common.declare.declared import absolute, declared
 from common.declare.field_types import ByteSize, Count, Interval, Options, TableName, Trigger
 from common.declare.intervals import length_of
 from common.declare.table_options import Storage, start_faults
-from common.errors import Fault, nearest
+from common.errors import Fault, closest, nearest
 
 FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 """The columns that a change data feed has besides the table's."""
@@ -68,6 +69,9 @@ class DeltaTable:
         """Faults of the field values in combination."""
         if not self.path.strip():
             yield Fault("MED-1103", "path is empty; name the folder of a Delta table")
+        if signs := sorted({"*", "?", "`"} & set(self.path)):
+            text = f"path {self.path!r} has {' and '.join(signs)}; name the folder of one Delta table"
+            yield Fault("MED-1103", text)
         yield from start_faults(self.starting_version, self.starting_timestamp)
         if self.keep is not None and not length_of(self.keep).milliseconds:
             yield Fault("MED-1104", f"keep={self.keep!r} keeps nothing; leave keep out to keep every row")
@@ -138,6 +142,40 @@ _FILES: Mapping[str, str] = {
 }
 
 
+_SPARKS = (*OWN_KINDS, *_OPTIONS, *_FILES, "socket")
+_VERY_LIKE = 0.8
+"""How like one of these a format is that is no connector's name."""
+
+_DURATION = re.compile(r"\d+(us|ms|s|m|min|h|d)?", re.IGNORECASE)
+_LEAST = {"starttimestamp": 0, "advancemillisperbatch": 0}
+"""The lowest value of an option; of all others 1."""
+
+
+def _option_faults(kind: str, options: Mapping[str, str]) -> Iterator[str]:
+    """Faults of the options of Spark's own sources. One that is a reference is known at the start only."""
+    if (known := _OPTIONS.get(kind)) is None:
+        return
+    right = {name.lower(): name for name in known}
+    seen: dict[str, str] = {}
+    for name, value in options.items():
+        small = name.lower()
+        if small not in right:
+            yield Fault("MED-1103", f"option {name!r} is none of {kind}; {nearest(name, known)}")
+            continue
+        if (first := seen.setdefault(small, name)) != name:
+            yield Fault("MED-1103", f"options {first!r} and {name!r} are one option; keep one")
+        if value.startswith(("env:", "file:")):
+            continue
+        least = _LEAST.get(small, 1)
+        if small == "rampuptime":
+            if not _DURATION.fullmatch(value):
+                text = f"option {name!r} is {value!r}; write a time like '30s' or '5m'"
+                yield Fault("MED-1103", text)
+        elif not re.fullmatch(r"[0-9]+", value) or int(value) < least:
+            text = f"option {name!r} is {value!r}; it must be a whole number of at least {least}"
+            yield Fault("MED-1104", text)
+
+
 @declared
 class Stream:
     """One bronze table that is read from any streaming source of Spark, such as ``rate`` or a connector.
@@ -181,17 +219,17 @@ class Stream:
             yield Fault("MED-1103", f"format {self.format!r} has a declaration of its own: {OWN_KINDS[kind]}")
         if kind in {"text", "orc"}:
             yield Fault("MED-1103", f"format {self.format!r} reads files, which Files does: {_FILES[kind]}")
+        if kind == "cloudfiles":
+            yield Fault("MED-1103", f"format {self.format!r} is a source of Databricks; Files reads files")
+        if kind not in _SPARKS and (near := closest(kind, _SPARKS, cutoff=_VERY_LIKE)):
+            yield Fault("MED-1103", f"format {self.format!r} is no source of Spark; did you mean {near!r}?")
         if kind == "socket":
             yield Fault(
                 "MED-1103",
                 "format 'socket' is refused: it sends no row again, so what a job has read and not written "
                 "is lost with it. Send its lines to a topic, or have them written to files that Files reads",
             )
-        if (known := _OPTIONS.get(kind)) is not None:
-            small = {name.lower() for name in known}
-            for name in self.options:
-                if name.lower() not in small:
-                    yield Fault("MED-1103", f"option {name!r} is none of {kind}; {nearest(name, known)}")
+        yield from _option_faults(kind, self.options)
         if kind == "rate-micro-batch" and "rowsperbatch" not in map(str.lower, self.options):
             yield Fault("MED-1102", 'rate-micro-batch needs the option rowsPerBatch, such as "100"')
         if self.keep is not None and not length_of(self.keep).milliseconds:

@@ -20,6 +20,7 @@ from common.declare import (
     Pipeline,
     Silver,
     Stream,
+    Topic,
     View,
 )
 from common.declare.declared import folder_of, is_path
@@ -41,9 +42,15 @@ _SHOWN = 3
 
 def notes(pipeline: Pipeline) -> tuple[str, ...]:
     """One or two sentences per note, in the order of the pipeline's tables."""
-    lost = (note for bronze in pipeline.bronze for note in (*_not_replayed(bronze), *_not_there(bronze)))
+    lost = (note for bronze in pipeline.bronze for note in _of_source(bronze))
     unchecked = (note for silver in pipeline.silver for note in _unchecked_nulls(silver))
     return (*lost, *unchecked, *(note for gold in pipeline.gold for note in _of(gold)), *_published(pipeline))
+
+
+def _of_source(bronze: Bronze) -> Iterator[str]:
+    yield from _not_replayed(bronze)
+    yield from _not_there(bronze)
+    yield from _two_starts(bronze)
 
 
 def _not_replayed(bronze: Bronze) -> Iterator[str]:
@@ -61,7 +68,21 @@ def _not_there(bronze: Bronze) -> Iterator[str]:
         and is_local(bronze.folder)
         and not Path(bronze.folder).exists()
     ):
-        yield f"{bronze.table}: {bronze.folder} is not there: no file and no folder."
+        yield f"{bronze.table}: {bronze.folder} is not there: no file and no folder.{_of_catalog(bronze)}"
+
+
+def _of_catalog(bronze: Files | DeltaTable) -> str:
+    """What to do where a path is the name of a table in a catalog."""
+    if isinstance(bronze, Files) or "/" in bronze.path or "." not in bronze.path:
+        return ""
+    return f" If it is a name in a catalog, DESCRIBE DETAIL {bronze.path} prints its folder as location."
+
+
+def _two_starts(bronze: Bronze) -> Iterator[str]:
+    if not isinstance(bronze, Topic) or bronze.starting_timestamp is None:
+        return
+    if bronze.starting_offsets != "earliest":
+        yield f"{bronze.table}: reading begins by starting_timestamp; starting_offsets is not used."
 
 
 def _unchecked_nulls(silver: Silver) -> Iterator[str]:

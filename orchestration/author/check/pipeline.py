@@ -14,12 +14,17 @@ from common.config.settings import Settings
 from common.declare import (
     Aggregate,
     Avro,
+    Bytes,
     Columns,
+    Csv,
     Custom,
+    Debezium,
     DeltaTable,
     Expect,
+    Files,
     History,
     Join,
+    Json,
     Meets,
     Pipeline,
     Protobuf,
@@ -28,6 +33,7 @@ from common.declare import (
     Silver,
     Stream,
     SumsEqual,
+    Text,
     View,
 )
 from common.declare.declared import FAULTY, UNFIT, Faulty, faulty_attributes, folder_of, source_of
@@ -199,6 +205,35 @@ def _value_faults(pipeline: Pipeline) -> Iterator[Problem]:
             else f"Columns reads typed columns, and {source} has bytes; write their format, such as Json(…)"
         )
         yield Problem(f"{silver.table}, value", Fault("MED-1105", text), source_of(silver))
+    files = {one.table: one for one in pipeline.files}
+    for silver in pipeline.silver:
+        for one in (files[source] for source in silver.sources if source in files):
+            if fault := _file_fault(one, silver.value):
+                yield Problem(f"{silver.table}, value", Fault("MED-1105", fault), source_of(silver))
+
+
+_READ_BY = {
+    "jsonl": (Json, Debezium, Csv, Text, Bytes),
+    "csv": (Csv, Text, Bytes),
+    **dict.fromkeys(("parquet", "avro"), (Json, Debezium, Text, Bytes)),
+}
+"""By the format of files: the formats of values that a record of such a file can have."""
+
+
+def _file_fault(files: Files, value: object) -> str:
+    """Why no record of some files has a format; empty where records may have it."""
+    if isinstance(value, Columns | Faulty):
+        return ""  # told by its own message
+    if not isinstance(value, _READ_BY.get(files.format, (object,))):
+        wanted = {"csv": "Csv(…)", "jsonl": "Json(…) or Csv(…)"}.get(files.format, "Json(…)")
+        what = "JSON text" if files.format in {"parquet", "avro"} else "a line"
+        return (
+            f"a record of {files.table} is {what} of a file of format {files.format!r}, which "
+            f"{type(value).__name__} does not read; write {wanted}"
+        )
+    if getattr(value, "framing", "none") == "registry":
+        return f'framing="registry" is for messages of Kafka; records of {files.table} have no frame'
+    return ""
 
 
 def _value(silver: Silver, problems: list[Problem]) -> Scope:

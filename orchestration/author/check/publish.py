@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import PurePosixPath
 
 from common.declare import (
     Aggregate,
@@ -23,7 +24,7 @@ from common.errors import Fault, PipelineError, Problem, SqlError
 from common.schema.ddl import DdlError, Field, parse
 from common.schema.sent import CHANGE, column_faults, sent_fields
 from common.sql.expression import Path, analyze
-from orchestration.author.check.expression import row_faults
+from orchestration.author.check.expression import result, row_faults
 from orchestration.author.check.names import each, name_faults, named, references
 from orchestration.author.check.visible_columns import Scope, unknown
 
@@ -44,7 +45,7 @@ def publish_problems(pipeline: Pipeline, scopes: Mapping[str, Scope]) -> Iterato
                 yield Problem(publish.table, loop, source)
         seen = scopes.get(publish.reads, Scope(publish.reads, None))
         if publish.where is not None:
-            yield from each(f"{publish.table}, where", row_faults(publish.where, seen), source)
+            yield from each(f"{publish.table}, where", _where_faults(publish.where, seen), source)
         columns = named(publish.columns) if publish.columns is not None else None
         for name, sql in (columns or {}).items():
             yield from each(f"{publish.table}, column {name!r}", row_faults(sql, seen), source)
@@ -53,7 +54,44 @@ def publish_problems(pipeline: Pipeline, scopes: Mapping[str, Scope]) -> Iterato
             for argument, text in _message_texts(publish.to):
                 yield from each(f"{publish.table}, {argument}", row_faults(text, sent), source)
             yield from _format_problems(publish, publish.to, sent)
+        if isinstance(publish.to, FileSink):
+            yield from each(publish.table, _file_faults(publish, seen, pipeline), source)
     yield from _folder_problems(pipeline)
+
+
+def _where_faults(where: str, seen: Scope) -> Iterator[str]:
+    """Faults of the condition that decides which rows are sent."""
+    faults = tuple(row_faults(where, seen))
+    yield from faults
+    kind = result(where, "where", seen).type
+    if not faults and kind not in {"", "boolean"}:
+        yield Fault("MED-1207", f"is of type {kind}, not boolean; write a condition such as amount > 0")
+
+
+_COMPOUND = {"array", "map", "struct", "variant"}
+
+
+def _file_faults(publish: Publish, seen: Scope, pipeline: Pipeline) -> Iterator[str]:
+    """Faults of files that rows are written to."""
+    assert isinstance(publish.to, FileSink)  # noqa: S101  # for the type checker
+    columns = named(publish.columns) if publish.columns is not None else {}
+    fields = [result(sql, name, seen) for name, sql in columns.items()] or seen.fields or ()
+    if publish.to.format == "csv":
+        for field in fields:
+            if field.kind in _COMPOUND:
+                yield Fault(
+                    "MED-1207",
+                    f"column {field.name!r} is of type {field.kind}, which no field of CSV has: send "
+                    f"to_json({field.name}) or fields of it in columns, or write another format",
+                )
+    for files in pipeline.files:
+        path = PurePosixPath(publish.to.folder)
+        if files.only is None and (path == PurePosixPath(files.folder) or path.is_relative_to(files.folder)):
+            yield Fault(
+                "MED-1302",
+                f"writes to {publish.to.path}, and {files.table} reads all files below {files.path}: the "
+                "rows would come in again, without end; write to another folder",
+            )
 
 
 def _message_texts(sink: KafkaSink) -> Iterator[tuple[str, str]]:

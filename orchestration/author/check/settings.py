@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from common.config.addresses import broker_fault
 from common.config.kafka_option_names import misspelt
 from common.config.settings import Settings
-from common.declare import Avro, KafkaSink, Pipeline, Protobuf
+from common.declare import Avro, DeltaTable, Files, FileSink, KafkaSink, Pipeline, Protobuf
 from common.declare.declared import source_of
-from common.errors import Fault, Problem
+from common.errors import Fault, Problem, closest
 
 _SERVERS = "bootstrap.servers"
 
 
 def doubtful_settings(pipeline: Pipeline | None, settings: Settings) -> tuple[Problem, ...]:
     """Settings that probably do not do what they are meant to; ``check`` names them, a start takes them."""
-    return (*_unusable(settings), *_options(pipeline, settings))
+    return (*_unusable(settings), *_options(pipeline, settings), *_paths(pipeline, settings))
 
 
 def setting_problems(pipeline: Pipeline, settings: Settings) -> tuple[Problem, ...]:
@@ -48,6 +49,48 @@ def _unusable(settings: Settings) -> Iterator[Problem]:
     if ivy is not None and not ivy.is_file():
         text = f"jars.ivy_settings is {str(ivy)!r}: there is no such file"
         yield Problem("settings", Fault("MED-1502", text), settings.origin_of("jars", "ivy_settings"))
+    place = settings.silver.schema_registry
+    if place is not None and (fault := _registry_fault(place)):
+        text = f"silver.schema_registry is {place!r}: {fault}"
+        yield Problem("settings", Fault("MED-1502", text), settings.origin_of("silver", "schema_registry"))
+
+
+_S3 = "s3a"
+_SCHEMES = frozenset(
+    ("file", _S3, "hdfs", "viewfs", "webhdfs", "abfs", "abfss", "wasb", "wasbs", "gs", "oss", "cosn", "obs")
+)
+"""Schemes of URIs for which Spark, or a well-known jar, has a file system."""
+
+
+def _paths(pipeline: Pipeline | None, settings: Settings) -> Iterator[Problem]:
+    """Declared URIs with a scheme that Spark does not have."""
+    if pipeline is None:
+        return
+    sinks = ((one.table, one, one.to) for one in pipeline.publish if isinstance(one.to, FileSink))
+    for place, declared, one in (*((one.table, one, one) for one in _read(pipeline)), *sinks):
+        scheme, is_uri, rest = one.path.partition("://")
+        own = f"spark.hadoop.fs.{scheme}.impl"
+        if not is_uri or scheme in _SCHEMES or own in settings.spark.conf:
+            continue
+        near = _S3 if scheme in {"s3", "s3n"} else closest(scheme, _SCHEMES)
+        hint = f"did you mean '{near}://{rest}'?" if near else f"name its class in spark.conf.{own}"
+        text = f"path {one.path!r} has a scheme for which Spark has no file system; {hint}"
+        yield Problem(place, Fault("MED-1103", text), source_of(declared))
+
+
+def _read(pipeline: Pipeline) -> Iterator[Files | DeltaTable]:
+    yield from pipeline.files
+    yield from pipeline.delta_tables
+
+
+def _registry_fault(place: str) -> str:
+    """Why no schemas can be at a place; empty if they can."""
+    scheme, is_uri, rest = place.partition("://")
+    if is_uri and scheme not in {"http", "https"}:
+        return f"it is no address of HTTP; did you mean '{closest(scheme, ('http', 'https')) or 'http'}://{rest}'?"
+    if not is_uri and not Path(place).is_dir():
+        return "there is no such folder; an address begins with http:// or https://"
+    return ""
 
 
 def _options(pipeline: Pipeline | None, settings: Settings) -> Iterator[Problem]:

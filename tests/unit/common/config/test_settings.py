@@ -205,8 +205,8 @@ def test_silver_and_gold_follow_a_table_or_have_an_interval(layer: str, text: st
 
 def test_bronze_has_no_table_to_follow() -> None:
     assert refusal(None, ["bronze.trigger=follow"]) == (
-        "flag: bronze.trigger is 'follow': bronze reads Kafka and has no table to follow; "
-        "write an interval like '1 second', or 'asap'."
+        "flag: bronze.trigger is 'follow': a bronze table reads no table of the pipeline and has no table to "
+        "follow; write an interval like '1 second', or 'asap'."
     )
 
 

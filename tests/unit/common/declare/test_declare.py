@@ -107,7 +107,10 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: silver(key="a"), "silver.s: key: must be a list, even of one: [\"a\"] (got 'a')"),
     (
         lambda: silver(watermark="1 dai"),
-        "silver.s: watermark: '1 dai' is no interval; write it like '10 minutes' or '7 days'",
+        (
+            "silver.s: watermark: '1 dai' is no interval; write it like '10 minutes' or '7 days'; did you "
+            "mean '1 day'?"
+        ),
     ),
     (
         lambda: silver(watermark="1 month"),
