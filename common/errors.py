@@ -101,18 +101,20 @@ class Fault(str):  # noqa: SLOT000  # of a str with slots only a subclass has th
 
     Attributes:
         code: The code of the mistake, of those in ``common.codes``.
+        source: ``file:line:column`` of the word that is wrong; empty where only its declaration is known.
     """
 
     code: str
+    source: str
 
-    def __new__(cls, code: str, sentence: str) -> Self:
+    def __new__(cls, code: str, sentence: str, source: str = "") -> Self:
         made = super().__new__(cls, sentence)
-        made.code = code
+        made.code, made.source = code, source
         return made
 
     def behind(self, words: str) -> Fault:
         """The same mistake, with words before its sentence."""
-        return Fault(self.code, f"{words} {self}")
+        return Fault(self.code, f"{words} {self}", self.source)
 
 
 def as_fault(sentence: str, code: str) -> Fault:
@@ -164,10 +166,16 @@ class SqlError(UsageError):
 
     Attributes:
         word: The word at which parsing fails; empty at the end of the text.
+        at: Where in a statement the mistake begins, in characters from 0; None if that is not known.
+        code: The code of the mistake.
+        also: The other mistakes of the same statement.
     """
 
-    def __init__(self, message: str, word: str = "") -> None:
-        self.word = word
+    def __init__(
+        self, message: str, word: str = "", *, at: int | None = None, code: str = "MED-1201"
+    ) -> None:
+        self.word, self.at, self.code = word, at, code
+        self.also: tuple[SqlError, ...] = ()
         super().__init__(message)
 
 
@@ -178,12 +186,17 @@ class Problem:
     Attributes:
         place: The declaration, as in ``silver.quakes, rule 'known'``.
         message: What is wrong with the declaration, and what to write instead.
-        source: ``file:line`` of the declaration; empty where it is not known.
+        source: ``file:line`` of the declaration, or ``file:line:column`` of the word that is wrong; empty
+            where neither is known.
     """
 
     place: str
     message: str
     source: str = ""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.message, Fault) and self.message.source:
+            object.__setattr__(self, "source", self.message.source)
 
     @property
     def code(self) -> str:

@@ -235,12 +235,14 @@ def absolute(declaration: object, path: str) -> str:
 
 
 def _shown(source: tuple[str, int]) -> str:
-    if not source[0]:
-        return ""
-    path = Path(source[0])
-    if path.is_relative_to(Path.cwd()):
-        path = path.relative_to(Path.cwd())
-    return f"{path}:{source[1]}"
+    return shown_place(Path(source[0]), source[1]) if source[0] else ""
+
+
+def shown_place(file: Path, *place: int) -> str:
+    """``file:line`` or ``file:line:column``; a file below the working folder by its path from there."""
+    if file.is_relative_to(Path.cwd()):
+        file = file.relative_to(Path.cwd())
+    return ":".join([str(file), *map(str, place)])
 
 
 def _place(cls: type, given: Mapping[str, object]) -> str:

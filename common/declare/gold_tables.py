@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator
 
-from common.declare.declared import declared, folder_of, is_path
+from common.declare.declared import declared, folder_of, is_path, shown_place
 from common.declare.field_types import Expressions, Interval, Names, TableName
 from common.declare.intervals import length_of
 from common.declare.table_options import Paced, Reading, Storage
@@ -662,14 +663,43 @@ class View(Paced, GoldKind):
                 f"sql is the file {self.file}, which there is not; write the statement, or the file's name",
             )
             return
+        from common.sql.statement import tables_of
+
         try:
-            if not self.tables:
+            found = tables_of(self.statement)
+        except UnicodeDecodeError:
+            yield Fault("MED-1103", f"sql is the file {self.file}, which is no text in UTF-8")
+        except SqlError as error:
+            yield self.fault(error.code, f"sql {error}", error.at)
+        else:
+            if not found:
                 yield Fault(
                     "MED-1201",
                     "sql reads no table; a view is kept by the changes of the tables that it reads",
                 )
-        except SqlError as error:
-            yield Fault("MED-1201", f"sql {error}")
+
+    def fault(self, code: str, sentence: str, at: int | None) -> Fault:
+        """A mistake of the statement, with the file, line and column of the word that is wrong.
+
+        Args:
+            code: Its code.
+            sentence: What is wrong. Where the pipeline file does not have the statement's text as it is, the
+                place in the statement follows.
+            at: The place in the statement, in characters from 0; None if it is not known.
+        """
+        from common.sql.places import line_and_column, place_in_python
+
+        if at is None:
+            return Fault(code, sentence)
+        line, column = line_and_column(self.statement, at)
+        if self.is_file:
+            return Fault(code, sentence, shown_place(self.file, line, column))
+        name, declared_at = getattr(self, "_source", ("", 0))
+        with suppress(OSError, UnicodeDecodeError):
+            text = Path(name).read_text(encoding="utf-8")
+            if (found := place_in_python(text, declared_at, self.sql, at)) is not None:
+                return Fault(code, sentence, shown_place(Path(name), *found))
+        return Fault(code, f"{sentence} (line {line}, column {column} of the statement)")
 
     @property
     def is_file(self) -> bool:
@@ -688,14 +718,18 @@ class View(Paced, GoldKind):
 
     @cached_property
     def tables(self) -> tuple[str, ...]:
-        """The tables that the statement reads, in the order of its text.
-
-        Raises:
-            SqlError: The text is not one SELECT statement.
-        """
+        """The tables that the statement reads, in the order of its text; none where it cannot be read."""
         from common.sql.statement import tables_of  # sqlglot, which most commands do not need
 
-        return tables_of(self.statement)
+        with suppress(SqlError, OSError, UnicodeDecodeError):  # a mistake of the declaration
+            return tables_of(self.statement)
+        return ()
+
+    def table_fault(self, code: str, sentence: str, table: str) -> Fault:
+        """A mistake of one of its tables, with the place where the statement names the table first."""
+        from common.sql.statement import table_places
+
+        return self.fault(code, sentence, table_places(self.statement).get(table))
 
     @property
     def sources(self) -> tuple[str, ...]:

@@ -7,18 +7,19 @@ refused says so with line and column of its text.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
-from sqlglot.errors import OptimizeError, ParseError, TokenError
-from sqlglot.optimizer.qualify import qualify
+from sqlglot.errors import ParseError, TokenError
 from sqlglot.optimizer.simplify import flatten
 
-from common.errors import SqlError, nearest
+from common.errors import SqlError, closest
 from common.sql.expression import function_name, has_sliding_window
+from common.sql.places import offset_of
 from common.sql.relations import Joined, Keyed, Kind, Relation, RowWise, Scan, UnionAll
+from common.sql.resolved_names import resolve
 
 Columns = Mapping[str, Sequence[str]]
 """The columns of each table, in the table's order."""
@@ -36,6 +37,8 @@ _PARTS: Mapping[type[exp.Expr], frozenset[str]] = {
     exp.Distinct: frozenset({"expressions"}),
 }
 """The parts that the relations say; a statement with any other is computed whole."""
+
+_BEGINNINGS = ("select", "with")
 
 _EXACT = frozenset(
     {"count", "count_if", "min", "max", "approx_count_distinct"}
@@ -62,6 +65,7 @@ class Statement:
         columns: Names of the output columns, as they are written.
         relation: Its relations, with the output columns at the top; None if it is computed whole.
         why_whole: Why there are no relations; empty otherwise.
+        places: Where in the text each output column has its name, in characters from 0.
     """
 
     text: str
@@ -70,6 +74,7 @@ class Statement:
     columns: tuple[str, ...]
     relation: Relation | None
     why_whole: str = ""
+    places: Mapping[str, int] = field(default_factory=dict)
 
 
 def tables_of(sql: str) -> tuple[str, ...]:
@@ -78,11 +83,22 @@ def tables_of(sql: str) -> tuple[str, ...]:
     Raises:
         SqlError: The text is not one SELECT statement.
     """
+    return tuple(table_places(sql))
+
+
+def table_places(sql: str) -> Mapping[str, int]:
+    """As ``tables_of``, with the place in the text where each table is named first.
+
+    Raises:
+        SqlError: The text is not one SELECT statement.
+    """
     root = parse_statement(sql)
     own = {cte.alias.lower() for cte in root.find_all(exp.CTE)}
-    tables = sorted(root.find_all(exp.Table), key=lambda table: int(table.this.meta.get("start", 0)))
-    found = map(_table_name, tables)
-    return tuple(dict.fromkeys(name for name in found if name.lower() not in own))
+    places: dict[str, int] = {}
+    for table in sorted(root.find_all(exp.Table), key=lambda table: offset_of(table.this) or 0):
+        if (name := _table_name(table)).lower() not in own:
+            places.setdefault(name, min((offset_of(part) or 0 for part in table.parts), default=0))
+    return places
 
 
 def parse_statement(sql: str) -> exp.Query:
@@ -96,14 +112,19 @@ def parse_statement(sql: str) -> exp.Query:
     try:
         found = [each for each in dialect.parse(sql) if each is not None]
     except TokenError as error:
-        raise SqlError("a quote is opened and never closed; the pairs are '…', \"…\" and `…`") from error
+        opened = re.search(r"from \d+:(\d+)", str(error.__cause__))
+        raise SqlError(
+            "has a quote that is opened and never closed; the pairs are '…', \"…\" and `…`",
+            at=int(opened[1]) if opened else None,
+        ) from error
     except ParseError as error:
-        raise _explained(error) from error
+        raise _explained(error, sql) from error
     if len(found) != 1:
-        raise SqlError("is not one statement; write one SELECT")
+        second = offset_of(found[1]) if found else None
+        raise SqlError("is not one statement; write one SELECT", at=second)
     (root,) = found
     if not isinstance(root, exp.Query):
-        raise SqlError("is no SELECT; a view is what a SELECT returns")
+        raise SqlError("is no SELECT; a view is what a SELECT returns", at=_first_word(sql))
     tables = {_table_name(table) for table in root.find_all(exp.Table)}
     for column in root.find_all(exp.Column):
         if f"{column.db}.{column.table}" in tables:
@@ -116,28 +137,41 @@ def parse_statement(sql: str) -> exp.Query:
 
 
 def _refuse_changing(table: exp.Table) -> None:
-    shown = table.sql(dialect=_DIALECT)
+    shown, at = table.sql(dialect=_DIALECT), offset_of(table)
     if table.args.get("sample"):
-        raise SqlError(f"reads {shown}, which chooses rows by chance; choose them by a condition")
+        raise SqlError(f"reads {shown}, which chooses rows by chance; choose them by a condition", at=at)
     if table.args.get("version"):
-        raise SqlError(f"reads {shown}; a view follows the newest version, so leave it out")
+        raise SqlError(f"reads {shown}; a view follows the newest version, so leave it out", at=at)
     if not isinstance(table.this, exp.Identifier):
-        raise SqlError(f"reads {shown}, which is no table")
+        raise SqlError(f"reads {shown}, which is no table", at=at)
     if table.db.lower() == "delta" and "/" not in table.name:
         raise SqlError(
             f"reads delta.`{table.name}`, which is no path; write delta.`/lake/orders`, or a URI such as "
-            "delta.`s3a://lake/orders`"
+            "delta.`s3a://lake/orders`",
+            at=at,
         )
 
 
-def functions_of(sql: str) -> tuple[str, ...]:
-    """Names of the functions that a statement calls, lower-case, each once.
+def calls_of(sql: str) -> tuple[tuple[str, int | None], ...]:
+    """The calls of functions of a statement: the name, lower-case, and where it stands; in the text's order.
 
     Raises:
         SqlError: The text is not one SELECT statement.
     """
-    found = (function_name(node) for node in parse_statement(sql).find_all(exp.Func))
-    return tuple(dict.fromkeys(name for name in found if name is not None))
+    nodes = sorted(parse_statement(sql).find_all(exp.Func), key=lambda node: offset_of(node) or 0)
+    found = ((function_name(node), _called_at(node, sql)) for node in nodes)
+    return tuple((name, at) for name, at in found if name is not None)
+
+
+def _called_at(node: exp.Expr, sql: str) -> int | None:
+    """Where the name of a function stands: the parser keeps no place of some of them."""
+    if "start" in node.meta:
+        return int(node.meta["start"])
+    name = re.escape(function_name(node) or "")
+    inner = offset_of(node)
+    found = [each.start() for each in re.finditer(rf"(?<![\w.`]){name}(?!\w)", sql, re.IGNORECASE)]
+    before = [each for each in found if inner is not None and each < inner]
+    return before[-1] if before else next(iter(found), None)
 
 
 def read_statement(sql: str, columns: Columns) -> Statement:
@@ -150,23 +184,22 @@ def read_statement(sql: str, columns: Columns) -> Statement:
     tables = tables_of(sql)
     text = sql.strip().rstrip(";").strip()
     names = {name.lower(): name for each in columns.values() for name in each}
-    names |= {alias.alias.lower(): alias.alias for alias in root.find_all(exp.Alias)}
-    known: dict[str, object] = {
-        _internal(table): dict.fromkeys(given, "unknown") for table, given in columns.items()
-    }
-    try:
-        qualified = qualify(
-            _with_names(root.copy(), {table: _internal(table) for table in tables}),
-            schema=known,
-            dialect=_DIALECT,
-        )
-    except OptimizeError as error:
-        raise SqlError(_said(error, names.values())) from error
-    assert isinstance(qualified, exp.Query)  # what went in  # noqa: S101
+    aliases = {alias.alias.lower(): alias.alias for alias in root.find_all(exp.Alias)}
+    names |= aliases
+    qualified, faults = resolve(
+        _with_names(root.copy(), {table: _internal(table) for table in tables}),
+        {_internal(table): given for table, given in columns.items()},
+        [*aliases.values()],
+    )
+    if faults:
+        faults[0].also = faults[1:]
+        raise faults[0]
     for each in qualified.selects:
         if re.fullmatch(r"_col_\d+", each.alias_or_name):
             shown = each.unalias().sql(dialect=_DIALECT)
-            raise SqlError(f"has an output column without a name, {shown}; give it one by AS")
+            raise SqlError(
+                f"has an output column without a name, {shown}; give it one by AS", at=offset_of(each)
+            )
     output = tuple(names.get(name.lower(), name) for name in qualified.named_selects)
     try:
         relation: Relation | None = _Builder({_internal(table): table for table in columns}).top(
@@ -175,28 +208,45 @@ def read_statement(sql: str, columns: Columns) -> Statement:
         why = ""
     except WholeError as error:
         relation, why = None, str(error)
-    return Statement(text, tables, _over_inputs(root, tables), output, relation, why)
+    places = _places_of_names(root)
+    return Statement(text, tables, _over_inputs(root, tables), output, relation, why, places)
 
 
-def _explained(error: ParseError) -> SqlError:
+def _places_of_names(root: exp.Query) -> Mapping[str, int]:
+    found: dict[str, int] = {}
+    for each in root.selects:
+        alias = each.args.get("alias") if isinstance(each, exp.Alias) else each
+        at = offset_of(alias) if isinstance(alias, exp.Expr) else None
+        if at is not None:
+            found.setdefault(each.alias_or_name, at)
+    return found
+
+
+def _explained(error: ParseError, sql: str) -> SqlError:
+    begun = _first_word(sql)
+    first = re.match(r"\w*", sql[begun:])
+    if first and first[0].lower() not in _BEGINNINGS and (meant := closest(first[0], _BEGINNINGS)):
+        text = f"cannot be read at {first[0]!r}; did you mean {meant!r}?"
+        return SqlError(text, first[0], at=begun)
     fault = error.errors[0] if error.errors else {}
-    word = str(fault.get("highlight", ""))
+    word, reason = str(fault.get("highlight", "")), str(fault.get("description", ""))
     line, end = int(fault.get("line", 1) or 1), int(fault.get("col", 1) or 1)
-    return SqlError(
-        f"cannot be read at {word!r} (line {line}, column {max(1, end - len(word) + 1)}); "
-        "an operator, a comma or a bracket is missing there, or a name needs backquotes: `…`",
-        word,
-    )
+    hint = "an operator, a comma or a bracket is missing there, or a name needs backquotes: `…`"
+    if not str(fault.get("end_context", "")).strip() and not reason.startswith("Invalid expression"):
+        hint = "something is missing behind it"
+    elif reason.startswith("Expected TYPE"):
+        hint = "it is no type of Spark's"
+    elif reason.startswith("Expected END"):
+        hint = "a case ends with 'end'"
+    before = sum(len(each) + 1 for each in sql.split("\n")[: line - 1])
+    at = before + max(0, end - len(word))
+    return SqlError(f"cannot be read at {word!r}; {hint}", word, at=at)
 
 
-def _said(error: OptimizeError, names: Collection[str]) -> str:
-    text = str(error).split("\n", 1)[0].replace("`", "'").rstrip(".")
-    found = re.fullmatch(r"Column '(.+)' could not be resolved\. Line: (\d+), Col: (\d+)", text)
-    if found is None:
-        return f"cannot be read: {text}"
-    name, line, end = found[1], int(found[2]), int(found[3])
-    where = f"line {line}, column {max(1, end - len(name) + 1)}"
-    return f"names {name!r} ({where}), which is no column of its tables; {nearest(name, sorted(set(names)))}"
+def _first_word(sql: str) -> int:
+    """Where a text begins behind white space and comments."""
+    found = re.match(r"(?:\s+|--[^\n]*(?:\n|$)|/\*[\s\S]*?\*/)*", sql)
+    return found.end() if found else 0
 
 
 def _table_name(table: exp.Table) -> str:
@@ -406,7 +456,13 @@ class _Builder:
         projections = [(each.alias_or_name, _flat(each.unalias())) for each in query.selects]
         columns = tuple(name for name, _ in projections)
         if len({name.lower() for name in columns}) < len(columns):
-            raise SqlError("has two output columns of one name; give one another name by AS")
+            seen = [name.lower() for name in columns]
+            doubled = next(
+                each for place, each in enumerate(query.selects) if seen.index(seen[place]) < place
+            )
+            raise SqlError(
+                "has two output columns of one name; give one another name by AS", at=offset_of(doubled)
+            )
         listed = ", ".join(f"{sql} AS `{name}`" for name, sql in projections)
         if is_grouped and windows:
             raise WholeError("a window function over groups; put the groups into a derived table")

@@ -202,9 +202,8 @@ def _view_fault(view: View, pipeline: Pipeline) -> str | None:
     known = [name for table in (*pipeline.silver, *pipeline.gold) for name in written_by(table)]
     for table in sources(view):
         if table not in known:
-            return Fault(
-                "MED-1301", f"reads {table!r}, which is no silver or gold table; {nearest(table, known)}"
-            )
+            text = f"reads {table!r}, which is no silver or gold table; {nearest(table, known)}"
+            return view.table_fault("MED-1301", text, table)
     return None
 
 

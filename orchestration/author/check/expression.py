@@ -174,22 +174,22 @@ def _common(facts: Facts, scope: Scope, siblings: Collection[str]) -> Iterator[s
         )
         yield Fault("MED-1205", f"{name}() returns another value when a micro-batch is replayed; {advice}")
     for name in facts.functions:
-        if name not in FUNCTIONS:
-            yield from _unknown_function(name)
+        if name not in FUNCTIONS and (instead := unknown_function(name)) is not None:
+            yield Fault("MED-1203", f"Spark has no function {name}(); {instead}")
     for path in facts.columns:
         yield from _column(path, scope, siblings)
 
 
-def _unknown_function(name: str) -> Iterator[str]:
-    near = get_close_matches(name, FUNCTIONS, n=1, cutoff=0.8)
-    if near:
-        yield Fault("MED-1203", f"Spark has no function {name}(); did you mean {near[0]!r}?")
-    elif not _EXTRA_FUNCTIONS.get():
-        yield Fault(
-            "MED-1203",
-            f"Spark has no function {name}(); write one of Spark's, or name the extension that adds it "
-            "in the setting spark.conf.spark.sql.extensions",
-        )
+def unknown_function(name: str) -> str | None:
+    """What to write instead of a function that Spark does not have by itself; None if others may add it."""
+    if near := get_close_matches(name, FUNCTIONS, n=1, cutoff=0.8):
+        return f"did you mean {near[0]!r}?"
+    if _EXTRA_FUNCTIONS.get():
+        return None
+    return (
+        "write one of Spark's, or name the extension that adds it in the setting "
+        "spark.conf.spark.sql.extensions"
+    )
 
 
 def _column(path: tuple[str, ...], scope: Scope, siblings: Collection[str]) -> Iterator[str]:

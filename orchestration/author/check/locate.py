@@ -56,7 +56,7 @@ def locate(problem: Problem) -> Spot | None:
     if not 0 < line <= len(lines):
         return None
     if column:
-        token = re.match(r"[\w.-]+|.", lines[line - 1][column - 1 :])
+        token = re.match(r"`[^`]*`|[\w.-]+|.", lines[line - 1][column - 1 :])
         return Spot(file, line, column, len(token[0]) if token else 1, lines[line - 1])
     first = last = line
     node = None

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from common.config.paths import is_local
 from common.declare import View
 from common.declare.declared import is_path, source_of
-from common.errors import Fault, MedallionError, Problem, SqlError
+from common.errors import UNNAMED, Fault, MedallionError, Problem, SqlError, as_fault
 from common.sql.function_names import FUNCTIONS, NON_DETERMINISTIC
-from common.sql.statement import Statement, functions_of, read_statement
+from common.sql.statement import Statement, calls_of, read_statement
 from common.sql.way import way_of
+from orchestration.author.check.expression import unknown_function
 from orchestration.author.check.names import each, name_faults
 from orchestration.author.check.visible_columns import Scope, unknown
 
@@ -42,31 +43,42 @@ def view_scope(view: View, scopes: Mapping[str, Scope]) -> Scope:
 
 
 def _faults(view: View, scopes: Mapping[str, Scope]) -> Iterator[str]:
+    if not view.tables:
+        return  # a text that cannot be read is a mistake of the declaration
+    yield from _call_faults(view)
     try:
-        functions = functions_of(view.statement)
         statement = read_view(view, scopes)
     except SqlError as error:
-        yield Fault("MED-1201", f"sql {error}")
+        for each_one in (error, *error.also):
+            yield view.fault(each_one.code, f"sql {each_one}", each_one.at)
         return
-    for name in functions:
-        if name in NON_DETERMINISTIC:
-            yield Fault(
-                "MED-1205",
-                f"sql calls {name}(), whose value differs each time, so that the table could not be kept "
-                "by changes; use a column of a row instead",
-            )
-        elif name not in FUNCTIONS:
-            yield Fault("MED-1203", f"sql calls {name}(), which Spark does not have")
     if statement is None:
         return
-    yield from name_faults(name for name in statement.columns if not name.startswith("_"))
-    way = way_of(statement, without_feed(view))
+    for fault in name_faults(name for name in statement.columns if not name.startswith("_")):
+        named = (at for name, at in statement.places.items() if repr(name) in fault)
+        yield view.fault(as_fault(fault, UNNAMED).code, fault, next(named, None))
+    lacking = without_feed(view)
+    way = way_of(statement, lacking)
     if view.kept is not None and view.kept != way.kept:
-        yield Fault("MED-1210", f"kept={view.kept!r}, but the statement is kept {way.kept}: {way.why}")
+        text = f"kept={view.kept!r}, but the statement is kept {way.kept}: {way.why}"
+        yield view.table_fault("MED-1210", text, lacking[0]) if lacking else Fault("MED-1210", text)
+
+
+def _call_faults(view: View) -> Iterator[str]:
+    """Faults of the functions that the statement calls."""
+    for name, at in calls_of(view.statement):
+        if name in NON_DETERMINISTIC:
+            text = (
+                f"sql calls {name}(), whose value differs each time, so that the table could not be kept "
+                "by changes; use a column of a row instead"
+            )
+            yield view.fault("MED-1205", text, at)
+        elif name not in FUNCTIONS and (advice := unknown_function(name)) is not None:
+            yield view.fault("MED-1203", f"sql calls {name}(), which Spark does not have; {advice}", at)
 
 
 def read_view(view: View, scopes: Mapping[str, Scope], *, remote: bool = False) -> Statement | None:
-    """The statement of a view; None where the columns of a table are known only at job start.
+    """The statement of a view; None where columns are known only at job start, or it has no table.
 
     Args:
         view: The view.
@@ -76,6 +88,8 @@ def read_view(view: View, scopes: Mapping[str, Scope], *, remote: bool = False) 
     Raises:
         SqlError: It is not one SELECT statement, or names a column that there is not.
     """
+    if not view.tables:
+        return None
     known: dict[str, Sequence[str]] = {}
     for table in view.tables:
         if is_path(table):

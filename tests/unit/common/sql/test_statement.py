@@ -9,7 +9,7 @@ import pytest
 
 from common.errors import SqlError
 from common.sql.relations import RowWise
-from common.sql.statement import functions_of, read_statement, tables_of
+from common.sql.statement import calls_of, read_statement, tables_of
 from common.sql.way import way_of
 
 COLUMNS = {
@@ -95,7 +95,7 @@ def test_tables_columns_and_functions_are_read() -> None:
     sql = "with t as (select * from silver.orders) select upper(t.text) as T, c.* from t, gold.customers c"
     assert tables_of(sql) == ("silver.orders", "gold.customers")
     assert read_statement(sql, COLUMNS).columns == ("T", "customer", "country")
-    assert functions_of(sql) == ("upper",)
+    assert calls_of(sql) == (("upper", sql.index("upper")),)
     assert tables_of("select a from delta.`s3a://lake/people`") == ("s3a://lake/people",)
 
 
@@ -113,20 +113,52 @@ def test_a_place_an_alias_and_the_whole_name_of_a_table_mean_a_column() -> None:
 @pytest.mark.parametrize(
     ("sql", "told"),
     [
-        ("select texte from silver.orders", "names 'texte' (line 1, column 8), which is no column"),
-        ("select order_id frm silver.orders", "cannot be read at"),
-        ("select count(*) from silver.orders", "an output column without a name, COUNT(*)"),
-        ("delete from silver.orders", "is no SELECT"),
-        ("select 1 as a from silver.orders; select 2", "is not one statement"),
-        ("select order_id from silver.orders tablesample (10 percent)", "which chooses rows by chance"),
-        ("select order_id from silver.orders version as of 3", "so leave it out"),
-        ("select id from range(5)", "which is no table"),
+        ("select |texte from silver.orders", "names 'texte', which is no column of its tables; did you"),
+        (
+            "select o.|Texte from silver.orders o",
+            "names 'Texte', which is no column of o; did you mean 'text'",
+        ),
+        ("select |x.text from silver.orders o", "names 'x', which is no table of its FROM; known: o"),
+        (
+            "select |customer from silver.orders o join gold.customers c on c.customer = o.customer",
+            "names 'customer', which o and c have; write o.customer",
+        ),
+        ("select order_id frm |silver.orders", "cannot be read at 'silver'"),
+        ("|selec order_id from silver.orders", "cannot be read at 'selec'; did you mean 'select'?"),
+        ("-- why\n\t|selct order_id from silver.orders", "did you mean 'select'?"),
+        ("select order_id from silver.orders |where", "cannot be read at 'where'; something is missing"),
+        ("select case when true then |text from silver.orders", "a case ends with 'end'"),
+        (
+            "select order_id from silver.orders where text = |'a",
+            "has a quote that is opened and never closed",
+        ),
+        ("select |count(*) from silver.orders", "an output column without a name, COUNT(*)"),
+        (
+            "select order_id as a, text as b, |customer as a from silver.orders",
+            "two output columns of one name",
+        ),
+        ("|delete from silver.orders", "is no SELECT"),
+        ("select 1 as a from silver.orders; select |2", "is not one statement"),
+        ("select order_id from |silver.orders tablesample (10 percent)", "which chooses rows by chance"),
+        ("select order_id from |silver.orders version as of 3", "so leave it out"),
+        ("select id from |range(5)", "which is no table"),
     ],
 )
 def test_a_mistake_is_told_with_its_place(sql: str, told: str) -> None:
     with pytest.raises(SqlError) as error:
-        read_statement(sql, COLUMNS)
+        read_statement(sql.replace("|", ""), COLUMNS)
     assert told in str(error.value)
+    assert error.value.at == sql.index("|")
+
+
+def test_all_wrong_names_of_a_statement_are_told_at_once() -> None:
+    sql = "select tex, o.`no such`, upper(custmer) as c from silver.orders o where z.a = amunt"
+    with pytest.raises(SqlError) as error:
+        read_statement(sql, COLUMNS)
+    found = [error.value, *error.value.also]
+    words = ["tex", "`no such`", "custmer", "z.a", "amunt"]
+    assert [each.at for each in found] == [sql.index(word) for word in words]
+    assert {each.code for each in found} == {"MED-1202"}
 
 
 def test_a_condition_that_is_one_column_is_no_alias() -> None:

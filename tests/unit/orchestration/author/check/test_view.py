@@ -8,12 +8,15 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from common.config.settings import Settings
 from common.declare import Json, Pipeline, Silver, Topic, View
 from common.errors import PipelineError, UsageError
 from orchestration.access.declaration.lineage import in_data_order, sources
+from orchestration.access.declaration.load_file import load_draft
 from orchestration.author.check.explain import explain
+from orchestration.author.check.locate import locate
 from orchestration.author.check.notes import notes
-from orchestration.author.check.pipeline import check
+from orchestration.author.check.pipeline import check, draft_problems
 
 SILVER = Silver(
     "orders",
@@ -59,6 +62,58 @@ def test_a_mistake_in_a_statement_is_told(sql: str, message: str) -> None:
     assert message in problem
 
 
+PIPELINE = """
+from medallion import Json, Pipeline, Silver, Topic, View
+
+LATER = '''select country,
+    \\
+ sum(amuont) as total from silver.orders group by country'''
+pipeline = Pipeline(
+    "shop", bronze=[Topic("orders")], silver=[Silver("orders", reads="bronze.orders",
+        value=Json("id string, country string, amount int, at timestamp"),
+        columns=["id", "country", "amount", "at"], key=["id"], event_time="at", watermark="1 day")],
+    gold=[
+        View("of_file", sql="of_file.sql"),
+        View("of_variable", LATER),
+        View("of_parts", sql="select country, '\\t\\x41ü' as t "
+             r"from silver.ordres"),
+        View("made", sql=f"select {'id'}, contry from silver.orders"),
+        View("unread", sql="select id frm silver.orders"),
+        View("missing", sql="missing.sql"),
+        View("clock", sql="select curdate() as day, lenght(id) as n, `conutry` from silver.orders"),
+    ],
+)
+"""
+
+
+def test_a_mistake_has_its_line_and_column_in_the_file_with_the_statement(tmp_path: Path) -> None:
+    """A text that cannot be read hides no other mistake, of its own view or of another one."""
+    (tmp_path / "of_file.sql").write_text(
+        "-- revenue\nselect country,\n\tsum(amont) as total\nfrom silver.orders\n"
+    )
+    file = tmp_path / "shop.py"
+    file.write_text(PIPELINE, encoding="utf-8")
+    found = draft_problems(load_draft(file), Settings())
+    spots = {(each.place, spot.word): spot for each in found if (spot := locate(each)) is not None}
+    lines = PIPELINE.splitlines()
+    for place, word, near in [
+        ("gold.of_variable", "amuont", "did you mean 'amount'?"),
+        ("gold.of_parts", "silver.ordres", "did you mean 'silver.orders'?"),
+        ("gold.unread", "silver.orders", "an operator, a comma or a bracket"),
+        ("gold.clock", "curdate", "use a column of a row"),
+        ("gold.clock", "lenght", "did you mean 'length'?"),
+        ("gold.clock", "`conutry`", "did you mean 'country'?"),
+    ]:
+        spot = spots[place, word]
+        assert (spot.file, spot.text) == (file, lines[spot.line - 1])
+        assert any(near in each.message and each.place == place for each in found)
+    of_file = spots["gold.of_file", "amont"]
+    assert (of_file.file.name, of_file.line, of_file.column) == ("of_file.sql", 3, 6)
+    (made,) = (each for each in found if each.place == "gold.made")
+    assert made.message.endswith("did you mean 'country'? (line 1, column 12 of the statement)")
+    assert len(found) == len(spots) == 9
+
+
 def test_a_way_that_the_statement_does_not_allow_is_refused() -> None:
     (problem,) = told(View("v", sql="select sum(amount) as total from silver.orders", kept="by key"))
     assert problem.startswith("kept='by key', but the statement is kept whole: ")
@@ -76,9 +131,11 @@ def test_a_table_by_its_path_is_checked_by_its_log(tmp_path: Path) -> None:
     schema = pa.schema({"country": pa.string(), "name": pa.string()})
     DeltaTable.create(path, schema)
     assert "did you mean 'country'?" in told(View("v", sql=f"select countri from delta.`{path}`"))[0]
-    assert told(View("v", sql=sql, kept="by key")) == [
-        f"kept='by key', but the statement is kept whole: {path} keeps no change data feed"
-    ]
+    (lacking,) = told(View("v", sql=sql, kept="by key"))
+    assert lacking == (
+        f"kept='by key', but the statement is kept whole: {path} keeps no change data feed "
+        "(line 1, column 36 of the statement)"
+    )
     (note,) = notes(pipeline(View("v", sql=sql)))
     assert note.startswith(
         f"gold.v: {path} keeps no change data feed, so each new version of it has all rows"
@@ -103,6 +160,10 @@ def test_a_circle_is_told_with_its_path() -> None:
 def test_a_statement_may_be_in_a_file_beside_the_pipeline(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match=r"sql is the file .*missing\.sql, which there is not"):
         View("v", sql="missing.sql")
+    file = tmp_path / "latin.sql"
+    file.write_bytes(b"select '\xe4' as a from silver.orders")
+    with pytest.raises(PipelineError, match="which is no text in UTF-8"):
+        View("v", sql=str(file))
     file = tmp_path / "revenue.sql"
     file.write_text(REVENUE.sql)
     assert View("v", sql=str(file)).tables == ("silver.orders",)
