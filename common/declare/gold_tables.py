@@ -670,7 +670,8 @@ class View(Paced, GoldKind):
         except UnicodeDecodeError:
             yield Fault("MED-1103", f"sql is the file {self.file}, which is no text in UTF-8")
         except SqlError as error:
-            yield self.fault(error.code, f"sql {error}", error.at)
+            for each in (error, *error.also):
+                yield self.fault(each.code, f"sql {each}", each.at)
         else:
             if not found:
                 yield Fault(

@@ -16,6 +16,7 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.optimizer.simplify import flatten
 
 from common.errors import SqlError, closest
+from common.sql.argument_counts import count_mistakes
 from common.sql.expression import function_name, has_sliding_window
 from common.sql.places import offset_of
 from common.sql.relations import Joined, Keyed, Kind, Relation, RowWise, Scan, UnionAll
@@ -118,7 +119,9 @@ def parse_statement(sql: str) -> exp.Query:
             at=int(opened[1]) if opened else None,
         ) from error
     except ParseError as error:
-        raise _explained(error, sql) from error
+        first, *further = [*count_mistakes(sql)] or [_explained(error, sql)]
+        first.also = tuple(further)
+        raise first from error
     if len(found) != 1:
         second = offset_of(found[1]) if found else None
         raise SqlError("is not one statement; write one SELECT", at=second)
@@ -184,16 +187,8 @@ def read_statement(sql: str, columns: Columns) -> Statement:
     tables = tables_of(sql)
     text = sql.strip().rstrip(";").strip()
     names = {name.lower(): name for each in columns.values() for name in each}
-    aliases = {alias.alias.lower(): alias.alias for alias in root.find_all(exp.Alias)}
-    names |= aliases
-    qualified, faults = resolve(
-        _with_names(root.copy(), {table: _internal(table) for table in tables}),
-        {_internal(table): given for table, given in columns.items()},
-        [*aliases.values()],
-    )
-    if faults:
-        faults[0].also = faults[1:]
-        raise faults[0]
+    names |= {alias.alias.lower(): alias.alias for alias in root.find_all(exp.Alias)}
+    qualified, _ = qualified_statement(sql, columns)
     for each in qualified.selects:
         if re.fullmatch(r"_col_\d+", each.alias_or_name):
             shown = each.unalias().sql(dialect=_DIALECT)
@@ -210,6 +205,25 @@ def read_statement(sql: str, columns: Columns) -> Statement:
         relation, why = None, str(error)
     places = _places_of_names(root)
     return Statement(text, tables, _over_inputs(root, tables), output, relation, why, places)
+
+
+def qualified_statement(sql: str, columns: Columns) -> tuple[exp.Query, Mapping[str, str]]:
+    """The syntax tree of a statement, each column with its table; and the name of each table in it.
+
+    Raises:
+        SqlError: The text is not one SELECT statement, or it names a column that there is not.
+    """
+    root = parse_statement(sql)
+    internal = {table: _internal(table) for table in tables_of(sql)}
+    qualified, faults = resolve(
+        _with_names(root.copy(), internal),
+        {_internal(table): given for table, given in columns.items()},
+        [alias.alias for alias in root.find_all(exp.Alias)],
+    )
+    if faults:
+        faults[0].also = faults[1:]
+        raise faults[0]
+    return qualified, internal
 
 
 def _places_of_names(root: exp.Query) -> Mapping[str, int]:
@@ -273,7 +287,10 @@ def _with_names(root: exp.Query, names: Mapping[str, str]) -> exp.Query:
         if name not in names or (not table.db and name.lower() in own):
             continue
         alias = table.alias or table.name
-        new = exp.alias_(exp.to_table(names[name]), alias, table=True, quoted=True)
+        identifier = exp.to_identifier(names[name])
+        if (at := offset_of(table)) is not None:
+            identifier.meta["start"] = at
+        new = exp.alias_(exp.Table(this=identifier), alias, table=True, quoted=True)
         for key in ("laterals", "joins", "pivots", "sample"):
             if table.args.get(key):
                 new.set(key, table.args[key])

@@ -19,16 +19,28 @@ from common.sql.function_names import FUNCTIONS
 from orchestration.author.check.visible_columns import Scope, unknown
 
 _EXTRA_FUNCTIONS: ContextVar[bool] = ContextVar("SQL may call functions that Spark lacks", default=False)
+_ANSI: ContextVar[bool] = ContextVar("Spark converts types as ANSI says", default=True)
 
 
 @contextmanager
-def extra_functions(*, are_possible: bool) -> Iterator[None]:
-    """Whether SQL that is checked inside the block may call functions that Spark does not have by itself."""
-    token = _EXTRA_FUNCTIONS.set(are_possible)
+def extra_functions(*, are_possible: bool, ansi: bool = True) -> Iterator[None]:
+    """What the settings say of the SQL that is checked inside the block.
+
+    Args:
+        are_possible: Whether it may call functions that Spark does not have by itself.
+        ansi: Whether Spark surely refuses what ANSI refuses (``spark.sql.ansi.enabled``).
+    """
+    token, other = _EXTRA_FUNCTIONS.set(are_possible), _ANSI.set(ansi)
     try:
         yield
     finally:
         _EXTRA_FUNCTIONS.reset(token)
+        _ANSI.reset(other)
+
+
+def ansi_is_on() -> bool:
+    """Whether Spark surely refuses the types that ANSI refuses."""
+    return _ANSI.get()
 
 
 _COMPARING = frozenset({"collect_set", "max", "min", "mode", "approx_count_distinct"})

@@ -93,7 +93,9 @@ def check(pipeline: Pipeline, settings: Settings | None = None) -> tuple[Problem
         pipeline: The pipeline.
         settings: The settings it runs with, which may add functions to Spark's; unset: they add none.
     """
-    with extra_functions(are_possible=_may_add_functions(pipeline, settings)):
+    with extra_functions(
+        are_possible=_may_add_functions(pipeline, settings), ansi=settings is None or _is_ansi(settings)
+    ):
         return tuple(_pipeline_problems(pipeline))
 
 
@@ -110,7 +112,7 @@ def draft_problems(draft: Draft, settings: Settings | None) -> tuple[Problem, ..
     found: list[Problem] = []
     try:
         may_add = settings is None or _may_add_functions(draft.pipeline, settings)
-        with extra_functions(are_possible=may_add):
+        with extra_functions(are_possible=may_add, ansi=settings is not None and _is_ansi(settings)):
             for problem in _pipeline_problems(draft.pipeline):
                 found.append(problem)  # noqa: PERF402  # what was found before an exception counts
         found += setting_problems(draft.pipeline, settings) if settings is not None else ()
@@ -172,6 +174,11 @@ def table_scopes(pipeline: Pipeline) -> Mapping[str, Scope]:
         place = (Field("element", "bigint"),) if silver.each is not None else ()
         scopes[silver.quarantine] = Scope(silver.quarantine, (*QUARANTINE, *place))
     return scopes
+
+
+def _is_ansi(settings: Settings) -> bool:
+    given = settings.spark.conf.get("spark.sql.ansi.enabled", "true")
+    return str(given).strip().lower() == "true"
 
 
 def _may_add_functions(pipeline: Pipeline, settings: Settings | None) -> bool:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from common.config.paths import is_local
 from common.declare import View
 from common.declare.declared import is_path, source_of
 from common.errors import UNNAMED, Fault, MedallionError, Problem, SqlError, as_fault
+from common.schema.ddl import DdlError, Field, parse
+from common.schema.typed_statement import output_types, type_mistakes
 from common.sql.function_names import FUNCTIONS, NON_DETERMINISTIC
 from common.sql.statement import Statement, calls_of, read_statement
 from common.sql.way import way_of
-from orchestration.author.check.expression import unknown_function
+from orchestration.author.check.expression import ansi_is_on, unknown_function
 from orchestration.author.check.names import each, name_faults
 from orchestration.author.check.visible_columns import Scope, unknown
 
@@ -37,9 +40,19 @@ def view_scope(view: View, scopes: Mapping[str, Scope]) -> Scope:
     """The columns of a view's table; none known where those of a source are not."""
     try:
         statement = read_view(view, scopes)
+        types = () if statement is None else output_types(view.statement, _columns(view, scopes))
     except SqlError:
         statement = None
-    return Scope(view.table, None if statement is None else tuple(map(unknown, statement.columns)))
+    if statement is None:
+        return Scope(view.table, None)
+    fields = map(_column, statement.columns, types) if types else map(unknown, statement.columns)
+    return Scope(view.table, tuple(fields))
+
+
+def _column(name: str, type_: str) -> Field:
+    with suppress(DdlError):
+        return replace(parse(f"a {type_}")[0], name=name) if type_ else unknown(name)
+    return unknown(name)
 
 
 def _faults(view: View, scopes: Mapping[str, Scope]) -> Iterator[str]:
@@ -57,6 +70,9 @@ def _faults(view: View, scopes: Mapping[str, Scope]) -> Iterator[str]:
     for fault in name_faults(name for name in statement.columns if not name.startswith("_")):
         named = (at for name, at in statement.places.items() if repr(name) in fault)
         yield view.fault(as_fault(fault, UNNAMED).code, fault, next(named, None))
+    if ansi_is_on():
+        for mistake in type_mistakes(view.statement, _columns(view, scopes)):
+            yield view.fault(mistake.code, f"sql {mistake}", mistake.at)
     lacking = without_feed(view)
     way = way_of(statement, lacking)
     if view.kept is not None and view.kept != way.kept:
@@ -90,14 +106,24 @@ def read_view(view: View, scopes: Mapping[str, Scope], *, remote: bool = False) 
     """
     if not view.tables:
         return None
-    known: dict[str, Sequence[str]] = {}
+    known = _columns(view, scopes, remote=remote)
+    is_whole = len(known) == len(view.tables) and all(known.values())
+    names = {table: [field.name for field in fields] for table, fields in known.items()}
+    return read_statement(view.statement, names) if is_whole else None
+
+
+def _columns(
+    view: View, scopes: Mapping[str, Scope], *, remote: bool = False
+) -> Mapping[str, Sequence[Field]]:
+    """The columns of a view's tables, as far as they are known, with their types as far as these are."""
+    known: dict[str, Sequence[Field]] = {}
     for table in view.tables:
         if is_path(table):
-            known[table] = [*_of_log(table, lambda log: log.column_types(), remote=remote)]
+            types = _of_log(table, lambda log: log.column_types(), remote=remote)
+            known[table] = [_column(name, type_) for name, type_ in types.items()]
         elif table in scopes:
-            known[table] = [field.name for field in scopes[table].fields or ()]
-    is_whole = len(known) == len(view.tables) and all(known.values())
-    return read_statement(view.statement, known) if is_whole else None
+            known[table] = scopes[table].fields or ()
+    return known
 
 
 def without_feed(view: View, *, remote: bool = False) -> tuple[str, ...]:

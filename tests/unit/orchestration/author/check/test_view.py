@@ -114,6 +114,22 @@ def test_a_mistake_has_its_line_and_column_in_the_file_with_the_statement(tmp_pa
     assert len(found) == len(spots) == 9
 
 
+def test_types_are_checked_through_views_and_as_far_as_spark_says(tmp_path: Path) -> None:
+    last = View(
+        "last", sql="select country, max(at) as last, count(*) as n from silver.orders group by country"
+    )
+    views = [last, View("v", sql="select country from gold.last where last > 5 or n = 'a'")]
+    assert told(*views) == [
+        "sql compares last (timestamp) and a number, which Spark refuses; cast one of them"
+    ]
+    lenient = Settings.model_validate({"spark": {"conf": {"spark.sql.ansi.enabled": "false"}}})
+    assert check(pipeline(*views), lenient) == ()
+    path = tmp_path / "people"
+    DeltaTable.create(path, pa.schema({"country": pa.string(), "born": pa.date32()}))
+    (mistake,) = told(View("v", sql=f"select country from delta.`{path}` where born > 1990"))
+    assert mistake.startswith("sql compares born (date) and a number")
+
+
 def test_a_way_that_the_statement_does_not_allow_is_refused() -> None:
     (problem,) = told(View("v", sql="select sum(amount) as total from silver.orders", kept="by key"))
     assert problem.startswith("kept='by key', but the statement is kept whole: ")

@@ -1,0 +1,120 @@
+"""What is known to be wrong with the types of a statement without Spark, and where it stands."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from common.errors import SqlError
+from common.schema.ddl import parse
+from common.schema.typed_statement import output_types, type_mistakes
+from common.sql.statement import parse_statement
+from tests.support.oracles.view_statements import COLUMNS, draw
+
+TABLES = {
+    "silver.orders": parse(
+        "id string, n int, price decimal(10,2), ok boolean, d date, at timestamp, tags array<string>, "
+        "m map<string,int>, s struct<a:int,t:string>, b binary, odd variant"
+    ),
+    "silver.days": (*parse("day date, score int, id string"), *parse("made void")),
+}
+
+
+@pytest.mark.parametrize(
+    ("sql", "told"),
+    [
+        ("select |sum(ok) as x from {o}", "calls sum() with ok (boolean); it takes a number or a string"),
+        ("select |avg(distinct tags) as x from {o}", "calls avg() with tags (array<string>); it takes"),
+        ("select id, |sum(d) over (partition by id) as x from {o}", "calls sum() with d (date)"),
+        ("select |explode(id) as x from {o}", "calls explode() with id (string); it takes an array or a map"),
+        ("select w from {o} lateral view |explode(n) t as w", "calls explode() with n (int)"),
+        ("select |year(n) as x from {o}", "calls year() with n (int)"),
+        ("select |max(m) as x from {o}", "calls max() with m (map<string,int>)"),
+        ("select id from {o} where |at = n", "compares at (timestamp) and n (int), which Spark refuses"),
+        ("select id from {o} where ok and |d > 20260101", "compares d (date) and a number"),
+        ("select id from {o} where |d in (1, '2026-01-01')", "compares d (date) and a number"),
+        ("select id from {o} where |d between date'2026-01-01' and 5", "compares d (date) and a number"),
+        ("select id from {o} where |s = 'a'", "compares s (struct<a:int,t:string>) and a string"),
+        ("select id from {o} where |s.a = tags", "compares a number and tags (array<string>)"),
+        ("select o.id from {o} o join {d} d on o.id = d.id and |d.day = o.ok", "compares day (date) and ok"),
+        (
+            "select id from {o} o where exists (select 1 from {d} d where |d.day = o.n)",
+            "day (date) and n (int)",
+        ),
+        (
+            "with t as (select max(at) as m from {o}) select m from t where |m > 5",
+            "compares m (timestamp) and",
+        ),
+        (
+            "select x from (select cast(n as date) as x from {o}) where |x = 1",
+            "compares x (date) and a number",
+        ),
+        ("select |tags + 1 as x from {o}", "calculates with tags (array<string>) and a number"),
+        ("select n * (|ok - 1) as x from {o}", "calculates with ok (boolean) and a number"),
+        ("select |coalesce(at, n) as x from {o}", "has in one coalesce at (timestamp) and n (int)"),
+        ("select id from {o} where |n", "has a number as the condition of where"),
+        ("select id from {o} group by id having |count(*)", "has a number as the condition of having"),
+        ("select case when |n then 1 end as x from {o}", "has n (int) as a condition"),
+        ("select id, n from {o} union all select |id from {d}", "unites 2 columns with 1"),
+        ("select id, n from {o} union select id, |day from {d}", "unites a number, n, with a date"),
+        ("select |date_add(d) as x from {o}", "calls date_add() with 1 argument; it takes 2"),
+        ("select |max_by(id) as x from {o}", "calls max_by() with 1 argument; it takes 2"),
+        ("select |round(n, 1, 2) as x from {o}", "calls round() with 3 arguments; it takes 1 to 2"),
+        (
+            "select |row_number(n) over (partition by id order by n) as x from {o}",
+            "with 1 argument; it takes 0",
+        ),
+    ],
+)
+def test_a_type_that_spark_refuses_is_told_with_its_place(sql: str, told: str) -> None:
+    sql = sql.format(o="silver.orders", d="silver.days")
+    text = sql.replace("|", "")
+    try:
+        (found,) = type_mistakes(text, TABLES)
+    except SqlError as error:  # the parser needs the right number of some functions' arguments
+        found = error
+    assert told in str(found)
+    assert (found.at, found.code) == (sql.index("|"), "MED-1207")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select n + id as x, id = n as y, d = at as z, at > '2026-01-01' as v from {o}",
+        "select d + 1 as x, at - d as y, at + interval 1 day as z, d - d as v, tags || tags as w from {o}",
+        "select sum(id) as x, avg(n) as y, max(s) as z, min(tags) as u, sum(if(ok, 1, 0)) as v from {o}",
+        "select id from {o} where odd = 1 or ok = 'true' or s = struct(1, 'a') or tags = array('a')",
+        "select coalesce(d, at) as x, coalesce(n, price, '1') as y, coalesce(null, tags) as z from {o}",
+        "select n as x, d as y, null as z from {o} union all select score, made, day from {d}",
+        "select substring(id from 1 for 2) as x, trim(both 'a' from id) as y from {o}",
+        "select count(distinct n, id) as z from {o}",
+        "with max (a, b, c) as (select id, n, ok from {o}) select a, sum(b) as s from max where c group by a",
+        "select w.n, o.tags[0] as t from {o} o join {o} w on w.id = o.id and w.d = o.at and not w.ok",
+        "select x from {o} lateral view explode(m) size as k, x where x = 1 and k = 'a'",
+        "select percentile(n, 0.5) within group (order by n) as x from {o}",
+    ],
+)
+def test_what_spark_accepts_or_what_is_not_surely_known_is_no_mistake(sql: str) -> None:
+    sql = sql.format(o="silver.orders", d="silver.days")
+    assert [str(each) for each in type_mistakes(sql, TABLES)] == []
+
+
+def test_no_drawn_statement_of_a_view_has_a_mistake_of_types() -> None:
+    """Each of them is run by Spark in the test of views."""
+    tables = {table: parse(columns) for table, columns in COLUMNS.items()}
+    for seed in range(300):
+        sql = draw(Random(seed)).sql()  # noqa: S311  # a seeded case, no secret
+        assert parse_statement(sql)
+        assert [str(each) for each in type_mistakes(sql, tables)] == [], sql
+
+
+def test_types_of_columns_that_are_surely_known_are_passed_on() -> None:
+    sql = (
+        "select id, price, count(*) as n, max(at) as last, cast(n as date) as day, s.t as t, n + 1 as more, "
+        "tags, upper(id) as up, odd from silver.orders group by all"
+    )
+    assert output_types(sql, TABLES) == (
+        *("string", "decimal(10,2)", "bigint", "timestamp", "date", "string", ""),
+        *("array<string>", "string", "variant"),
+    )
