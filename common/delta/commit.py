@@ -54,6 +54,9 @@ class Commit:
         user: The user, where the commit names one.
         engine: The program that committed, where the commit names it.
         restored_to: The version that a ``RESTORE`` brought back; None for a RESTORE to a time.
+        changed_rows: Rows that it added, replaced or deleted: of a merge, an update and a deletion as its
+            writer has counted them, else the rows of the files with new data, or of the removed ones where
+            it added none; None where nothing says it.
     """
 
     version: int
@@ -68,6 +71,7 @@ class Commit:
     engine: str | None = None
     restored_to: int | None = None
     change_files: int = 0
+    changed_rows: int | None = None
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -140,7 +144,23 @@ def parse_commit(
         engine=info.get("engineInfo"),
         restored_to=_restored_to(info),
         change_files=change_files,
+        changed_rows=_changed_rows(info, tuple(added) or tuple(removed)),
     )
+
+
+_COUNTED = (
+    *("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted"),
+    *("num_target_rows_inserted", "num_target_rows_updated", "num_target_rows_deleted"),
+    *("numUpdatedRows", "num_updated_rows", "numDeletedRows", "num_deleted_rows"),
+)
+"""What Spark and delta-rs call the rows that a merge, an update or a deletion changes."""
+
+
+def _changed_rows(info: dict[str, Any], files: tuple[DataFile, ...]) -> int | None:
+    metrics = info.get("operationMetrics")
+    given = [str(metrics.get(name)) for name in _COUNTED] if isinstance(metrics, dict) else []
+    counted = [int(each) for each in given if each.isdigit()]
+    return sum(counted) if counted else count_rows(files)
 
 
 def _restored_to(info: dict[str, Any]) -> int | None:

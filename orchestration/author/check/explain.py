@@ -3,16 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from statistics import median_low
 
+from common.config.paths import Layout
 from common.declare import Pipeline, View
 from common.declare.declared import is_path
-from common.errors import UsageError, nearest
+from common.errors import MedallionError, UsageError, nearest
 from common.sql.relations import Joined, Keyed, Relation, scans
 from common.sql.statement import Statement
 from common.sql.way import Kept, Way, way_of
 from orchestration.author.check.pipeline import table_scopes
 from orchestration.author.check.view import read_view, without_feed
+
+_COMMITS = 10
+"""The last so many commits of a table with rows say how many rows a usual one changes."""
+_MOST_COMMITS = 100
+"""So many commits are looked at for that: some have no rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Size:
+    """Rows of a table, and rows that a usual commit of it changes; None where it is not known."""
+
+    rows: int | None
+    changed: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """How much a micro-batch reads after a usual commit of a source; None where it is not known.
+
+    Attributes:
+        rows: All rows of the source.
+        changed: Rows that the middle one of its last ten commits changed.
+        read: Rows that the micro-batch reads, of all sources: keys that are spread evenly are assumed, and
+            rows that meet as many rows as the rows of the view tell.
+    """
+
+    rows: int | None
+    changed: int | None
+    read: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +58,7 @@ class Explanation:
         keys: The output columns by which rows are computed again, where it is kept by key.
         columns: The output columns.
         reads: What a micro-batch reads when a source has changed, by source.
+        estimates: How many rows that are, by source, as far as the logs of the tables say it.
     """
 
     table: str
@@ -34,10 +67,16 @@ class Explanation:
     keys: tuple[str, ...]
     columns: tuple[str, ...]
     reads: Mapping[str, str]
+    estimates: Mapping[str, Estimate]
 
 
-def explain(pipeline: Pipeline, table: str) -> Explanation:
+def explain(pipeline: Pipeline, table: str, layout: Layout | None = None) -> Explanation:
     """How a view of a pipeline without problems is kept.
+
+    Args:
+        pipeline: The pipeline.
+        table: The view's table.
+        layout: Where its tables are, whose logs say how many rows they have; unset: they are not read.
 
     Raises:
         UsageError: The pipeline has no such view, or columns of a source are known only at job start.
@@ -55,7 +94,79 @@ def explain(pipeline: Pipeline, table: str) -> Explanation:
         by_path = ", or a path without a Delta table" if any(map(is_path, view.tables)) else ""
         raise UsageError(f"{table} reads a table whose columns are known only when the job starts{by_path}")
     way = way_of(statement, without_feed(view, remote=True))
-    return Explanation(table, way.kept, way.why, tuple(way.keys), statement.columns, _reads(statement, way))
+    estimates = _estimates(table, statement, way, _sizes(table, statement, layout))
+    return Explanation(
+        table, way.kept, way.why, tuple(way.keys), statement.columns, _reads(statement, way), estimates
+    )
+
+
+def _sizes(table: str, statement: Statement, layout: Layout | None) -> Mapping[str, _Size]:
+    """The sizes of a view's sources, and of the view itself."""
+    if layout is None:
+        return {}
+    return {each: _size(layout.table_path(each)) for each in (*statement.tables, table)}
+
+
+def _size(path: str) -> _Size:
+    from common.delta.log import LogReader  # pyarrow, which a check does not need
+
+    log, changed = LogReader(path), list[int]()
+    with suppress(MedallionError, OSError):
+        latest = log.latest_version()
+        for version in range(-1 if latest is None else latest, -1, -1):
+            commit = log.commit(version)
+            if commit is None or len(changed) == _COMMITS or (latest or 0) - version > _MOST_COMMITS:
+                break
+            if (commit.added or commit.removed) and commit.changed_rows is not None:
+                changed.append(commit.changed_rows)
+        snapshot = log.snapshot()
+        middle = median_low(changed) if changed else None
+        return _Size(None if snapshot is None else snapshot.rows, middle)
+    return _Size(None, None)
+
+
+def _estimates(
+    table: str, statement: Statement, way: Way, sizes: Mapping[str, _Size]
+) -> Mapping[str, Estimate]:
+    rows = {each: sizes[each].rows for each in statement.tables if each in sizes}
+    known = {each: float(count) for each, count in rows.items() if count is not None}
+    made = sizes[table].rows if table in sizes else None
+    found = {}
+    for source in statement.tables:
+        changed = sizes[source].changed if source in sizes else None
+        is_known = len(known) == len(statement.tables) and changed is not None
+        read = _read(source, statement, way, known, changed or 0, made) if is_known else None
+        found[source] = Estimate(rows.get(source), changed, None if read is None else round(read))
+    return found
+
+
+def _read(  # noqa: PLR0913, PLR0917  # what an estimate is made of
+    table: str, statement: Statement, way: Way, rows: Mapping[str, float], changed: int, made: int | None
+) -> float | None:
+    """The rows that a micro-batch reads after a commit that changes some rows of a table.
+
+    Args:
+        table: The table that has changed.
+        statement: The view's statement.
+        way: The way in which it is kept.
+        rows: The rows of its tables.
+        changed: The rows that have changed.
+        made: The rows of the view; None where it is not there yet.
+    """
+    if way.kept == "whole" or statement.relation is None:
+        return sum(rows.values())
+    if way.top is None:
+        meets = max(1.0, made / rows[table]) if made is not None and rows[table] else 1.0
+        return changed + _rows_met(statement.relation, table, rows, changed * meets)
+    if made is None or way.top.kind == "window":
+        return None  # the number of keys is not known
+    share = 1 - (1 - 1 / made) ** changed if made > 1 else 1.0  # of the keys, by rows of any of them
+    return changed + _rows_met(way.top.input, table, rows, changed) + share * sum(rows.values())
+
+
+def _rows_met(below: Relation, table: str, rows: Mapping[str, float], most: float) -> float:
+    met = _met(below, table).items()
+    return sum(rows[other] if is_whole else min(rows[other], most) for other, is_whole in met)
 
 
 def _reads(statement: Statement, way: Way) -> Mapping[str, str]:

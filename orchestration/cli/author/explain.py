@@ -18,7 +18,7 @@ from orchestration.cli.json_output import print_document
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 
 if TYPE_CHECKING:
-    from orchestration.author.check.explain import Explanation
+    from orchestration.author.check.explain import Estimate, Explanation
 
 
 _LINK = re.compile(r"\[([^\]]+)\]\(\.\./([^)]+)\)")
@@ -43,7 +43,7 @@ def explain_view(  # the options of the command
     ready = context(pipeline, settings, set_)
     if problems := draft_problems(ready.draft, ready.settings):
         raise PipelineError(problems)
-    found = explain(ready.pipeline, what)
+    found = explain(ready.pipeline, what, ready.layout)
     if as_json:
         print_document(asdict(found))
         return
@@ -65,4 +65,17 @@ def _lines(found: Explanation) -> list[str]:
     lines = [f"{found.table} is kept {found.kept}: {found.why}", f"columns: {', '.join(found.columns)}"]
     if found.keys:
         lines.append(f"key: {', '.join(found.keys)}")
-    return [*lines, *(f"when {table} changes it reads {text}" for table, text in found.reads.items())]
+    for table, text in found.reads.items():
+        lines += [f"when {table} changes it reads {text}", f"  {_rows(found.estimates[table])}"]
+    return lines
+
+
+def _rows(estimate: Estimate) -> str:
+    """An estimate in words."""
+    if estimate.rows is None:
+        return "rows: not known, because the table is not there yet, or has files without statistics"
+    usual = "" if estimate.changed is None else f", of which a usual commit changes {estimate.changed:,}"
+    whole = f"{estimate.rows:,} rows{usual}"
+    if estimate.read is None:
+        return f"{whole}; how many it reads is not known"
+    return f"{whole}; after one it reads about {estimate.read:,}"

@@ -47,6 +47,13 @@ DOCUMENTS: Mapping[str, Any] = {
         "keys": ["text  columns by which rows are computed again"],
         "columns": ["text"],
         "reads": {"*": "text  what a micro-batch reads, by the source that changes"},
+        "estimates": {
+            "*": {
+                "rows": "int?  of the source; null where it is not there, or has no statistics",
+                "changed": "int?  rows that a usual commit of it changes: the middle one of its last ten",
+                "read": "int?  rows that a micro-batch then reads of all sources; null if not known",
+            }
+        },
     },
     "medallion test": {
         "cases": [

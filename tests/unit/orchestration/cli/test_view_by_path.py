@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 from typer.testing import CliRunner
 
 from orchestration.cli.main import app
@@ -55,3 +55,49 @@ def test_check_explain_and_status_name_the_table_and_count_what_is_not_read(shop
     assert tables["gold.segments"]["lag"]["count"] == 2
     tree = CliRunner().invoke(app, ["check", "-p", str(shop)]).output
     assert tree.replace("\n", "").count("gold.named") == 2
+
+
+def test_explain_estimates_the_rows_that_a_micro_batch_reads(shop: Path) -> None:
+    """Of the logs: a usual commit of the source, its rows, and the rows of the view."""
+    people, segments = shop.parent / "people", shop.parent / "data/shop/tables/gold/segments"
+    unknown = {"rows": None, "changed": None, "read": None}
+    assert run(shop, "explain", "gold.named")["estimates"]["silver.orders"] == unknown
+    assert run(shop, "explain", "gold.segments")["estimates"][str(people)]["read"] is None
+    many = [str(number) for number in range(9_998)]
+    write_deltalake(people, pa.table({"customer": many, "segment": many}), mode="append")
+    for place in range(3):
+        DeltaTable(people).update(predicate=f"customer = '{place}'", updates={"segment": "'z'"})
+    DeltaTable(people).delete("customer in ('5', '6')")
+    write_deltalake(segments, pa.table({"segment": many[:1_000], "n": [10] * 1_000}))
+    (found,) = run(shop, "explain", "gold.segments")["estimates"].values()
+    assert found == {"rows": 9_998, "changed": 1, "read": 11}  # ten rows of one of a thousand keys
+    words = ["explain", "gold.segments", "-p", str(shop), "--set", f"data_dir={shop.parent / 'data'}"]
+    printed = CliRunner().invoke(app, words).output.replace("\n", " ")
+    assert "9,998 rows, of which a usual commit changes 1; after one it reads about 11" in printed
+
+
+NUMBERED = "select customer, row_number() over (partition by customer order by segment) as n from {t}"
+
+
+@pytest.mark.parametrize(
+    ("sql", "read"),
+    [
+        ("select customer from {t}", 2),
+        ("select sum(length(customer)) as n from {t}", 400),
+        ("select a.customer from {t} a join {t} b on a.segment = b.segment", 2 + 2 * 4),
+        ("select a.customer, b.customer as other from {t} a cross join {t} b", 2 + 400),
+        (NUMBERED, None),
+    ],
+)
+def test_an_estimate_follows_the_way_in_which_a_view_is_kept(
+    tmp_path: Path, sql: str, read: int | None
+) -> None:
+    """The view has four rows for each of the table, which has 400, of which each commit added two."""
+    people, rows = tmp_path / "people", pa.table({"customer": ["a", "b"], "segment": ["x", "y"]})
+    for _ in range(200):
+        write_deltalake(people, rows, mode="append", configuration={"delta.enableChangeDataFeed": "true"})
+    write_deltalake(tmp_path / "data/shop/tables/gold/segments", pa.table({"n": range(1_600)}))
+    file, statement = tmp_path / "shop.py", sql.replace("{t}", f"delta.`{people}`")
+    file.write_text(PIPELINE.format(path=people).replace("sql=alone", f"sql={statement!r}"))
+    (found,) = run(file, "explain", "gold.segments")["estimates"].values()
+    assert found == {"rows": 400, "changed": 2, "read": read}
