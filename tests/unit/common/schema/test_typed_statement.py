@@ -58,7 +58,7 @@ TABLES = {
         ("select case when |n then 1 end as x from {o}", "has n (int) as a condition"),
         ("select id, n from {o} union all select |id from {d}", "unites 2 columns with 1"),
         ("select id, n from {o} union select id, |day from {d}", "unites a number, n, with a date"),
-        ("select |date_add(d) as x from {o}", "calls date_add() with 1 argument; it takes 2"),
+        ("select |date_add(d) as x from {o}", "calls date_add() with 1 argument; it takes 2 to 3"),
         ("select |max_by(id) as x from {o}", "calls max_by() with 1 argument; it takes 2"),
         ("select |round(n, 1, 2) as x from {o}", "calls round() with 3 arguments; it takes 1 to 2"),
         (
@@ -89,6 +89,7 @@ def test_a_type_that_spark_refuses_is_told_with_its_place(sql: str, told: str) -
         "select n as x, d as y, null as z from {o} union all select score, made, day from {d}",
         "select substring(id from 1 for 2) as x, trim(both 'a' from id) as y from {o}",
         "select count(distinct n, id) as z from {o}",
+        "select date_add(day, 1, at) as x, date_add(d, 1) as y, replace(id, 'a') as z from {o}",
         "with max (a, b, c) as (select id, n, ok from {o}) select a, sum(b) as s from max where c group by a",
         "select w.n, o.tags[0] as t from {o} o join {o} w on w.id = o.id and w.d = o.at and not w.ok",
         "select x from {o} lateral view explode(m) size as k, x where x = 1 and k = 'a'",
