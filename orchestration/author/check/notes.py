@@ -43,7 +43,11 @@ _SHOWN = 3
 def notes(pipeline: Pipeline) -> tuple[str, ...]:
     """One or two sentences per note, in the order of the pipeline's tables."""
     lost = (note for bronze in pipeline.bronze for note in _of_source(bronze))
-    unchecked = (note for silver in pipeline.silver for note in _unchecked_nulls(silver))
+    unchecked = (
+        note
+        for silver in pipeline.silver
+        for note in (*_unchecked_nulls(silver), *_not_told_apart(silver, pipeline))
+    )
     return (*lost, *unchecked, *(note for gold in pipeline.gold for note in _of(gold)), *_published(pipeline))
 
 
@@ -95,6 +99,21 @@ def _unchecked_nulls(silver: Silver) -> Iterator[str]:
             f"{silver.table}: its schema says that {shown} {'is' if len(places) == 1 else 'are'} never null "
             "(nullable, containsNull or valueContainsNull: false). Values are not checked for that: name a "
             "field in required, and check elements by a rule, such as forall(tags, tag -> tag is not null)."
+        )
+
+
+def _not_told_apart(silver: Silver, pipeline: Pipeline) -> Iterator[str]:
+    """On rows of a change data feed whose kind of change nothing of the table asks for."""
+    feeds = {one.table for one in pipeline.delta_tables if one.changes == "feed"}
+    if callable(silver.columns) or not feeds.intersection(silver.sources):
+        return
+    texts = [*silver.columns.values(), *(rule.condition for rule in silver.rules), silver.where or ""]
+    if not any("_change_type" in text.lower() for text in texts):
+        yield (
+            f"{silver.table}: {silver.read_text} has the change data feed of its source, and nothing here "
+            "names _change_type: a deleted row, and one as it was before an update, are rows like others. "
+            "where=\"_change_type in ('insert', 'update_postimage')\" takes new states alone; a column of it "
+            "is what a ChangeFeed needs."
         )
 
 

@@ -127,6 +127,21 @@ def test_a_source_that_does_not_replay_is_noted() -> None:
         assert sum("gives no row again" in note for note in notes(pipeline)) == count
 
 
+def test_a_feed_whose_changes_nothing_tells_apart_is_noted(tmp_path: Path) -> None:
+    """A deletion would be an event like any other."""
+    feed = DeltaTable("history", str(tmp_path), changes="feed")
+    value = Columns("id bigint, at timestamp, _change_type string")
+    for changes, count in (
+        ({}, 1),
+        ({"where": "_change_type = 'insert'"}, 0),
+        ({"columns": ["id", "at", "_change_type"]}, 0),
+    ):
+        pipeline = Pipeline("shop", bronze=[feed], silver=[silver(value=value, **changes)])
+        assert sum("names _change_type" in note for note in notes(pipeline)) == count
+    appends = Pipeline("shop", bronze=[copy_with(feed, changes="appends")], silver=[silver()])
+    assert notes(appends) == ()
+
+
 def test_a_folder_that_is_not_there_is_noted_and_no_mistake(tmp_path: Path) -> None:
     for source in (
         Files("history", str(tmp_path / "gone"), "jsonl"),
