@@ -100,7 +100,9 @@ class Aggregate(GoldTable):
     by: Expressions | None = None
     """Grouping columns, or ``{"name": "SQL expression"}``; optional with a window."""
     measures: Expressions = field(default_factory=lambda: MappingProxyType({}))
-    """``{"name": "SQL aggregate"}``, such as ``{"orders": "count(*)"}``."""
+    """``{"name": "SQL aggregate"}``, such as ``{"orders": "count(*)"}``. With a window it may name
+    ``window_start`` and ``window_end``, unless the source has columns of these names.
+    """
     where: str | None = None
     """SQL condition; a row for which it is false or null does not count."""
     window: Window | Session | None = None

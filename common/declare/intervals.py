@@ -45,6 +45,11 @@ class Length:
         return int(Decimal(self.number) * _MILLISECONDS[self.unit])
 
     @property
+    def microseconds(self) -> int:
+        """Whole microseconds, of which Spark's times are; what is shorter is cut off."""
+        return int(Decimal(self.number) * _MILLISECONDS[self.unit] * 1_000)
+
+    @property
     def seconds(self) -> float:
         """Seconds."""
         return float(Decimal(self.number) * _MILLISECONDS[self.unit] / 1_000)

@@ -42,8 +42,8 @@ class Window:
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
         slide = self.slide or self.size
-        if length_of(self.size).seconds <= 0 or length_of(slide).seconds <= 0:
-            yield Fault("MED-1104", "size and slide must be longer than 0 seconds")
+        if length_of(self.size).microseconds <= 0 or length_of(slide).microseconds <= 0:
+            yield Fault("MED-1104", "size and slide must be longer than 0 seconds, by a microsecond or more")
         elif length_of(slide).seconds > length_of(self.size).seconds:
             yield Fault(
                 "MED-1104",
@@ -76,8 +76,8 @@ class Session:
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
-        if length_of(self.gap).seconds <= 0:
-            yield Fault("MED-1104", "gap must be longer than 0 seconds")
+        if length_of(self.gap).microseconds <= 0:
+            yield Fault("MED-1104", "gap must be longer than 0 seconds, by a microsecond or more")
 
 
 @declared

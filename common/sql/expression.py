@@ -6,7 +6,7 @@ Names are not resolved: whether a column exists is checked by ``orchestration.au
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import Token, TokenType, exp
@@ -130,6 +130,31 @@ def null_for_null_times(sql: str) -> str:
         done = end
     known = " and ".join(f"({sql[start:end]}) is not null" for start, end in times)
     return f"case when {known} then {''.join(texts)}{sql[done:]} end"
+
+
+def with_names(sql: str, names: Mapping[str, str]) -> str:
+    """The same expression with other texts in the place of plain columns.
+
+    Args:
+        sql: The expression.
+        names: Names of columns, lower-case, and the text of each. A field of that name, as in ``a.name``, and
+            a function stay as they are.
+    """
+    if not any(name in sql.lower() for name in names):
+        return sql
+    try:
+        tokens = Dialect.get_or_raise("spark").tokenize(sql)
+    except TokenError:
+        return sql
+    texts, done = [], 0
+    for place, token in enumerate(tokens):
+        is_field = place > 0 and tokens[place - 1].token_type == TokenType.DOT
+        is_call = place + 1 < len(tokens) and tokens[place + 1].token_type == TokenType.L_PAREN
+        is_name = token.token_type in {TokenType.VAR, TokenType.IDENTIFIER}
+        if is_name and not is_field and not is_call and token.text.lower() in names:
+            texts += [sql[done : token.start], names[token.text.lower()]]
+            done = token.end + 1
+    return "".join([*texts, sql[done:]])
 
 
 def _end_of_argument(tokens: Sequence[Token], first: int) -> int:

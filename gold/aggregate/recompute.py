@@ -154,7 +154,8 @@ def _groups(silver: DataFrame, touched: Rows, gold: Aggregate) -> DataFrame:
     own = touched.frame.select(*(F.col(f"`{name}`").alias(f"__group{i}") for i, name in enumerate(names)))
     same = reduce(and_, (value.eqNullSafe(F.col(f"__group{i}")) for i, value in enumerate(values)))
     rows = rows.join(broadcast_if_small(own, touched.count), same, "left_semi")
-    return windows.unpacked(rows.groupBy(*own_group).agg(*columns(named(gold.measures))), gold)
+    measures = windows.bounded(named(gold.measures), silver) if window is not None else named(gold.measures)
+    return windows.unpacked(rows.groupBy(*own_group).agg(*columns(measures)), gold)
 
 
 def _reached(silver: DataFrame, reach: Rows, gold: Aggregate, window: Session) -> DataFrame:

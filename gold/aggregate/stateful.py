@@ -30,7 +30,7 @@ from gold.table.context import Context
 from gold.table.defined import Defined, inexact_columns
 from gold.table.identity import group
 from gold.table.results import write_results
-from gold.table.sql_columns import columns, each, meeting, misfit, named
+from gold.table.sql_columns import each, meeting, misfit, named
 
 
 def build_query(context: Context, gold: Aggregate) -> Stream:
@@ -100,15 +100,13 @@ def grouped(silver: DataFrame, gold: Aggregate) -> DataFrame:
     Raises:
         PipelineError: Names the group, the measure or the condition that does not fit.
     """
-    by, measures = named(gold.by or ()), named(gold.measures)
+    by = named(gold.by or ())
     try:
-        found = (
-            windows.timed(meeting(silver, gold.where), gold)
-            .groupBy(*windows.grouping(gold))
-            .agg(*columns(measures))
-        )
-        return windows.unpacked(found, gold)
+        timed = windows.timed(meeting(silver, gold.where), gold)
+        rows, groups, measures = windows.measures(timed, gold)
+        return windows.unpacked(rows.groupBy(*groups).agg(*measures), gold)
     except PySparkException as error:
-        trials = each(by, "by", silver.select) + each(measures, "measure", silver.groupBy().agg)
+        trials = each(by, "by", silver.select)
+        trials += each(named(gold.measures), "measure", silver.groupBy().agg)
         trials.append(("where", lambda: meeting(silver, gold.where)))
         raise misfit(error, trials, gold.table, source_of(gold)) from error

@@ -16,6 +16,7 @@ from pyspark.sql.types import DoubleType, FloatType, TimestampType
 from common.declare import Aggregate, Session, Window
 from common.declare.declared import source_of
 from common.errors import PipelineError, Problem, nearest
+from common.sql.expression import with_names
 from common.sql.quoting import backquoted
 from gold.table.identity import WINDOW_START
 from gold.table.sql_columns import columns, named
@@ -73,6 +74,29 @@ def refuse_floats(rows: DataFrame, gold: Aggregate) -> None:
 def grouping(gold: Aggregate) -> list[Column]:
     """The columns that rows are grouped by; ``unpacked`` makes the table's columns of them."""
     return [*_by(gold), *_packed(gold)]
+
+
+def measures(rows: DataFrame, gold: Aggregate) -> tuple[DataFrame, list[Column], list[Column]]:
+    """The rows, the columns that they are grouped by, and the measures.
+
+    A measure may name the bounds of its group's window, unless the rows have a column of that name.
+    """
+    given = named(gold.measures)
+    if gold.window is None:
+        return rows, grouping(gold), columns(given)
+    found = bounded(given, rows)
+    if found == given:
+        return rows, grouping(gold), columns(given)
+    rows = rows.withColumn(WINDOW, _window(gold.window))
+    return rows, [*_by(gold), _column(WINDOW)], columns(found)
+
+
+def bounded(given: Mapping[str, str], rows: DataFrame) -> Mapping[str, str]:
+    """Measures over rows with their ``WINDOW``, which the names of its bounds stand for."""
+    taken = {name.lower() for name in rows.columns}
+    texts = {START: f"`{WINDOW}`.`start`", END: f"`{WINDOW}`.`end`"}
+    free = {name: text for name, text in texts.items() if name not in taken}
+    return {name: with_names(sql, free) for name, sql in given.items()}
 
 
 def unpacked(result: DataFrame, gold: Aggregate) -> DataFrame:

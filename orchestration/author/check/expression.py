@@ -74,7 +74,12 @@ def row_faults(
 
 
 def measure_faults(
-    sql: str, scope: Scope, groups: Collection[str] | None, *, in_state: bool = True
+    sql: str,
+    scope: Scope,
+    groups: Collection[str] | None,
+    *,
+    in_state: bool = True,
+    bounds: Collection[str] = (),
 ) -> Iterator[str]:
     """Faults of a measure.
 
@@ -83,6 +88,7 @@ def measure_faults(
         scope: The columns that it may name.
         groups: Columns with one value per group; None if they are not known.
         in_state: Whether Spark keeps the measure in state, instead of recomputing it.
+        bounds: The bounds of the group's window, of which alone a measure may be made.
     """
     facts = yield from _readable(sql, scope)
     if facts is None:
@@ -91,7 +97,8 @@ def measure_faults(
     is_known = all(
         name in FUNCTIONS for name in facts.functions
     )  # an unknown one may be a misspelt aggregate
-    if is_known and not facts.aggregates and not facts.windows and not facts.subquery:
+    is_of_bounds = bool(facts.columns) and all(path[0].lower() in bounds for path in facts.columns)
+    if is_known and not is_of_bounds and not (facts.aggregates or facts.windows or facts.subquery):
         yield Fault(
             "MED-1206", "has no aggregate; a measure is one value per group, such as count(*) or max(x)"
         )

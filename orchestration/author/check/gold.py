@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from common.declare import Aggregate, ChangeFeed, Custom, Gold, History, Join, Silver, Stateful, Upsert, View
+from common.declare import (
+    Aggregate,
+    ChangeFeed,
+    Custom,
+    Gold,
+    History,
+    Join,
+    Session,
+    Silver,
+    Stateful,
+    Upsert,
+    View,
+)
 from common.declare.declared import source_of
 from common.errors import Fault, Problem, SqlError, nearest
 from common.schema.ddl import Field
@@ -169,9 +181,7 @@ def _aggregate(gold: Aggregate, silver: Scope) -> Iterator[Problem]:
         compared = _comparable(found) if is_compared else ()
         yield from each(f"{place}, by {name!r}", (*_row_faults(sql, silver), *compared), source)
     for name, sql in measures.items():
-        faults = _measure_faults(sql, silver, _groups(by), in_state=gold.mode != "recompute")
-        compared = uncomparable_arguments(sql, silver)
-        yield from each(f"{place}, measure {name!r}", (*faults, *compared), source)
+        yield from each(f"{place}, measure {name!r}", _measure_faults(sql, gold, silver, _groups(by)), source)
     yield from each(place, name_faults([*by, *measures]), source)
     if gold.window is not None:
         yield from each(f"{place}, window", _window_faults(gold.window.on, silver), source)
@@ -186,10 +196,41 @@ def _row_faults(sql: str, scope: Scope) -> Iterator[str]:
 
 
 def _measure_faults(
-    sql: str, scope: Scope, groups: Collection[str] | None, *, in_state: bool
+    sql: str, gold: Aggregate, silver: Scope, groups: Collection[str] | None
 ) -> Iterator[str]:
-    yield from measure_faults(sql, scope, groups, in_state=in_state)
-    yield from division_faults(sql)
+    seen, bounds = _with_bounds(gold, silver), () if gold.window is None else _WINDOW
+    own = None if groups is None else {*groups, *bounds}
+    yield from measure_faults(sql, seen, own, in_state=gold.mode != "recompute", bounds=bounds)
+    yield from division_faults(sql, gold.window)
+    yield from uncomparable_arguments(sql, seen)
+    yield from _bounds_inside(sql, gold, silver)
+
+
+def _bounds_inside(sql: str, gold: Aggregate, silver: Scope) -> Iterator[str]:
+    """The fault of an aggregate over the bounds of sessions, which Spark joins after their rows are read."""
+    if not isinstance(gold.window, Session):
+        return
+    try:
+        facts = analyze(sql)
+    except SqlError:
+        return
+    for path in facts.columns:
+        name = path[0].lower()
+        is_bound = name in _WINDOW and silver.fields is not None and not silver.has(name)
+        if is_bound and path not in facts.outside_aggregates:
+            text = (
+                f"{name!r} is inside of an aggregate, where it is a bound of one row's session; write it "
+                "outside of aggregates, where it is the group's"
+            )
+            yield Fault("MED-1206", text)
+
+
+def _with_bounds(gold: Aggregate, silver: Scope) -> Scope:
+    """The columns that a measure may name: those of the source, and the bounds of its window."""
+    if gold.window is None or silver.fields is None:
+        return silver
+    bounds = (Field(name, "timestamp") for name in _WINDOW if not silver.has(name))
+    return Scope(f"{silver.what} with its windows", (*silver.fields, *bounds))
 
 
 def _window_faults(on: str, silver: Scope) -> Iterator[str]:

@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator
 
 from sqlglot import exp
 
+from common.declare import Session, Window
+from common.declare.intervals import length_of
 from common.errors import Fault, SqlError
 from common.schema.ddl import Field
-from common.sql.expression import parse, path_of
+from common.sql.expression import function_name, parse, path_of
 from orchestration.author.check.visible_columns import Scope
 
 _TRY = {
@@ -56,12 +58,36 @@ def throwing_faults(sql: str, scope: Scope) -> Iterator[str]:
     return _faults(sql, lambda node: _throwing_fault(node, scope))
 
 
-def division_faults(sql: str) -> Iterator[str]:
+def division_faults(sql: str, window: Window | Session | None = None) -> Iterator[str]:
     """Divisions that throw if the divisor is 0; the only check that needs no column types.
 
-    A divisor of ``count(*)`` is no fault, because a group is never empty.
+    A divisor of ``count(*)`` is no fault, because a group is never empty; nor is the length of the window
+    that the groups have.
     """
-    return _faults(sql, _division)
+
+    def fault_of(node: exp.Expr) -> str | None:
+        return None if window is not None and _is_by_length(node, window) else _division(node)
+
+    return _faults(sql, fault_of)
+
+
+_IN_SECONDS = {"unix_timestamp": 1.0, "unix_seconds": 1.0, "unix_millis": 1e-3, "unix_micros": 1e-6}
+"""Functions that give a time as a whole number, and the unit in seconds."""
+
+
+def _is_by_length(node: exp.Expr, window: Window | Session) -> bool:
+    """Whether a node divides by ``unix_seconds(window_end) - unix_seconds(window_start)``, or the like."""
+    if type(node) not in _DIVISIONS:
+        return False
+    by = node.expression.unnest() if isinstance(node.expression, exp.Paren) else node.expression
+    if not isinstance(by, exp.Sub):
+        return False
+    names = [function_name(side) for side in (by.left, by.right)]
+    paths = [[path_of(column) for column in side.find_all(exp.Column)] for side in (by.left, by.right)]
+    if paths != [[("window_end",)], [("window_start",)]] or names[0] != names[1]:
+        return False
+    seconds = float(length_of(window.gap if isinstance(window, Session) else window.size).seconds)
+    return seconds >= _IN_SECONDS.get(names[0] or "", seconds + 1)
 
 
 def _faults(sql: str, fault_of: Callable[[exp.Expr], str | None]) -> Iterator[str]:

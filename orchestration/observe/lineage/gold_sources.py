@@ -39,7 +39,7 @@ def of_gold(  # noqa: PLR0911  # one return per kind
     resolve = in_table(gold.reads, columns.get(gold.reads, ()))
     match gold:
         case Aggregate():
-            return _aggregate(gold, resolve)
+            return _aggregate(gold, resolve, columns.get(gold.reads, ()))
         case Upsert() | ChangeFeed():
             return _upsert(gold, own, resolve)
         case History():
@@ -64,7 +64,8 @@ def _rows(names: Iterable[str], resolve: Resolve, kind: Kind) -> Sources:
     return once(*(of_sql(name, resolve, kind) for name in names))
 
 
-def _aggregate(gold: Aggregate, resolve: Resolve) -> ColumnSources:
+def _aggregate(gold: Aggregate, resolve: Resolve, known: Sequence[str]) -> ColumnSources:
+    bounds = {"window_start", "window_end"} - {name.lower() for name in known}
     by = _named(gold.by or ())
     found = {name: of_sql(sql, resolve) for name, sql in by.items()}
     rows = [_rows(by.values(), resolve, "GROUP_BY")]
@@ -72,7 +73,13 @@ def _aggregate(gold: Aggregate, resolve: Resolve) -> ColumnSources:
         on = f"`{gold.window.on}`"
         found |= dict.fromkeys(("window_start", "window_end"), _bare(of_sql(on, resolve, "TRANSFORMATION")))
         rows.append(of_sql(on, resolve, "GROUP_BY" if isinstance(gold.window, Window) else "WINDOW"))
-    found |= {name: of_sql(sql, resolve) for name, sql in _named(gold.measures).items()}
+
+    def with_bounds(path: Path) -> Iterable[tuple[str, str, bool]]:
+        if gold.window is not None and path[0].lower() in bounds:
+            return resolve((gold.window.on,))
+        return resolve(path)
+
+    found |= {name: of_sql(sql, with_bounds) for name, sql in _named(gold.measures).items()}
     if gold.where is not None:
         rows.append(of_sql(gold.where, resolve, "FILTER"))
     return ColumnSources(found, _bare(once(*rows)))

@@ -107,8 +107,8 @@ def _aggregate(gold: Aggregate, source: str) -> Definition:
 
 def windows_of(rows: str, window: Window) -> str:
     """Rows once per window that contains them; windows start at multiples of the slide, plus the offset."""
-    size, slide = (length_of(text).milliseconds * 1000 for text in (window.size, window.slide or window.size))
-    offset = length_of(window.offset).milliseconds * 1000 if window.offset is not None else 0
+    size, slide = (length_of(text).microseconds for text in (window.size, window.slide or window.size))
+    offset = length_of(window.offset).microseconds if window.offset is not None else 0
     at = f"epoch_us({double_quoted(window.on)})"
     last = f"{at} - (({at} - {offset}) % {slide} + {slide}) % {slide}"
     return f"""(SELECT * EXCLUDE (__start), make_timestamptz(__start) AS {START},
@@ -119,7 +119,7 @@ def windows_of(rows: str, window: Window) -> str:
 
 def _sessions(rows: str, session: Session, groups: Sequence[str]) -> str:
     """Rows with the session that they belong to: no pause in it is longer than the gap."""
-    gap, on = length_of(session.gap).milliseconds * 1000, double_quoted(session.on)
+    gap, on = length_of(session.gap).microseconds, double_quoted(session.on)
     by = "".join(f"__g{number}, " for number in range(len(groups)))
     named = "".join(f", {sql} AS __g{number}" for number, sql in enumerate(groups))
     part = f"PARTITION BY {by.rstrip(', ')}" if groups else ""

@@ -28,6 +28,7 @@ from tests.support.oracles.window_oracle import Row, Sessions, Table, Windows, k
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MINUTES = timedelta(minutes=1)
 DELAY = 10 * MINUTES
+MICROSECOND = timedelta(microseconds=1)
 SCHEMA = "k string, at timestamp, amount bigint"
 ALL = {"orders": "count(*)", "total": "sum(amount)", "most": "max(amount)"}
 TUMBLING, SLIDING = Window("at", "10 minutes"), Window("at", "10 minutes", "5 minutes")
@@ -36,6 +37,9 @@ SESSION = Session("at", "5 minutes")
 
 def aggregate(name: str, **declared: Any) -> Aggregate:
     given = {"by": ["k"], "measures": ALL, "where": "amount >= 0"}
+    if "window" in declared:
+        end = "window_end" if isinstance(declared["window"], Session) else "max(window_end)"
+        given["measures"] = ALL | {"length": f"unix_micros({end}) - unix_micros(window_start)"}
     return Aggregate(name, reads="silver.orders", **given | declared)
 
 
@@ -156,6 +160,9 @@ class Ran:
 
     def table(self, table: str, version: int | None = None) -> Table:
         found = DeltaTable(self.engine.path(table), version=version).to_pyarrow_table().to_pylist()
+        for one in found:
+            if "length" in one:
+                assert one.pop("length") == (one["window_end"] - one["window_start"]) // MICROSECOND
         return Counter(tuple(one.values()) for one in found)
 
 

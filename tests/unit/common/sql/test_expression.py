@@ -16,6 +16,7 @@ from common.sql.expression import (
     has_sliding_window,
     null_for_null_times,
     window_times,
+    with_names,
 )
 
 COLUMNS = [
@@ -233,3 +234,16 @@ def test_the_times_of_windows_are_found(sql: str, times: tuple[str, ...], slides
 )
 def test_a_window_gets_a_time_where_its_own_is_null(sql: str, safe: str) -> None:
     assert null_for_null_times(sql) == safe
+
+
+@pytest.mark.parametrize(
+    ("sql", "replaced"),
+    [
+        ("count(*) / (a - `A`)", "count(*) / (w.s - w.s)"),
+        ("s.a + a(1) + 'a' + ab /* a */ -- a", "s.a + a(1) + 'a' + ab /* a */ -- a"),
+        ("max(ä, a)", "max(ä, w.s)"),
+        ("'a", "'a"),
+    ],
+)
+def test_names_of_columns_are_replaced_and_nothing_else(sql: str, replaced: str) -> None:
+    assert with_names(sql, {"a": "w.s"}) == replaced

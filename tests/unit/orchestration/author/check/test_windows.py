@@ -66,6 +66,45 @@ def test_a_windows_column_and_names_are_checked(changed: dict[str, Any], message
     assert found.startswith(message)
 
 
+LENGTH = "unix_timestamp(window_end) - unix_timestamp(window_start)"
+
+
+@pytest.mark.parametrize("mode", ["complete", "recompute"])
+@pytest.mark.parametrize("window", [Window("ordered_at", "1 hour"), Session("ordered_at", "30 minutes")])
+def test_a_measure_may_name_the_bounds_of_its_window(window: Window | Session, mode: str) -> None:
+    measures = {
+        "rate": f"count(*) / ({LENGTH})",
+        "last_day": "date(Window_End)",
+        "both": "count(*) + year(`window_start`)",
+    }
+    assert told(aggregate(window=window, mode=mode, measures=measures)) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"measures": {"x": "count(*) + window_stat"}}, "did you mean 'window_start'?"),
+        (
+            {"measures": {"x": "count(*) / (unix_seconds(window_start) - unix_seconds(window_end))"}},
+            "/ by 0 stops",
+        ),
+        ({"measures": {"x": "date(ordered_at)"}}, "has no aggregate"),
+        ({"measures": {"x": "count(*) / (hour(window_end) - hour(window_start))"}}, "/ by 0 stops"),
+        (
+            {"measures": {"x": f"count(*) / ({LENGTH})"}, "window": Window("ordered_at", "0.5 seconds")},
+            "/ by 0 stops the query",
+        ),
+        ({"measures": {"x": f"count(*) / ({LENGTH})"}, "window": None}, "has no 'window_end'"),
+        (
+            {"measures": {"x": "max(window_end)"}, "window": Session("ordered_at", "1 hour")},
+            "'window_end' is inside of an aggregate, where it is a bound of one row's session",
+        ),
+    ],
+)
+def test_bounds_that_are_wrong_in_a_measure_are_told(changed: dict[str, Any], message: str) -> None:
+    assert message in told(aggregate(**changed))[0]
+
+
 def test_without_a_window_its_names_are_free() -> None:
     assert told(aggregate(window=None, measures={"window_end": "max(ordered_at)"})) == []
 
@@ -97,6 +136,8 @@ def test_a_windows_columns_are_the_tables() -> None:
             lambda: Window("at", "1 week", offset="-7 days"),
             "offset '-7 days' must be shorter than slide '1 week'",
         ),
+        (lambda: Window("at", "0.0000009 seconds"), "size and slide must be longer than 0"),
+        (lambda: Session("at", "0.0000009 seconds"), "gap must be longer than 0 seconds, by a microsecond"),
         (lambda: Session("at", "0 hours"), "gap must be longer than 0 seconds"),
     ],
 )

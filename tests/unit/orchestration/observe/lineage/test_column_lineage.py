@@ -352,10 +352,11 @@ def test_sessions_deletes_and_renamed_orders() -> None:
         reads="silver.orders",
         window=Session("at", "5 minutes"),
         mode="recompute",
-        measures={"n": "count(*)"},
+        measures={"n": "count(*)", "seconds": "sum(cents) / unix_seconds(window_end)"},
         where="cents > 0",
     )
     found = shown(lineage(datasets(shop(sessions)).of("gold.sessions")))
+    assert [each.split()[0] for each in found["seconds"]] == ["silver.orders.cents", "silver.orders.at"]
     assert found["rows"] == ["silver.orders.at WINDOW", "silver.orders.cents FILTER"]
     newest = Upsert(
         "newest",

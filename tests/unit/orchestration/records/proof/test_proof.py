@@ -7,10 +7,11 @@ import sys
 from pathlib import Path
 
 import duckdb
+import pytest
 from deltalake import DeltaTable
 
 from common.config.paths import Layout
-from common.declare import Pipeline, Upsert
+from common.declare import Aggregate, Pipeline, Session, Upsert, Window
 from gold.table.row_order import COORDINATES
 from orchestration.records.proof.definitions import definition
 from tests.conftest import make_settings
@@ -71,3 +72,27 @@ def test_an_upsert_with_a_condition_has_the_newest_of_the_rows_that_meet_it() ->
             f"FROM (VALUES {rows}) AS o({', '.join(names[:3])}, _kafka_offset)"
         )
         assert connection.execute(f"SELECT k, version FROM ({found})").fetchall() == [("a", 2)]
+
+
+@pytest.mark.parametrize(
+    ("window", "expected"),
+    [
+        (Window("at", "0.0005 seconds"), [(0, 500, 2), (500, 500, 1), (2000, 500, 1)]),
+        (Session("at", "0.0004 seconds"), [(0, 800, 3), (2100, 400, 1)]),
+    ],
+)
+def test_windows_below_a_millisecond_and_their_bounds_in_a_measure(
+    window: Window | Session, expected: list[tuple[int, ...]]
+) -> None:
+    length = "max(unix_micros(at)) * 0 + unix_micros(window_end) - unix_micros(window_start)"
+    measures = {"length": length, "n": "count(*)"}
+    gold = Aggregate("short", reads="silver.orders", window=window, mode="recompute", measures=measures)
+    columns = {"silver.orders": ["at"], "gold.short": ["window_start", "window_end", *measures]}
+    found = definition(gold, {"silver.orders": "orders"}, columns).sql
+    with duckdb.connect() as connection:
+        times = "VALUES (0), (400), (500), (2100)"
+        if isinstance(window, Session):
+            times = "VALUES (0), (100), (400), (2100)"
+        connection.execute(f"CREATE TABLE orders AS SELECT make_timestamptz(t) AS at FROM ({times}) AS o(t)")
+        rows = connection.execute(f"SELECT epoch_us(window_start), length, n FROM ({found}) ORDER BY 1")
+        assert rows.fetchall() == expected
