@@ -166,6 +166,19 @@ def calls_of(sql: str) -> tuple[tuple[str, int | None], ...]:
     return tuple((name, at) for name, at in found if name is not None)
 
 
+def newest_by_one_value(sql: str) -> tuple[str, ...]:
+    """The calls of ``max_by`` and ``min_by`` that order by one value, of which rows may be equal; each once.
+
+    Raises:
+        SqlError: The text is not one SELECT statement.
+    """
+    calls = parse_statement(sql).find_all(exp.ArgMax, exp.ArgMin)
+    found = (
+        each.sql(dialect=_DIALECT).lower() for each in calls if not isinstance(each.expression, exp.Struct)
+    )
+    return tuple(dict.fromkeys(found))
+
+
 def _called_at(node: exp.Expr, sql: str) -> int | None:
     """Where the name of a function stands: the parser keeps no place of some of them."""
     if "start" in node.meta:

@@ -28,6 +28,7 @@ from common.errors import SqlError
 from common.schema.value_fields import unchecked_nulls
 from common.sql.expression import aggregates_by_arrival
 from common.sql.quoting import backquoted
+from common.sql.statement import newest_by_one_value
 from orchestration.author.check.publish import changes_rows
 from orchestration.author.check.view import without_feed
 
@@ -133,6 +134,7 @@ def _of(gold: Gold) -> Iterator[str]:
         yield from _by_arrival(gold)
     if isinstance(gold, View):
         yield from _by_path(gold)
+        yield from _with_ties(gold)
     if gold.storage.deletion_vectors:
         yield (
             f"{table} keeps deletion vectors, so it has Delta reader version 3: delta-rs's pyarrow and pandas"
@@ -155,6 +157,16 @@ def _by_path(view: View) -> Iterator[str]:
             f"{view.table}: {table} keeps no change data feed, so each new version of it has all rows of the "
             f"statement computed again. To have it keep one: ALTER TABLE delta.{backquoted(table)} SET "
             f"TBLPROPERTIES (delta.enableChangeDataFeed = true), then medallion rebuild {view.table}."
+        )
+
+
+def _with_ties(view: View) -> Iterator[str]:
+    """On values of rows that the statement does not tell apart."""
+    for call in newest_by_one_value(view.statement):
+        yield (
+            f"{view.table}: {call} gives the value of any of the rows that are equal in what it orders by, "
+            "and may give another one when the group is computed again; order by a struct(…) that no two "
+            "rows share, such as struct(at, _kafka_offset)."
         )
 
 

@@ -163,6 +163,13 @@ def test_a_table_by_its_path_is_checked_by_its_log(tmp_path: Path) -> None:
     assert notes(pipeline(View("v", sql=sql))) == ()
 
 
+def test_an_order_that_may_have_ties_is_noted() -> None:
+    sql = "select country, max_by(order_id, {}) as last from silver.orders group by country"
+    (note,) = notes(pipeline(View("v", sql=sql.format("at"))))
+    assert note.startswith("gold.v: max_by(order_id, at) gives the value of any of the rows that are equal")
+    assert notes(pipeline(View("v", sql=sql.format("struct(at, order_id)")))) == ()
+
+
 def test_a_name_is_no_path() -> None:
     with pytest.raises(PipelineError, match="which is no path; write delta"):
         View("v", sql="select a from delta.people")
