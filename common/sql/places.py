@@ -84,7 +84,7 @@ def _places(literal: str) -> Iterator[tuple[int, int]]:
 
 def _of_part(part: str, row: int, column: int) -> Iterator[tuple[int, int]]:
     opened = _LITERAL.match(part)
-    if opened is None:
+    if opened is None or "f" in opened["prefix"].lower():
         return
     place, end = opened.end(), len(part) - len(opened["quotes"])
     column += place
