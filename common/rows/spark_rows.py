@@ -126,7 +126,7 @@ class SparkRows(Rows):
             # More rows than estimated: Spark computes what follows.
             yield rows if arrow.num_rows <= self.limits.rows else SparkRows(rows.frame, arrow.num_rows)
             return
-        persisted = self._frame.persist(StorageLevel.MEMORY_AND_DISK)
+        persisted = jvm.without_foreign_order(self._frame).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             count = persisted.count()
             is_few = (

@@ -261,6 +261,23 @@ def estimated_bytes(frame: DataFrame) -> int:
     return int(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
 
 
+def without_foreign_order(frame: DataFrame) -> DataFrame:
+    """The frame, which can be persisted: its rows may be ordered by a column that it does not have.
+
+    So Spark gives the result of a streaming aggregate whose values have no fixed width, such as a largest
+    text: rows ordered by the group's column of the source. Spark fails to use such a frame from its cache.
+    """
+    plan = frame._jdf.queryExecution().optimizedPlan()
+    order, own = plan.outputOrdering(), plan.outputSet()
+    if all(order.apply(place).references().subsetOf(own) for place in range(order.size())):
+        return frame
+    from pyspark.sql.classic.dataframe import DataFrame
+
+    rows = frame._jdf.queryExecution().toRdd()
+    plain = frame._jdf.sparkSession().internalCreateDataFrame(rows, frame._jdf.schema(), False)
+    return DataFrame(plain, frame.sparkSession)
+
+
 def delete_folder(spark: SparkSession, path: str) -> None:
     """Delete a folder and all in it, by the Hadoop file system of its path."""
     folder = packages().org.apache.hadoop.fs.Path(path)

@@ -328,3 +328,28 @@ def test_rows_are_counted_once_however_often_a_micro_batch_reads_them(spark: Any
     rows = sum(map(len, COMMITS))
     assert {name: one.advance() for name, one in read.items()} == dict.fromkeys(read, rows)
     assert reported[COUNTS.table] != rows
+
+
+@pytest.mark.parametrize("mode", ["complete", "update"])
+def test_groups_have_texts_as_measures(spark: Any, tmp_path: Path, mode: Any) -> None:
+    """Spark sorts their rows by the group, and says so by a column that the result does not have."""
+    measures = {"least": "min(k)", "newest": "max_by(k, n)", "rows": "count(*)"}
+    plain = Aggregate("texts", reads=READS, by=["country"], measures=measures, mode=mode)
+    worked_out = replace(plain, name="by_length", by={"long": "length(country) > 2"})
+    ran = Ran(spark, tmp_path, NO_DRIVER, plain, worked_out)
+    brought: list[tuple[str, str | None, int]] = []
+    for commit in COMMITS:
+        ran.bring(commit)
+        ran.engine.run("gold")
+        brought += commit
+        for gold, group in ((plain, lambda c: c), (worked_out, lambda c: None if c is None else len(c) > 2)):
+            wanted: dict[Any, list[tuple[int, str]]] = {}
+            for k, country, n in brought:
+                wanted.setdefault(group(country), []).append((n, k))
+            found = {
+                next(iter(row.values())): (row["least"], row["newest"], row["rows"])
+                for row in ran.engine.rows(gold.table)
+            }
+            assert found == {
+                key: (min(k for _, k in rows), max(rows)[1], len(rows)) for key, rows in wanted.items()
+            }
