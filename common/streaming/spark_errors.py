@@ -131,7 +131,8 @@ def _topic_gone(query: FailedQuery, found: re.Match[str], text: str) -> Medallio
 
 
 def _file_gone(query: FailedQuery, found: re.Match[str], text: str) -> MedallionError:
-    file = _first(text, r"(\S+\.parquet)", r"path:?\s+(\S+)") or "a file"
+    named = (r"(?:reading file|\bFile) (\S+?)\.?(?: referenced|\s+File|\s*$)", r"(\S+\.parquet)(?!\.?\w)")
+    file = _first(text, *named, r"path:?\s+(\S+)") or "a file"
     return HistoryGoneError(
         f"{query.name}: {query.read} has no longer the file {file}, which {query.name} has not read yet. "
         "VACUUM deletes a file some time after OPTIMIZE, DELETE or MERGE has replaced it. Restore the file "

@@ -179,6 +179,24 @@ CASES: list[tuple[FailedQuery, str, type[MedallionError], list[str]]] = [
         ],
     ),
     (
+        SILVER,  # a file without an ending, as another writer may name it
+        (
+            "[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file file:///w/orders/1. File "
+            "does not exist.\n\tat org.apache.parquet.hadoop.ParquetFileReader.readFooter"
+        ),
+        HistoryGoneError,
+        ["bronze.orders has no longer the file file:///w/orders/1, which"],
+    ),
+    (
+        SILVER,
+        (
+            "[DELTA_FILE_NOT_FOUND_DETAILED] File /w/orders/part.parquet referenced in the transaction log "
+            "cannot be found.\n\tat org.apache.parquet.hadoop.ParquetFileReader.readFooter"
+        ),
+        HistoryGoneError,
+        ["bronze.orders has no longer the file /w/orders/part.parquet, which"],
+    ),
+    (
         GOLD,
         "[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file file:///w/part-1.parquet.",
         HistoryGoneError,
