@@ -69,7 +69,7 @@ _NESTED = frozenset(NESTED)
 REFUSED: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(
         ("sum", "avg", "mean", "stddev", "variance", "abs", "round", "floor", "ceil", "sqrt"),
-        _ALL - {"number", "text"},
+        _ALL - {"number", "text", "timestamp"},
     ),
     **dict.fromkeys(("max", "min"), frozenset({"map"})),
     **dict.fromkeys(("upper", "lower", "trim"), _NESTED),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
-from common.errors import SqlError
+from common.errors import SqlError, nearest
 from common.schema.ddl import DdlError, Field, parse
 from common.schema.kinds import (
     CONDITION,
@@ -173,6 +173,8 @@ class _Judge:
                 self._add(node, f"{verb} {both}, which Spark refuses; cast one of them")
         if isinstance(node, exp.If) and kind_of(found := _type(node.this, known)) in CONDITION:
             self._add(node.this, f"has {_shown(node.this, found)} as a condition; write a comparison")
+        if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
+            self._field(node.expression, _type(node.this, known))
         name = function_name(node) if isinstance(node, exp.Func) else None
         refused_first = REFUSED.get(name or "", frozenset())
         if refused_first and (given := _first(node)) is not None:
@@ -180,6 +182,14 @@ class _Judge:
             if kind_of(found) in refused_first:
                 text = f"calls {name}() with {_shown(given, found)}; it takes {_taken(refused_first)}"
                 self._add(node, text)
+
+    def _field(self, field_: exp.Identifier, struct: Field) -> None:
+        """Add a field that a struct does not have."""
+        known = [each.name for each in struct.nested]
+        if struct.kind == "struct" and field_.name.lower() not in map(str.lower, known):
+            whose, name = struct.name or "its struct", field_.name
+            text = f"names {name!r}, which is no field of {whose}; {nearest(name, known)}"
+            self.faults.append(SqlError(text, at=offset_of(field_), code="MED-1202"))
 
     def _add(self, node: exp.Expr, text: str) -> None:
         at = int(node.meta["start"]) if "start" in node.meta else offset_of(node)

@@ -29,7 +29,7 @@ PAIRS = {
     "mixes": (UNMIXED, ["coalesce({0}, {1})"]),
     "calculates": (NOT_ADDED, ["{0} + {1}", "{0} - {1}", "{0} * {1}", "{0} / {1}", "{0} % {1}"]),
 }
-RANDOM_STATEMENTS = 1500
+RANDOM_STATEMENTS = 400
 
 
 @pytest.fixture(scope="module", name="view")
@@ -51,16 +51,19 @@ def refused(spark: Any, sql: str) -> bool:
 
 @pytest.mark.parametrize("what", PAIRS)
 def test_kinds_that_must_not_meet_are_refused_by_spark(view: Any, what: str) -> None:
+    """Of all types in one form, and of one pair of types in each form."""
     kinds, texts = PAIRS[what]
-    accepted = []
+    accepted: list[str] = []
     for one, other in sorted(kinds):
         for left, right in product(OF_KIND[one], OF_KIND[other]):
-            sqls = [f"select {text.format(left, right)} as x from t" for text in texts]
+            is_first = (left, right) == (OF_KIND[one][0], OF_KIND[other][0])
+            sqls = [
+                f"select {text.format(left, right)} as x from t" for text in texts[: 9 if is_first else 1]
+            ]
             if what == "mixes":
                 sqls.append(f"select {left} as x from t union all select {right} from t")
-            accepted += [
-                f"{sql}: {COLUMNS[left]}, {COLUMNS[right]}" for sql in sqls if not refused(view, sql)
-            ]
+            types = f"{COLUMNS[left]}, {COLUMNS[right]}"
+            accepted += [f"{sql}: {types}" for sql in sqls if not refused(view, sql)]
     assert accepted == []
 
 

@@ -78,6 +78,14 @@ def test_a_type_that_spark_refuses_is_told_with_its_place(sql: str, told: str) -
     assert (found.at, found.code) == (sql.index("|"), "MED-1207")
 
 
+@pytest.mark.parametrize("sql", ["select s.|aa as x from {o}", "select o.S.|aa + 1 as x from {o} o"])
+def test_a_field_that_a_struct_does_not_have_is_told(sql: str) -> None:
+    sql = sql.format(o="silver.orders")
+    (found,) = type_mistakes(sql.replace("|", ""), TABLES)
+    assert str(found) == "names 'aa', which is no field of s; did you mean 'a'?"
+    assert (found.at, found.code) == (sql.index("|"), "MED-1202")
+
+
 @pytest.mark.parametrize(
     "sql",
     [
