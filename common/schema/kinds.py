@@ -83,5 +83,5 @@ REFUSED: Mapping[str, frozenset[str]] = {
 }
 """Kinds that a function does not take as its first argument."""
 
-CONDITION = _ALL - {"boolean"}
+CONDITION = _ALL - {"boolean", "text"}
 """Kinds that are no condition of ``where``, ``having`` and ``on``."""

@@ -142,7 +142,13 @@ class Shop:
     """Two silver tables, and views over them."""
 
     def __init__(
-        self, spark: Any, folder: Path, statements: Sequence[str], *more: View, kept: Sequence[Any] = ()
+        self,
+        spark: Any,
+        folder: Path,
+        statements: Sequence[str],
+        *more: View,
+        kept: Sequence[Any] = (),
+        settings: Sequence[str] = (),
     ) -> None:
         ways = [*kept, *[None] * len(statements)]
         self.views = [View(f"v{place}", sql=sql, kept=ways[place]) for place, sql in enumerate(statements)]
@@ -152,7 +158,7 @@ class Shop:
         ]
         topics = [Topic("orders"), Topic("customers")]
         pipeline = Pipeline("shop", bronze=topics, silver=tables, gold=[*self.views, *more])
-        self.spark, self.engine = spark, Engine(spark, pipeline, make_settings(folder, ""))
+        self.spark, self.engine = spark, Engine(spark, pipeline, make_settings(folder, "", *settings))
         for table, columns in (("silver.orders", ORDERS), ("silver.customers", CUSTOMERS)):
             spark.sql(
                 f"create table delta.`{self.engine.path(table)}` ({columns}) using delta "
@@ -212,6 +218,40 @@ def test_after_each_micro_batch_the_table_is_the_statements_multiset(spark: Any,
 @pytest.mark.parametrize("part", range(4))
 def test_so_is_each_other_kind_of_statement(spark: Any, tmp_path: Path, part: int) -> None:
     live(Shop(spark, tmp_path, [*LONG.values()][part::4]))
+
+
+ORDER = "struct(amount, order_id)"
+NEWEST = [
+    (
+        f"select customer, max_by(text, {ORDER}) as text, min_by(tags, {ORDER}) as tags, "
+        f"max_by(struct(order_id, at, tags), {ORDER}) as row from silver.orders group by customer"
+    ),
+    (
+        f"select tags, max_by(struct(text, amount), {ORDER}) as row, min_by(order_id, {ORDER}) as first "
+        "from silver.orders group by tags"
+    ),
+    (
+        f"select text, count(*) as n from (select customer, max_by(text, {ORDER}) as text "
+        "from silver.orders group by customer) group by text"
+    ),
+    (
+        "select c.country, max_by(o.text, struct(o.amount, o.order_id)) as text, min_by(o.text, o.order_id) "
+        "as t from silver.orders o join silver.customers c on c.customer = o.customer group by c.country"
+    ),
+]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("rows", [0, 10_000], ids=["by Spark", "in the driver"])
+def test_newest_values_of_strings_lists_and_structs_are_sparks(spark: Any, tmp_path: Path, rows: int) -> None:
+    """Rows that are persisted by Spark, and rows that are collected; groups that get another newest row."""
+    shop = Shop(spark, tmp_path, NEWEST, settings=[f"driver.batch_rows={rows}"])
+    live(shop)
+    shop.orders(order(9, "a", 0, "first"), order(10, "a", 99, "last"), order(11, "n", 1, ""))
+    shop.change("update silver.orders set text = null, tags = null where customer = 'b'")
+    shop.run_and_compare()
+    shop.change("delete from silver.orders where amount = 99 or customer = 'n'")
+    shop.run_and_compare()
 
 
 @pytest.mark.long
