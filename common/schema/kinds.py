@@ -84,4 +84,4 @@ REFUSED: Mapping[str, frozenset[str]] = {
 """Kinds that a function does not take as its first argument."""
 
 CONDITION = _ALL - {"boolean", "text"}
-"""Kinds that are no condition of ``where``, ``having`` and ``on``."""
+"""Kinds that are no condition of ``where``, ``on`` and ``case``; of ``having`` Spark makes booleans."""

@@ -155,10 +155,8 @@ class _Judge:
         return self.outputs.get(id(side.unnest() if isinstance(side, exp.Subquery) else side))
 
     def _conditions(self, query: exp.Select, known: _Known) -> None:
-        places: list[tuple[str, exp.Expr | None]] = [
-            (word, part.this if part is not None else None)
-            for word, part in (("where", query.args.get("where")), ("having", query.args.get("having")))
-        ]
+        where = query.args.get("where")
+        places: list[tuple[str, exp.Expr | None]] = [("where", where.this if where is not None else None)]
         places += [("on", join.args.get("on")) for join in query.args.get("joins") or ()]
         for word, condition in places:
             if condition is not None and kind_of(found := _type(condition, known)) in CONDITION:
