@@ -36,7 +36,8 @@ _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeE
 _CALCULATIONS = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)
 _CONDITIONS = (*_COMPARISONS, exp.And, exp.Or, exp.Not, exp.Is, exp.In, exp.Between, exp.Like, exp.Exists)
 _RESULTS = {
-    **dict.fromkeys(("count", "row_number", "rank", "dense_rank"), "bigint"),
+    "count": "bigint",
+    **dict.fromkeys(("row_number", "rank", "dense_rank"), "int"),
     **dict.fromkeys(("upper", "lower", "trim", "date_format", "concat_ws", "substring_index"), "string"),
     **dict.fromkeys(("year", "month", "quarter", "hour", "minute", "second"), "int"),
     **dict.fromkeys(("date_add", "date_sub", "to_date", "last_day"), "date"),

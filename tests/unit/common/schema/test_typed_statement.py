@@ -100,6 +100,7 @@ def test_a_field_that_a_struct_does_not_have_is_told(sql: str) -> None:
         "with max (a, b, c) as (select id, n, ok from {o}) select a, sum(b) as s from max where c group by a",
         "select w.n, o.tags[0] as t from {o} o join {o} w on w.id = o.id and w.d = o.at and not w.ok",
         "select x from {o} lateral view explode(m) size as k, x where x = 1 and k = 'a'",
+        "select rank(n) over (partition by id order by n) as x from {o}",
         "select id, replace(id, 'a') as x from {o} group by id having count(*)",
         "select percentile(n, 0.5) within group (order by n) as x from {o}",
     ],
