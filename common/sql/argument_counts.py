@@ -22,7 +22,7 @@ ARGUMENTS: Mapping[str, tuple[int, int]] = {
         ("sum", "avg", "mean", "max", "min", "stddev", "variance", "abs", "sqrt", "upper", "lower", "length"),
         (1, 1),
     ),
-    **dict.fromkeys(("year", "month", "day", "quarter", "hour", "minute", "second", "last_day"), (1, 1)),
+    **dict.fromkeys(("year", "month", "day", "quarter", "last_day"), (1, 1)),
     **dict.fromkeys(("bool_and", "bool_or", "count_if", "every", "some"), (1, 1)),
     **dict.fromkeys(("explode", "explode_outer", "posexplode", "size", "map_keys", "map_values"), (1, 1)),
     **dict.fromkeys(("collect_list", "collect_set", "isnull", "isnotnull", "reverse", "initcap"), (1, 1)),
