@@ -267,7 +267,8 @@ def without_foreign_order(frame: DataFrame) -> DataFrame:
     So Spark gives the result of a streaming aggregate whose values have no fixed width, such as a largest
     text: rows ordered by the group's column of the source. Spark fails to use such a frame from its cache.
     """
-    plan = frame._jdf.queryExecution().optimizedPlan()
+    # Not the optimized plan: once it is known, the frame itself does not use the cache any more.
+    plan = frame._jdf.queryExecution().analyzed()
     order, own = plan.outputOrdering(), plan.outputSet()
     if all(order.apply(place).references().subsetOf(own) for place in range(order.size())):
         return frame

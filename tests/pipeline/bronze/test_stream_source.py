@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from common.declare import Aggregate, Columns, Pipeline, Silver, Stream
-from common.errors import CheckpointMismatchError, UsageError
+from common.errors import CheckpointMismatchError, PipelineError, UsageError
 from orchestration.change.recover.carry_out import recover_all
 from orchestration.observe.status.collect import Collector
 from orchestration.observe.status.topic_offsets import BrokerOffsets
@@ -113,8 +113,9 @@ def test_a_damaged_position_is_repaired(spark: Any, tmp_path: Path) -> None:
 
 def test_a_source_without_its_jar_is_one_line(spark: Any, tmp_path: Path) -> None:
     """The nearest name, and the setting that loads a jar; nothing is written."""
+    with pytest.raises(PipelineError, match="did you mean 'rate-micro-batch'"):
+        engine_of(spark, tmp_path, format="rate-microbatch", options={})
     for name, text in (
-        ("rate-microbatch", "did you mean 'rate-micro-batch'"),
         ("mongodb", r"its jar org\.mongodb\.spark:mongo-spark-connector_2\.13 is not loaded: name it in"),
         ("aws-kinesis", "its jar is not loaded: name it in spark.packages, by its version and sha256"),
     ):
@@ -123,7 +124,7 @@ def test_a_source_without_its_jar_is_one_line(spark: Any, tmp_path: Path) -> Non
             engine.run("bronze")
         assert "\n" not in str(raised.value)
     with pytest.raises(UsageError, match="the source rate-micro-batch refuses its options"):
-        engine_of(spark, tmp_path, options={"rowsPerBatch": "many"}).run("bronze")
+        engine_of(spark, tmp_path, options={"rowsPerBatch": "9" * 30}).run("bronze")
     assert not Path(engine.path(NAME)).exists()
 
 
