@@ -56,6 +56,8 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", default="", help="only bugs in whose description this pattern is found")
     given = parser.parse_args(words)
     bugs = [bug for bug in BUGS if given.kind in {bug.kind, "all"} and re.search(given.only, bug.why)]
+    if not bugs:
+        parser.error(f"no bug of this kind has {given.only!r} in its description")
     with tempfile.TemporaryDirectory(prefix="planted-") as folder:
         copy = Path(folder) / "tree"
         _copy_tree(copy)
