@@ -40,7 +40,7 @@ _RESULTS = {
     **dict.fromkeys(("row_number", "rank", "dense_rank"), "int"),
     **dict.fromkeys(("upper", "lower", "trim", "date_format", "concat_ws", "substring_index"), "string"),
     **dict.fromkeys(("year", "month", "quarter", "hour", "minute", "second"), "int"),
-    **dict.fromkeys(("date_add", "date_sub", "to_date", "last_day"), "date"),
+    **dict.fromkeys(("date_sub", "to_date", "last_day"), "date"),
     **dict.fromkeys(("date_trunc", "from_utc_timestamp", "to_utc_timestamp"), "timestamp"),
     **dict.fromkeys(("bool_and", "bool_or", "every", "some", "isnull", "isnotnull"), "boolean"),
     "split": "array<string>",
@@ -170,7 +170,12 @@ class _Judge:
             if (kind_of(types[0]), kind_of(types[1])) in refused:
                 both = f"{_shown(one, types[0])} and {_shown(other, types[1])}"
                 self._add(node, f"{verb} {both}, which Spark refuses; cast one of them")
-        if isinstance(node, exp.If) and kind_of(found := _type(node.this, known)) in CONDITION:
+        is_value = isinstance(node.parent, exp.Case) and node.parent.this is not None  # CASE x WHEN value
+        if (
+            isinstance(node, exp.If)
+            and not is_value
+            and kind_of(found := _type(node.this, known)) in CONDITION
+        ):
             self._add(node.this, f"has {_shown(node.this, found)} as a condition; write a comparison")
         if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
             self._field(node.expression, _type(node.this, known))

@@ -15,7 +15,7 @@ _OPENED = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
 _CLOSED = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
 _BEHIND_A_TABLE = {TokenType.DOT, TokenType.ALIAS, TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN}
 """Behind these a name with parentheses is a table's with its columns, or none of Spark's functions."""
-_NO_VALUES = {TokenType.STAR, TokenType.SELECT, TokenType.FROM, TokenType.DISTINCT}
+_NO_VALUES = {TokenType.STAR, TokenType.SELECT, TokenType.FROM, TokenType.DISTINCT, TokenType.DCOLON}
 
 ARGUMENTS: Mapping[str, tuple[int, int]] = {
     **dict.fromkeys(

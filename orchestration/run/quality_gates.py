@@ -77,6 +77,7 @@ class QualityGates:
             table = gate.suite.table
             self._supervisor.notifier.follow(f"quality gate of {table}", (table,), self._woken.set)
         thread = threading.Thread(target=self._loop, name="quality gates", daemon=True)
+        self._supervisor.beside.append(thread)  # what it publishes is this job's to publish
         thread.start()
         try:
             yield self

@@ -122,6 +122,7 @@ class Supervisor:
         self._changing = threading.RLock()
         self._pausing = 0
         self._is_cut = False
+        self.beside: list[threading.Thread] = []
         self._timeout = stop_timeout_seconds
         self.gate = Gate()
         self.notifier = CommitNotifier()
@@ -466,11 +467,14 @@ class Supervisor:
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether no query runs, and none was stopped inside a micro-batch.
+        """Whether no query runs, none has failed or was stopped inside a micro-batch, and no thread writes.
 
-        After a query that was stopped inside one, its commit may still be under way in this process.
+        After a query that was stopped inside one, its commit may still be under way in this process; after
+        one that has failed, tasks of Spark that are being cancelled.
         """
-        return not self._is_cut and not self._is_any_active()
+        if self._is_cut or self._is_any_active() or any(thread.is_alive() for thread in self.beside):
+            return False
+        return all(query.failure() is None for query in self.queries)
 
     def _is_any_left(self) -> bool:
         """Whether a query runs, or may run again."""

@@ -23,8 +23,8 @@ if TYPE_CHECKING:  # imports Spark, which other commands do not need
 
 _LOOK_SECONDS = 0.1
 
-_PAGE_SECONDS = 10.0
-"""So long a job may have its page after it has released its leases."""
+_PAGE_SECONDS = 60.0
+"""So long a job may have its page after it has released its leases: it closes the page after its Spark."""
 
 
 def run_as_standby(

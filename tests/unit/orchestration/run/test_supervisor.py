@@ -158,6 +158,21 @@ def test_queries_that_run_are_not_at_rest_and_those_stopped_between_batches_are(
     assert not watching.is_at_rest
     assert watching.end() == []
     assert watching.is_at_rest
+    goes_on = threading.Event()
+    watching.beside.append(threading.Thread(target=goes_on.wait))
+    watching.beside[0].start()
+    assert not watching.is_at_rest
+    goes_on.set()
+    watching.beside[0].join()
+    assert watching.is_at_rest
+
+
+def test_a_query_that_has_failed_is_not_at_rest() -> None:
+    failed = Query("silver.x")
+    watching = supervisor(failed, Query("bronze.x"))
+    assert watching.end() == []
+    failed.die()
+    assert not watching.is_at_rest
 
 
 def test_a_second_signal_does_not_wait_for_the_boundary() -> None:
