@@ -96,8 +96,8 @@ def test_a_field_that_a_struct_does_not_have_is_told(sql: str) -> None:
         "select n as x, d as y, null as z from {o} union all select score, made, day from {d}",
         "select substring(id from 1 for 2) as x, trim(both 'a' from id) as y from {o}",
         "select count(distinct n, id) as z from {o}",
-        "select case n when 1 then 'one' else 'many' end as x, case d when date'2026-01-01' then 1 end as y "
-        "from {o}",
+        "select case n when 1 then 'one' else 'many' end as x from {o}",
+        "select case d when date'2026-01-01' then 1 end as x from {o}",
         "select size(m::map<string,int>) as x, avg(date_add(day, 1, at)) as y from {o} group by all",
         "select date_add(day, 1, at) as x, date_add(d, 1) as y, replace(id, 'a') as z from {o}",
         "with max (a, b, c) as (select id, n, ok from {o}) select a, sum(b) as s from max where c group by a",
