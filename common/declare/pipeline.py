@@ -38,6 +38,7 @@ from common.declare.field_types import (
     Trigger,
     arity_fault,
     at_least_one,
+    reserved_option,
     topic_fault,
 )
 from common.declare.files import Files
@@ -192,7 +193,7 @@ class Topic:
         if self.keep is not None and not length_of(self.keep).milliseconds:
             yield Fault("MED-1104", f"keep={self.keep!r} keeps nothing; leave keep out to keep every record")
         for option in self.kafka:
-            yield from _reserved(option)
+            yield from reserved_option(option, _RESERVED)
         yield from _isolation_fault(self.kafka)
         yield from self.storage.unfit_for_bronze()
 
@@ -291,14 +292,6 @@ _RESERVED = {
 
 
 _ISOLATION = ("read_committed", "read_uncommitted")
-
-
-def _reserved(option: str) -> Iterator[str]:
-    bare = option.removeprefix("kafka.")
-    if bare != option:
-        yield Fault("MED-1106", f"kafka option {option!r}: write it without 'kafka.': {bare!r}")
-    if bare in _RESERVED:
-        yield Fault("MED-1106", f"kafka option {bare!r} cannot be set: {_RESERVED[bare]}")
 
 
 def _isolation_fault(options: Mapping[str, str]) -> Iterator[str]:
@@ -615,7 +608,7 @@ class Pipeline:
         """Faults of the field values in combination."""
         yield from self._unfit_functions()
         for option in self.kafka:
-            yield from _reserved(option)
+            yield from reserved_option(option, _RESERVED)
         yield from _isolation_fault(self.kafka)
         topics = [topic.table for topic in self.topics]
         for files in self.files:

@@ -11,7 +11,14 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator
 
 from common.declare.declared import ADDED_LATER, absolute, declared
-from common.declare.field_types import Count, Expressions, TableName, arity_fault, topic_fault
+from common.declare.field_types import (
+    Count,
+    Expressions,
+    TableName,
+    arity_fault,
+    reserved_option,
+    topic_fault,
+)
 from common.declare.table_options import Paced, Reading
 from common.declare.value_formats import Avro, Protobuf
 from common.errors import Fault
@@ -34,15 +41,6 @@ _RESERVED = {
     "transactional.id": "Spark's Kafka sink writes without transactions: a BatchSink with a producer of your "
     "own has them",
 }
-
-
-def _reserved(option: str) -> Iterator[str]:
-    """Faults of an option of a producer that is not the user's."""
-    bare = option.removeprefix("kafka.")
-    if bare != option:
-        yield Fault("MED-1106", f"kafka option {option!r}: write it without 'kafka.': {bare!r}")
-    if bare in _RESERVED:
-        yield Fault("MED-1106", f"kafka option {bare!r} cannot be set: {_RESERVED[bare]}")
 
 
 @declared
@@ -78,7 +76,7 @@ class KafkaSink:
         if fault := topic_fault(self.topic):
             yield Fault("MED-1103", f"topic {self.topic!r} {fault}")
         for option in self.kafka:
-            yield from _reserved(option)
+            yield from reserved_option(option, _RESERVED)
         if self.register_schemas and not framed:
             yield Fault(
                 "MED-1105",

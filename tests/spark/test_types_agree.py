@@ -49,6 +49,7 @@ def refused(spark: Any, sql: str) -> bool:
     return False
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", PAIRS)
 def test_kinds_that_must_not_meet_are_refused_by_spark(view: Any, what: str) -> None:
     """Of all types in one form, and of one pair of types in each form."""
@@ -67,6 +68,7 @@ def test_kinds_that_must_not_meet_are_refused_by_spark(view: Any, what: str) -> 
     assert accepted == []
 
 
+@pytest.mark.long
 def test_kinds_that_a_function_does_not_take_are_refused_by_spark(view: Any) -> None:
     accepted = []
     for name, kinds in REFUSED.items():
@@ -76,6 +78,7 @@ def test_kinds_that_a_function_does_not_take_are_refused_by_spark(view: Any) -> 
     assert accepted == []
 
 
+@pytest.mark.long
 def test_a_condition_that_is_no_boolean_is_refused_by_spark(view: Any) -> None:
     texts = [
         "select 1 as x from t where {0}",
@@ -88,6 +91,7 @@ def test_a_condition_that_is_no_boolean_is_refused_by_spark(view: Any) -> None:
     ] == []
 
 
+@pytest.mark.long
 def test_a_wrong_number_of_arguments_is_refused_by_spark(view: Any) -> None:
     accepted = []
     for name, (least, most) in ARGUMENTS.items():
