@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-import sqlglot
 from sqlglot import exp
 
 from common.sql.relations import Joined, Keyed, RowWise
-
-_DIALECT = "spark"
+from common.sql.syntax import parse_text, text_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,26 +33,23 @@ def texts_of(relation: RowWise | Joined | Keyed) -> Texts:
     if isinstance(relation, Joined):
         return Texts({}, () if relation.on is None else (relation.on,))
     text = relation.text() if isinstance(relation, RowWise) else relation.text
-    select = sqlglot.parse_one(text, dialect=_DIALECT)
+    (select,) = parse_text(text)
     assert isinstance(select, exp.Select)  # written so by the statement's reader  # noqa: S101
     columns = {
-        each.alias_or_name: _text(each.unalias()) for each in select.selects if not isinstance(each, exp.Star)
+        each.alias_or_name: text_of(text, each.unalias())
+        for each in select.selects
+        if not isinstance(each, exp.Star | exp.Aliases)
     }
-    columns |= dict(_generated(select))
+    for each in select.expressions:
+        if isinstance(each, exp.Aliases):
+            columns |= {name.name: text_of(text, each.this) for name in each.expressions}
+    for lateral in select.args.get("laterals") or ():
+        columns |= {column.name: text_of(text, lateral.this) for column in lateral.args["alias"].columns}
     conditions = (select.args.get("where"), select.args.get("having"))
     windows = [each.args["order"] for each in select.find_all(exp.Window) if each.args.get("order")]
     return Texts(
         columns,
-        tuple(_text(each.this) for each in conditions if each is not None),
+        tuple(text_of(text, each.this) for each in conditions if each is not None),
         relation.keys if isinstance(relation, Keyed) else (),
-        tuple(_text(each.this) for order in windows for each in order.expressions),
+        tuple(text_of(text, each.this) for order in windows for each in order.expressions),
     )
-
-
-def _generated(select: exp.Select) -> Iterator[tuple[str, str]]:
-    for lateral in select.args.get("laterals") or ():
-        yield from ((column.name, _text(lateral.this)) for column in lateral.args["alias"].columns)
-
-
-def _text(node: exp.Expr) -> str:
-    return node.sql(dialect=_DIALECT)

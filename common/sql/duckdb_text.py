@@ -72,6 +72,9 @@ def statement(sql: str, tables: Mapping[str, str]) -> str:
         SqlError: A part of it may mean something else in DuckDB.
     """
     root = parse_statement(sql)
+    for column in root.find_all(exp.Column):
+        if f"{column.db}.{column.table}" in tables:
+            column.set("db", None)  # silver.orders.amount: the table's alias is its name
     for table in list(root.find_all(exp.Table)):
         name = table.name if not table.db else f"{table.db}.{table.name}"
         if name not in tables:

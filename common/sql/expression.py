@@ -10,11 +10,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import Token, TokenType, exp
-from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, TokenError
 
 from common.errors import SqlError
 from common.sql.function_names import AGGREGATES, GENERATORS, NON_DETERMINISTIC, WINDOWS
+from common.sql.syntax import name_of_aggregate, parse_text, text_of, tokens_of
 
 Path = tuple[str, ...]
 """A column and the fields accessed in it: ``properties.time`` is ``("properties", "time")``."""
@@ -26,7 +26,12 @@ _PLAIN = re.compile(r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$", re.ASCII)
 _LITERALS = {"true", "false", "null", "current_user", "session_user"} | NON_DETERMINISTIC
 _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
-_CLOCKS = (exp.CurrentDate, exp.CurrentTime, exp.CurrentTimestamp, exp.Localtimestamp)
+_CLOCKS: Mapping[type[exp.Expr], str] = {
+    exp.CurrentDate: "current_date",
+    exp.CurrentTime: "current_time",
+    exp.CurrentTimestamp: "current_timestamp",
+    exp.Localtimestamp: "localtimestamp",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +117,8 @@ def null_for_null_times(sql: str) -> str:
     Spark leaves out a row whose ``window(time, …)`` has no time. Here the window is made of another time,
     and the result is null.
     """
-    dialect = Dialect.get_or_raise("spark")
     try:
-        tokens = dialect.tokenize(sql) if "window" in sql.lower() else []
+        tokens = tokens_of(sql) if "window" in sql.lower() else []
     except TokenError:
         return sql
     times = []
@@ -143,7 +147,7 @@ def with_names(sql: str, names: Mapping[str, str]) -> str:
     if not any(name in sql.lower() for name in names):
         return sql
     try:
-        tokens = Dialect.get_or_raise("spark").tokenize(sql)
+        tokens = tokens_of(sql)
     except TokenError:
         return sql
     texts, done = [], 0
@@ -240,7 +244,7 @@ def _time_windows(sql: str) -> list[list[str]]:
     found = [
         node for node in parse(sql).find_all(exp.Func) if function_name(node) in {"window", "session_window"}
     ]
-    return [[argument.sql(dialect="spark") for argument in _children(node)] for node in found]
+    return [[text_of(f"({sql}", argument) for argument in _children(node)] for node in found]
 
 
 def parse(sql: str) -> exp.Expr:
@@ -251,46 +255,41 @@ def parse(sql: str) -> exp.Expr:
     """
     if not sql.strip():
         raise SqlError("is empty; write a SQL expression")
-    dialect = Dialect.get_or_raise("spark")
-    # Keeps a function's name as written: ``percentile_approx`` and ``approx_percentile`` are one class.
-    dialect.ORIGINAL_NAME_META_KEY = "name"
     if any("\ud800" <= letter <= "\udfff" for letter in sql):
         raise SqlError("has a lone surrogate, which is no character; leave it out")
     try:
         # Parenthesised, the text cannot be a statement; the new line ends a comment.
-        (root,) = dialect.parse(f"({sql}\n)")
+        (root,) = parse_text(f"({sql}\n)")
     except TokenError as error:
         raise SqlError("a quote is opened and never closed; the pairs are '…', \"…\" and `…`") from error
     except ParseError as error:
         raise _explained(error, sql) from error
-    except RecursionError as error:
-        raise SqlError("is nested too deeply to be read; divide it into columns") from error
     except ValueError as error:
         raise SqlError("is more than one expression; write one") from error
     if isinstance(root, exp.Subquery):
         return root
     if not isinstance(root, exp.Paren):
         raise SqlError("is a list of expressions; write one, or struct(…) of them")
-    _refuse_odd_names(root)
+    _refuse_odd_names(root, sql)
     if "--" in sql:
-        _refuse_last_comment(dialect, sql)
+        _refuse_last_comment(sql)
     inner: exp.Expr = root.this
     return inner
 
 
-def _refuse_odd_names(root: exp.Expr) -> None:
+def _refuse_odd_names(root: exp.Expr, sql: str) -> None:
     for name in root.find_all(exp.Identifier):
         if not name.quoted and not name.name.isascii():
             raise SqlError(f"has the name {name.name}; one with other letters than a to z needs backquotes")
     strange = root.find(exp.Parameter, exp.Placeholder, exp.Command)
     if strange is not None:
-        shown = strange.sql(dialect="spark")
+        shown = text_of(f"({sql}", strange)
         raise SqlError(f"cannot be read at {shown!r}; write a name with odd letters in backquotes")
 
 
-def _refuse_last_comment(dialect: Dialect, sql: str) -> None:
+def _refuse_last_comment(sql: str) -> None:
     try:
-        dialect.parse(f"({sql})")
+        parse_text(f"({sql})")
     except (ParseError, TokenError) as error:
         # The engine also puts the text in parentheses, on one line
         raise SqlError("ends in a comment (--), which would hide what follows; leave it out") from error
@@ -385,7 +384,7 @@ class _Reader:
         if name is None:
             return inside
         self.functions.append(name)
-        if name in NON_DETERMINISTIC or isinstance(node, _CLOCKS):
+        if name in NON_DETERMINISTIC or isinstance(node, tuple(_CLOCKS)):
             self.non_deterministic.append(name)
         if name in GENERATORS:
             self.generators.append(name)
@@ -409,18 +408,14 @@ def function_name(node: exp.Expr) -> str | None:
     if isinstance(node, exp.Any):
         # ``a like any (…)`` is a comparison
         return None if isinstance(node.parent, (exp.Like, exp.ILike)) else "any"
-    if isinstance(node, _CLOCKS):
+    if isinstance(node, tuple(_CLOCKS)):
         # sqlglot parses ``unix_timestamp()`` as a clock inside a conversion
-        return (function_name(node.parent) if node.parent is not None else None) or _spelled(node)
+        return (function_name(node.parent) if node.parent is not None else None) or _CLOCKS[type(node)]
     if isinstance(node, exp.AggFunc):
         # sqlglot parses ``first(a, true)`` as an aggregate inside a modifier that has the name
         around = str(node.parent.meta.get("name", "")) if node.parent is not None else ""
-        return None if around.lower() in AGGREGATES else _spelled(node)
+        return None if around.lower() in AGGREGATES else name_of_aggregate(node)
     return None
-
-
-def _spelled(node: exp.Expr) -> str:
-    return node.sql(dialect="spark").partition("(")[0].lower()
 
 
 def path_of(node: exp.Expr) -> Path | None:  # noqa: PLR0911  # one return per kind of step

@@ -1,7 +1,8 @@
 """A SELECT statement read without Spark: its tables, its output columns, and its relations.
 
-sqlglot parses the text and gives each column its table; the relations are made of that. A statement that is
-refused says so with line and column of its text.
+The relations are put together from pieces of the author's text, cut at known places: tables, conditions,
+parts of the SELECT list, keys. Of a piece only the names of columns are replaced, by those that relations
+have. What cannot be cut so is kept whole. A statement that is refused says so with line and column.
 """
 
 from __future__ import annotations
@@ -11,21 +12,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import exp
-from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, TokenError
-from sqlglot.optimizer.simplify import flatten
 
 from common.errors import SqlError, closest
 from common.sql.argument_counts import count_mistakes
 from common.sql.expression import function_name, has_sliding_window
+from common.sql.function_names import AGGREGATES, GENERATORS
+from common.sql.names import Item, Names, Scope, Source, table_name, unique_names
 from common.sql.places import offset_of
+from common.sql.quoting import backquoted
 from common.sql.relations import Joined, Keyed, Kind, Relation, RowWise, Scan, UnionAll
-from common.sql.resolved_names import resolve
+from common.sql.syntax import parse_text, span_of, text_of, words_of
 
 Columns = Mapping[str, Sequence[str]]
 """The columns of each table, in the table's order."""
 
-_DIALECT = "spark"
 _PARTS: Mapping[type[exp.Expr], frozenset[str]] = {
     exp.Select: frozenset(
         {"with_", "expressions", "from_", "joins", "laterals", "where", "group", "having", "distinct"}
@@ -34,10 +35,28 @@ _PARTS: Mapping[type[exp.Expr], frozenset[str]] = {
     exp.Union: frozenset({"with_", "this", "expression", "distinct", "order"}),
     exp.Table: frozenset({"this", "db", "catalog", "alias", "joins", "laterals"}),
     exp.Subquery: frozenset({"this", "alias"}),
-    exp.Join: frozenset({"this", "side", "kind", "on"}),
+    exp.Join: frozenset({"this", "side", "kind", "on", "using", "method"}),
     exp.Distinct: frozenset({"expressions"}),
 }
 """The parts that the relations say; a statement with any other is computed whole."""
+
+_WORDS = {
+    "from_": "a derived table",
+    "values": "VALUES",
+    "intersect": "INTERSECT",
+    "except": "EXCEPT",
+    "by_name": "UNION BY NAME",
+    "pivots": "PIVOT",
+    "windows": "a named WINDOW",
+    "sample": "TABLESAMPLE",
+    "table": "a function of tables",
+    "lateral": "LATERAL",
+    "on": "DISTINCT ON",
+}
+"""What parts of a statement are called in SQL, by the library's names of them."""
+
+_LOOSE = (exp.Predicate, exp.Not, exp.Connector)
+"""Operands that Spark may read with a comparison before them; in brackets they are none."""
 
 _BEGINNINGS = ("select", "with")
 
@@ -96,8 +115,9 @@ def table_places(sql: str) -> Mapping[str, int]:
     root = parse_statement(sql)
     own = {cte.alias.lower() for cte in root.find_all(exp.CTE)}
     places: dict[str, int] = {}
-    for table in sorted(root.find_all(exp.Table), key=lambda table: offset_of(table.this) or 0):
-        if (name := _table_name(table)).lower() not in own:
+    tables = (table for table in root.find_all(exp.Table) if isinstance(table.this, exp.Identifier))
+    for table in sorted(tables, key=lambda table: offset_of(table.this) or 0):
+        if (name := table_name(table)).lower() not in own:
             places.setdefault(name, min((offset_of(part) or 0 for part in table.parts), default=0))
     return places
 
@@ -108,10 +128,8 @@ def parse_statement(sql: str) -> exp.Query:
     Raises:
         SqlError: The text is not one SELECT statement; names line, column and word.
     """
-    dialect = Dialect.get_or_raise(_DIALECT)
-    dialect.ORIGINAL_NAME_META_KEY = "name"  # functions keep the name that they are written with
     try:
-        found = [each for each in dialect.parse(sql) if each is not None]
+        found = parse_text(sql)
     except TokenError as error:
         opened = re.search(r"from \d+:(\d+)", str(error.__cause__))
         raise SqlError(
@@ -128,25 +146,31 @@ def parse_statement(sql: str) -> exp.Query:
     (root,) = found
     if not isinstance(root, exp.Query):
         raise SqlError("is no SELECT; a view is what a SELECT returns", at=_first_word(sql))
-    tables = {_table_name(table) for table in root.find_all(exp.Table)}
-    for column in root.find_all(exp.Column):
-        if f"{column.db}.{column.table}" in tables:
-            column.set("db", None)  # silver.orders.amount: the table's alias is its name
     for select in root.find_all(exp.Select):
         select.set("hint", None)  # a hint names tables too, and changes no row
+        if (qualify := select.args.get("qualify")) is not None:
+            raise SqlError(
+                "has QUALIFY, which Spark does not know; name the window function in a derived table and "
+                "write its condition into the WHERE around it",
+                at=offset_of(qualify),
+            )
+    strange = root.find(exp.Parameter, exp.Placeholder, exp.Command)
+    if strange is not None:
+        shown = text_of(sql, strange)
+        raise SqlError(
+            f"cannot be read at {shown!r}; write a name with odd letters in backquotes", at=offset_of(strange)
+        )
     for table in root.find_all(exp.Table):
-        _refuse_changing(table)
+        _refuse_changing(table, sql)
     return root
 
 
-def _refuse_changing(table: exp.Table) -> None:
-    shown, at = table.sql(dialect=_DIALECT), offset_of(table)
+def _refuse_changing(table: exp.Table, sql: str) -> None:
+    shown, at = text_of(sql, table), offset_of(table)
     if table.args.get("sample"):
         raise SqlError(f"reads {shown}, which chooses rows by chance; choose them by a condition", at=at)
     if table.args.get("version"):
         raise SqlError(f"reads {shown}; a view follows the newest version, so leave it out", at=at)
-    if not isinstance(table.this, exp.Identifier):
-        raise SqlError(f"reads {shown}, which is no table", at=at)
     if table.db.lower() == "delta" and "/" not in table.name:
         raise SqlError(
             f"reads delta.`{table.name}`, which is no path; write delta.`/lake/orders`, or a URI such as "
@@ -162,7 +186,7 @@ def calls_of(sql: str) -> tuple[tuple[str, int | None], ...]:
         SqlError: The text is not one SELECT statement.
     """
     nodes = sorted(parse_statement(sql).find_all(exp.Func), key=lambda node: offset_of(node) or 0)
-    found = ((function_name(node), _called_at(node, sql)) for node in nodes)
+    found = ((function_name(node), node.meta.get("start", offset_of(node))) for node in nodes)
     return tuple((name, at) for name, at in found if name is not None)
 
 
@@ -173,21 +197,8 @@ def newest_by_one_value(sql: str) -> tuple[str, ...]:
         SqlError: The text is not one SELECT statement.
     """
     calls = parse_statement(sql).find_all(exp.ArgMax, exp.ArgMin)
-    found = (
-        each.sql(dialect=_DIALECT).lower() for each in calls if not isinstance(each.expression, exp.Struct)
-    )
+    found = (text_of(sql, each) for each in calls if not isinstance(each.expression, exp.Struct))
     return tuple(dict.fromkeys(found))
-
-
-def _called_at(node: exp.Expr, sql: str) -> int | None:
-    """Where the name of a function stands: the parser keeps no place of some of them."""
-    if "start" in node.meta:
-        return int(node.meta["start"])
-    name = re.escape(function_name(node) or "")
-    inner = offset_of(node)
-    found = [each.start() for each in re.finditer(rf"(?<![\w.`]){name}(?!\w)", sql, re.IGNORECASE)]
-    before = [each for each in found if inner is not None and each < inner]
-    return before[-1] if before else next(iter(found), None)
 
 
 def read_statement(sql: str, columns: Columns) -> Statement:
@@ -198,26 +209,34 @@ def read_statement(sql: str, columns: Columns) -> Statement:
     """
     root = parse_statement(sql)
     tables = tables_of(sql)
-    text = sql.strip().rstrip(";").strip()
-    names = {name.lower(): name for each in columns.values() for name in each}
-    names |= {alias.alias.lower(): alias.alias for alias in root.find_all(exp.Alias)}
-    qualified, _ = qualified_statement(sql, columns)
-    for each in qualified.selects:
-        if re.fullmatch(r"_col_\d+", each.alias_or_name):
-            shown = each.unalias().sql(dialect=_DIALECT)
-            raise SqlError(
-                f"has an output column without a name, {shown}; give it one by AS", at=offset_of(each)
-            )
-    output = tuple(names.get(name.lower(), name) for name in qualified.named_selects)
+    names = named_statement(root, sql, columns)
+    if names.output is None:
+        text = "has a star for columns that only Spark knows; write them out"
+        raise SqlError(text, at=offset_of(root))
+    output = _output_names(root, sql, names, columns)
+    relation: Relation | None = None
+    why = ""
     try:
-        relation: Relation | None = _Builder({_internal(table): table for table in columns}).top(
-            qualified, output
-        )
-        why = ""
+        relation = _Builder(names).top(root, output)
     except WholeError as error:
-        relation, why = None, str(error)
-    places = _places_of_names(root)
-    return Statement(text, tables, _over_inputs(root, tables), output, relation, why, places)
+        why = str(error)
+    text = sql.strip().rstrip(";").strip()
+    return Statement(
+        text, tables, _over_inputs(root, sql, tables, names), output, relation, why, _places_of_names(root)
+    )
+
+
+def named_statement(root: exp.Query, sql: str, columns: Columns) -> Names:
+    """What the names of a statement mean.
+
+    Raises:
+        SqlError: It names a column that there is not.
+    """
+    names = Names(root, sql, columns)
+    if names.faults:
+        names.faults[0].also = tuple(names.faults[1:])
+        raise names.faults[0]
+    return names
 
 
 def qualified_statement(sql: str, columns: Columns) -> tuple[exp.Query, Mapping[str, str]]:
@@ -228,15 +247,67 @@ def qualified_statement(sql: str, columns: Columns) -> tuple[exp.Query, Mapping[
     """
     root = parse_statement(sql)
     internal = {table: _internal(table) for table in tables_of(sql)}
-    qualified, faults = resolve(
-        _with_names(root.copy(), internal),
-        {_internal(table): given for table, given in columns.items()},
-        [alias.alias for alias in root.find_all(exp.Alias)],
-    )
-    if faults:
-        faults[0].also = faults[1:]
-        raise faults[0]
-    return qualified, internal
+    named_statement(root, sql, columns).qualify(root, internal)
+    return root, internal
+
+
+def _internal(table: str) -> str:
+    """A table's name as one identifier: a path has signs that a name of several parts cannot have."""
+    return "t_" + table.encode().hex()
+
+
+def _output_names(root: exp.Query, sql: str, names: Names, columns: Columns) -> tuple[str, ...]:
+    """The names of the output columns; those of the tables' columns in the tables' letters."""
+    first = _first_select(root)
+    items = names.scopes[id(first)].items if first is not None else []
+    known = {name.lower(): name for each in columns.values() for name in each}
+    found: list[str] = []
+    for item in items:
+        for name in item.names:
+            at = None if item.node is None else offset_of(item.node)
+            if name is None:
+                shown = "" if item.node is None else text_of(sql, item.node)
+                raise SqlError(f"has an output column without a name, {shown}; give it one by AS", at=at)
+            if name.lower() in {each.lower() for each in found}:
+                text = "has two output columns of one name; give one another name by AS"
+                raise SqlError(text, at=at)
+            is_alias = item.node is not None and item.node.parent_select is first and _is_alias(item.node)
+            found.append(name if is_alias else known.get(name.lower(), name))
+    if not found:
+        raise SqlError("is no SELECT of columns; a view is what a SELECT returns", at=_first_word(sql))
+    return tuple(found)
+
+
+def _first_select(query: exp.Expr) -> exp.Select | None:
+    while not isinstance(query, exp.Select):
+        if not isinstance(query, exp.SetOperation | exp.Subquery):
+            return None
+        query = query.this
+    return query
+
+
+def _is_alias(node: exp.Expr) -> bool:
+    return isinstance(node.parent, exp.Alias | exp.Aliases)
+
+
+def _over_inputs(root: exp.Query, sql: str, tables: Sequence[str], names: Names) -> str:
+    """The author's text with other names of its tables; each keeps the alias by which columns name it."""
+    inputs = {table: f"__in{place}__" for place, table in enumerate(tables)}
+    pieces: dict[int, tuple[int, str]] = {
+        start: (end, f"`{alias}`") for (start, end), alias in names.qualified
+    }
+    for node in root.find_all(exp.Table):
+        source = names.sources.get(id(node))
+        if source is not None and source.table in inputs:
+            spans = [span for part in node.parts if (span := span_of(part)) is not None]
+            alias = "" if node.alias else f" AS `{source.alias}`"
+            start, end = min(spans)[0], max(span[1] for span in spans)
+            pieces[start] = (end, inputs[source.table] + alias)
+    parts, done = [], 0
+    for at in sorted(pieces):
+        parts += [sql[done:at], pieces[at][1]]
+        done = pieces[at][0]
+    return "".join([*parts, sql[done:]]).strip().rstrip(";").strip()
 
 
 def _places_of_names(root: exp.Query) -> Mapping[str, int]:
@@ -276,175 +347,183 @@ def _first_word(sql: str) -> int:
     return found.end() if found else 0
 
 
-def _table_name(table: exp.Table) -> str:
-    if table.db.lower() == "delta":
-        return table.name
-    return f"{table.db}.{table.name}" if table.db else table.name
-
-
-def _internal(table: str) -> str:
-    """A table's name as one identifier: a path has signs that a name of several parts cannot have."""
-    return "t_" + table.encode().hex()
-
-
-def _over_inputs(root: exp.Query, tables: Sequence[str]) -> str:
-    places = {table: f"__in{place}__" for place, table in enumerate(tables)}
-    return _with_names(root.copy(), places).sql(dialect=_DIALECT)
-
-
-def _with_names(root: exp.Query, names: Mapping[str, str]) -> exp.Query:
-    """The statement with other names of its tables; each keeps the alias by which columns name it."""
-    own = {cte.alias.lower() for cte in root.find_all(exp.CTE)}
-    for table in list(root.find_all(exp.Table)):
-        name = _table_name(table)
-        if name not in names or (not table.db and name.lower() in own):
-            continue
-        alias = table.alias or table.name
-        identifier = exp.to_identifier(names[name])
-        if (at := offset_of(table)) is not None:
-            identifier.meta["start"] = at
-        new = exp.alias_(exp.Table(this=identifier), alias, table=True, quoted=True)
-        for key in ("laterals", "joins", "pivots", "sample"):
-            if table.args.get(key):
-                new.set(key, table.args[key])
-        table.replace(new)
-    return root
-
-
 class _Builder:
-    """Makes relations of a qualified statement."""
+    """Makes relations of a statement whose names are known."""
 
-    def __init__(self, tables: Mapping[str, str]) -> None:
-        self._tables = tables
-        self._ctes: dict[str, exp.Query] = {}
-        self._blocks = 0
+    def __init__(self, names: Names) -> None:
+        self._names = names
 
     def top(self, query: exp.Query, output: Sequence[str]) -> Relation:
         """The relation of the statement, with these names of its columns."""
         relation = self._query(query)
         return _renamed(relation, tuple(zip(relation.columns, output, strict=True)))
 
-    def _query(self, query: exp.Query) -> Relation:
-        """The relation of a query; its columns have the query's names."""
-        for cte in query.ctes:
-            if isinstance(query.args.get("with_"), exp.With) and query.args["with_"].recursive:
-                raise WholeError("a recursive WITH has no delta rule")
-            self._ctes[cte.alias.lower()] = cte.this
+    def _query(self, query: exp.Expr) -> Relation:
+        """The relation of a query; its columns have the query's names where these are clear."""
+        with_ = query.args.get("with_")
+        if with_ is not None and with_.recursive:
+            raise WholeError("a recursive WITH has no delta rule")
         if query.args.get("limit") or query.args.get("offset"):
             raise WholeError("LIMIT chooses among all rows")
         _refuse_other_parts(query)
         if isinstance(query, exp.Subquery):
-            return self._inner(query)
+            return self._query(query.this)
         if isinstance(query, exp.Union):
-            return self._union(query)
+            both = UnionAll((self._query(query.left), self._query(query.right)))
+            return _distinct(both) if query.args.get("distinct") else both
         if isinstance(query, exp.Select):
             return self._select(query)
-        raise WholeError(f"{type(query).__name__.upper()} has no delta rule")
-
-    def _inner(self, node: exp.Expr) -> Relation:
-        query = node.unnest()
-        if not isinstance(query, exp.Query):
-            raise WholeError(f"{node.sql(dialect=_DIALECT)[:60]} has no delta rule")
-        return self._query(query)
-
-    def _union(self, query: exp.Union) -> Relation:
-        first, second = self._query(query.left), self._query(query.right)
-        both = UnionAll((first, second))
-        return _distinct(both) if query.args.get("distinct") else both
+        raise WholeError(f"{_word(query)} has no delta rule")
 
     def _select(self, query: exp.Select) -> Relation:
+        scope = self._names.scopes[id(query)]
+        if scope.problem:
+            raise WholeError(scope.problem)
+        if scope.is_correlated:
+            raise WholeError("a subquery over columns of an outer query; write EXISTS")
         if query.args.get("distinct"):
             _refuse_other_parts(query.args["distinct"])
-        relation = self._from(query)
-        relation = self._where(relation, query)
-        windows = [each for projection in query.selects for each in projection.find_all(exp.Window)]
-        group = query.args.get("group")
-        aggregates = any(_aggregates(projection) for projection in query.selects) or group is not None
-        relation = self._project(relation, query, windows, is_grouped=aggregates)
+        relation = self._where(self._from(query, scope), query, scope)
+        relation = self._project(relation, query, scope)
         return _distinct(relation) if query.args.get("distinct") else relation
+
+    def _text(self, node: exp.Expr, scope: Scope, *, whole: bool = False) -> str:
+        """The author's text of an expression, over the columns of relations."""
+        if (word := self._names.doubtful(node, scope)) is not None:
+            raise WholeError(
+                f"{word!r} is a word of SQL and a column; write it in backquotes, with its table"
+            )
+        return self._names.text(node, whole=whole)
+
+    def _columns(self, node: exp.Expr) -> set[str]:
+        return {each.flat for each in self._names.references(node)}
 
     # FROM
 
-    def _from(self, query: exp.Select) -> Relation:
-        source = query.args.get("from_") or query.args.get("from")
-        if source is None:
+    def _from(self, query: exp.Select, scope: Scope) -> Relation:
+        from_ = query.args.get("from_")
+        if from_ is None:
             raise WholeError("a SELECT without FROM")
-        relation = self._source(source.this)
+        relation = self._source(from_.this, scope)
         for join in query.args.get("joins") or ():
-            relation = self._join(relation, join)
+            relation = self._join(relation, join, scope)
         for lateral in query.args.get("laterals") or ():
-            relation = _generated(relation, lateral)
+            relation = self._generated(relation, lateral, scope)
         return relation
 
-    def _source(self, node: exp.Expr) -> Relation:
+    def _source(self, node: exp.Expr, scope: Scope) -> Relation:
         _refuse_other_parts(node)
-        alias = node.alias
-        if isinstance(node, exp.Table) and node.name in self._tables:
-            used = self._used(node, alias)
-            relation: Relation = Scan(
-                self._tables[node.name], tuple((name, _name(alias, name)) for name in used)
+        source = self._names.sources.get(id(node))
+        if source is None:  # from (a join b on …)
+            relation = self._source(node.this, scope)
+        elif source.columns is not None and source.table:
+            relation = Scan(
+                source.table, tuple((source.columns[own], flat) for own, flat in source.used.items())
             )
-        elif isinstance(node, exp.Table):
-            inner = self._query(self._ctes[node.name.lower()].copy())
-            relation = _renamed(inner, tuple((name, _name(alias, name)) for name in inner.columns))
-        elif isinstance(node, exp.Subquery):
-            inner = self._inner(node)
-            relation = _renamed(inner, tuple((name, _name(alias, name)) for name in inner.columns))
+        elif source.query is not None:
+            relation = self._derived(source)
         else:
-            raise WholeError(f"{node.sql(dialect=_DIALECT)[:60]} in FROM has no delta rule")
+            raise WholeError(f"{_word(node)} in FROM has no delta rule")
         for lateral in node.args.get("laterals") or ():
-            relation = _generated(relation, lateral)
+            relation = self._generated(relation, lateral, scope)
         for join in node.args.get("joins") or ():
-            relation = self._join(relation, join)
+            relation = self._join(relation, join, scope)
         return relation
 
-    def _used(self, table: exp.Table, alias: str) -> tuple[str, ...]:
-        scope = table.find_ancestor(exp.Select)
-        root = scope if scope is not None else table.root()
-        found = (column.name for column in root.find_all(exp.Column) if column.table.lower() == alias.lower())
-        return tuple(dict.fromkeys(found))
+    def _derived(self, source: Source) -> Relation:
+        """The rows of a query, with all of its columns under the names that the statement around it uses."""
+        if source.query is None or source.columns is None:
+            raise WholeError("a query with columns that only Spark can name; give each a name by AS")
+        inner = self._query(source.query)
+        named = {below: name for name, below in source.columns.items()}
+        names = []
+        for column in inner.columns:
+            name = named.get(column, column)
+            if name not in source.used:
+                source.used[name] = self._names.flat_name(source.prefix, name)
+            names.append((column, source.used[name]))
+        return _renamed(inner, tuple(names))
 
-    def _join(self, left: Relation, join: exp.Join) -> Relation:
-        if join.args.get("using") or join.method:
-            raise WholeError(f"a {join.method or 'USING'} join; write the condition with ON")
+    def _join(self, left: Relation, join: exp.Expr, scope: Scope) -> Relation:
         if isinstance(join.this, exp.Lateral):
             raise WholeError("LATERAL with a subquery; write LATERAL VIEW explode(…)")
-        right = self._source(join.this)
+        right = self._source(join.this, scope)
         kind = _kind(join)
         _refuse_other_parts(join)
         condition = join.args.get("on")
+        if (pairs := self._names.using.get(id(join))) is not None:
+            equal = tuple(
+                (f"`{one.used[name]}`", f"`{other.used[same]}`") for (one, name), (other, same) in pairs
+            )
+            kind = "inner" if kind == "cross" else kind
+            return Joined(left, right, kind, " AND ".join(f"{a} = {b}" for a, b in equal), equal)
         if condition is not None and condition.find(exp.Query) is not None:
             raise WholeError("a subquery in ON")
-        on = None if condition is None else _flat(condition)
-        return Joined(left, right, kind, on, _equalities(condition, left, right))
+        on = None if condition is None else self._text(condition, scope)
+        return Joined(left, right, kind, on, self._equalities(condition, left, right))
+
+    def _generated(self, relation: Relation, lateral: exp.Expr, scope: Scope) -> Relation:
+        """``lateral view [outer] explode(…) t as a, b``: rows multiplied, with the generator's columns."""
+        if not lateral.args.get("view"):
+            raise WholeError("LATERAL with a subquery; write LATERAL VIEW explode(…)")
+        source = self._names.sources[id(lateral)]
+        if not source.columns:
+            raise WholeError("LATERAL VIEW without names of its columns; write … t AS a")
+        for name in source.columns:
+            source.used.setdefault(name, self._names.flat_name(source.prefix, name))
+        names = [source.used[name] for name in source.columns]
+        outer = "OUTER " if lateral.args.get("outer") else ""
+        shown = ", ".join(f"`{name}`" for name in names)
+        view = f"LATERAL VIEW {outer}{self._text(lateral.this, scope)} `{source.prefix}` AS {shown}"
+        kept = tuple(zip(relation.columns, relation.columns, strict=True))
+        return RowWise(relation, None, view, (*relation.columns, *names), kept)
+
+    def _equalities(
+        self, condition: exp.Expr | None, left: Relation, right: Relation
+    ) -> tuple[tuple[str, str], ...]:
+        """Pairs of expressions, one over each side, that a condition demands to be equal."""
+        found = []
+        for part in _conjuncts(condition) if condition is not None else ():
+            # Spark reads ``a = b is null`` as (a = b) is null.
+            if not isinstance(part, exp.EQ) or any(
+                isinstance(side, _LOOSE) for side in (part.left, part.right)
+            ):
+                continue
+            sides = [self._columns(side) for side in (part.left, part.right)]
+            if not all(sides):
+                continue
+            first, second = (self._names.text(side) for side in (part.left, part.right))
+            if sides[0] <= set(left.columns) and sides[1] <= set(right.columns):
+                found.append((first, second))
+            elif sides[1] <= set(left.columns) and sides[0] <= set(right.columns):
+                found.append((second, first))
+        return tuple(found)
 
     # WHERE
 
-    def _where(self, relation: Relation, query: exp.Select) -> Relation:
+    def _where(self, relation: Relation, query: exp.Select, scope: Scope) -> Relation:
         where = query.args.get("where")
-        if where is None:
-            return relation
         plain = []
-        for part in _conjuncts(where.this):
+        for part in _conjuncts(where.this) if where is not None else ():
             if part.find(exp.Query) is None:
-                plain.append(part)
+                plain.append(self._text(part, scope))
             else:
-                relation = self._semi(relation, part)
-        if not plain:
-            return relation
-        return _filtered(relation, plain)
+                relation = self._semi(relation, part, scope)
+        return _filtered(relation, plain) if plain else relation
 
-    def _semi(self, relation: Relation, part: exp.Expr) -> Relation:
+    def _semi(self, relation: Relation, part: exp.Expr, scope: Scope) -> Relation:
         """A semi or anti join instead of ``x in (select …)``, ``exists`` and ``not exists``."""
-        self._blocks += 1
-        prefix = f"q{self._blocks}"
+        while isinstance(part, exp.Paren):
+            part = part.this
         if isinstance(part, exp.In) and part.args.get("query") is not None:
-            inner = self._inner(part.args["query"])
-            right = _renamed(inner, tuple((name, _name(prefix, name)) for name in inner.columns))
+            inner, prefix = self._query(part.args["query"]), self._names.new_prefix()
+            right = _renamed(
+                inner, tuple((name, self._names.flat_name(prefix, name)) for name in inner.columns)
+            )
             if len(right.columns) != 1 or part.this.find(exp.Query) is not None:
                 raise WholeError("IN with a list of columns; write EXISTS")
-            equal = ((_flat(part.this), f"`{right.columns[0]}`"),)
-            return Joined(relation, right, "semi", f"{equal[0][0]} = {equal[0][1]}", equal)
+            equal = ((self._text(part.this, scope), f"`{right.columns[0]}`"),)
+            return Joined(relation, right, "semi", f"({equal[0][0]}) = {equal[0][1]}", equal)
         kind: Kind = "semi"
         if isinstance(part, exp.Not) and isinstance(part.this, exp.Exists):
             kind, part = "anti", part.this
@@ -454,105 +533,194 @@ class _Builder:
 
     def _exists(self, relation: Relation, inner: exp.Select, kind: Kind) -> Relation:
         _refuse_other_parts(inner)
-        if any(inner.args.get(key) for key in ("group", "having", "distinct")):
-            raise WholeError("EXISTS over groups or LIMIT")
-        right = self._from(inner)
+        scope = self._names.scopes[id(inner)]
+        if scope.problem:
+            raise WholeError(scope.problem)
+        calls = [call for each in inner.expressions for call in self._calls(each)]
+        if any(inner.args.get(key) for key in ("group", "having", "distinct")) or any(
+            call in AGGREGATES | GENERATORS for call, _ in calls
+        ):
+            raise WholeError("EXISTS over groups, aggregates or generators")
+        right = self._from(inner, scope)
         own, outer = set(right.columns), set(relation.columns)
-        if own & outer:
-            raise WholeError("EXISTS over a table that has the alias of an outer one; give it another")
-        conditions: list[exp.Expr] = []
-        inside: list[exp.Expr] = []
+        conditions: list[str] = []
+        inside: list[str] = []
+        equal: list[tuple[str, str]] = []
         for part in _conjuncts(inner.args["where"].this) if inner.args.get("where") else ():
             if part.find(exp.Query) is not None:
                 raise WholeError("a subquery inside of EXISTS")
-            named = {_name(column.table, column.name) for column in part.find_all(exp.Column)}
+            named = self._columns(part)
             if not named <= own | outer:
                 raise WholeError("EXISTS over columns of an outer query")
-            (inside if named <= own else conditions).append(part)
+            (inside if named <= own else conditions).append(self._text(part, scope))
+            equal += () if named <= own else self._equalities(part, relation, right)
         if not conditions:
             raise WholeError("EXISTS that names no column of the outer query")
         if inside:
             right = _filtered(right, inside)
-        condition = exp.and_(*(part.copy() for part in conditions))
-        return Joined(relation, right, kind, _flat(condition), _equalities(condition, relation, right))
+        on = " AND ".join(f"({each})" for each in conditions)
+        return Joined(relation, right, kind, on, tuple(equal))
 
     # SELECT
 
-    def _project(
-        self, relation: Relation, query: exp.Select, windows: Sequence[exp.Window], *, is_grouped: bool
-    ) -> Relation:
-        if any(each.find(exp.Query) is not None for each in query.selects):
+    def _project(self, relation: Relation, query: exp.Select, scope: Scope) -> Relation:
+        if any(each.find(exp.Query) is not None for each in query.expressions):
             raise WholeError("a subquery in the SELECT list")
-        projections = [(each.alias_or_name, _flat(each.unalias())) for each in query.selects]
-        columns = tuple(name for name, _ in projections)
-        if len({name.lower() for name in columns}) < len(columns):
-            seen = [name.lower() for name in columns]
-            doubled = next(
-                each for place, each in enumerate(query.selects) if seen.index(seen[place]) < place
-            )
-            raise SqlError(
-                "has two output columns of one name; give one another name by AS", at=offset_of(doubled)
-            )
-        listed = ", ".join(f"{sql} AS `{name}`" for name, sql in projections)
+        items = _listed_items(scope.items)
+        texts = [
+            self._names.text_of_item(item) if item.node is None else self._text(item.node, scope)
+            for item, _ in items
+        ]
+        listed = ", ".join(f"{text} AS {_as(names)}" for text, (_, names) in zip(texts, items, strict=True))
+        columns = tuple(name for _, names in items for name in names)
+        calls = [call for each in query.expressions for call in self._calls(each)]
+        windows = [window for each in query.expressions for window in each.find_all(exp.Window)]
+        if sum(is_window for _, is_window in calls) != len(windows):
+            raise WholeError("a window function that is not read with certainty; put it into a derived table")
+        is_grouped = any(query.args.get(key) for key in ("group", "having")) or any(
+            name in AGGREGATES and not is_window for name, is_window in calls
+        )
         if is_grouped and windows:
             raise WholeError("a window function over groups; put the groups into a derived table")
         if is_grouped:
-            return self._grouped(relation, query, projections, listed)
+            return self._grouped(relation, query, scope, listed, columns)
         if windows:
-            return _windowed(relation, windows, projections, listed)
+            return self._windowed(relation, windows, scope, listed, columns)
         kept = tuple(
-            (name, sql[1:-1]) for name, sql in projections if sql[1:-1] in relation.columns and sql[0] == "`"
+            (names[0], own) for item, names in items if (own := self._plain(item)) in relation.columns
         )
         return RowWise(relation, listed, "", columns, kept)
 
+    def _plain(self, item: Item) -> str:
+        """The relation's column that a part of the SELECT list is; empty for an expression."""
+        text = self._names.text_of_item(item)
+        return text[1:-1] if text.startswith("`") and text.find("`", 1) == len(text) - 1 else ""
+
     def _grouped(
-        self, relation: Relation, query: exp.Select, projections: Sequence[tuple[str, str]], listed: str
+        self, relation: Relation, query: exp.Select, scope: Scope, listed: str, columns: tuple[str, ...]
     ) -> Relation:
         group, having = query.args.get("group"), query.args.get("having")
-        keys: tuple[str, ...] = ()
-        if group is not None:
-            if any(group.args.get(key) for key in ("grouping_sets", "cube", "rollup", "all")):
-                raise WholeError("GROUPING SETS, CUBE and ROLLUP have groups over all rows")
-            keys = tuple(_flat(each) for each in group.expressions)
-            _refuse_windows(group.expressions)
         text = f"SELECT {listed} FROM __in0__"  # noqa: S608  # the statement of a declaration
-        if keys:
-            text += f" GROUP BY {', '.join(keys)}"
+        keys: list[str] = []
+        called = [*query.expressions]
+        if group is not None:
+            keys = self._keys(group, scope)
+            text += f" {self._text(group, scope)}"
         if having is not None:
             if having.find(exp.Query) is not None:
                 raise WholeError("a subquery in HAVING")
-            text += f" HAVING {_flat(having.this)}"
-        shown = tuple((name, keys.index(sql)) for name, sql in projections if sql in keys)
-        called = [*query.selects, *([having] if having is not None else [])]
-        if any(each.find(exp.Query) is not None for each in (group.expressions if group is not None else ())):
+            text += f" {self._text(having, scope)}"
+            called.append(having)
+        inexact = _inexact(name for each in called for name, _ in self._calls(each) if name in AGGREGATES)
+        return Keyed(relation, "group", tuple(keys), text, columns, self._shown(scope, keys), inexact)
+
+    def _keys(self, group: exp.Expr, scope: Scope) -> list[str]:
+        """The expressions of GROUP BY, aliases and places of the SELECT list resolved, without constants."""
+        if any(group.args.get(key) for key in ("grouping_sets", "cube", "rollup", "all", "totals")) or any(
+            isinstance(each, exp.Cube | exp.Rollup | exp.GroupingSets) for each in group.expressions
+        ):
+            raise WholeError("GROUPING SETS, CUBE, ROLLUP and GROUP BY ALL have groups over all rows")
+        if group.find(exp.Query) is not None:
             raise WholeError("a subquery in GROUP BY")
-        inexact = _names(each for part in called for each in part.find_all(exp.AggFunc))
-        return Keyed(relation, "group", keys, text, tuple(name for name, _ in projections), shown, inexact)
+        keys = []
+        for each in group.expressions:
+            item = self._names.item_of_alias(each)
+            if isinstance(each, exp.Literal) and each.is_int and 0 < int(each.name) <= len(scope.items):
+                item = scope.items[int(each.name) - 1]
+            text = (
+                self._text(each, scope, whole=True)
+                if item is None
+                else self._names.text_of_item(item, whole=True)
+            )
+            node = each if item is None else item.node
+            if node is None or not isinstance(node, exp.Literal):
+                _refuse_windows(text)
+                keys.append(text)
+        return keys
+
+    def _windowed(
+        self,
+        relation: Relation,
+        windows: Sequence[exp.Expr],
+        scope: Scope,
+        listed: str,
+        columns: tuple[str, ...],
+    ) -> Relation:
+        lists = [
+            [self._text(each, scope, whole=True) for each in window.args.get("partition_by") or ()]
+            for window in windows
+        ]
+        keys = [each for each in lists[0] if all(any(_same(each, key) for key in other) for other in lists)]
+        names = (name for window in windows for name, _ in self._calls(window.this))
+        inexact = _inexact(name for name in names if name not in _OF_ORDER)
+        text = f"SELECT {listed} FROM __in0__"  # noqa: S608  # the statement of a declaration
+        return Keyed(relation, "window", tuple(keys), text, columns, self._shown(scope, keys), inexact)
+
+    def _shown(self, scope: Scope, keys: Sequence[str]) -> tuple[tuple[str, int], ...]:
+        """The output columns that are a key, each with the key's place."""
+        found = []
+        for item, names in _listed_items(scope.items):
+            text = self._names.text_of_item(item, whole=True)
+            is_time = item.node is not None and text.lower() in scope.windows
+            place = next(
+                (
+                    at
+                    for at, key in enumerate(keys)
+                    if _same(text, key) or (is_time and key.lower().startswith(f"{text.lower()}("))
+                ),
+                None,
+            )
+            if place is not None and len(names) == 1:
+                found.append((names[0], place))
+        return tuple(found)
+
+    def _calls(self, node: exp.Expr) -> list[tuple[str, bool]]:
+        """The calls of functions in an expression, and whether each is one with OVER."""
+        start, end = span_of(node) or (0, 0)
+        return [(name, is_window) for at, name, is_window in self._names.calls if start <= at < end]
 
 
-def _refuse_windows(keys: Sequence[exp.Expr]) -> None:
+def _listed_items(items: Sequence[Item]) -> list[tuple[Item, tuple[str, ...]]]:
+    """The parts of a SELECT list, with a name for each column that no other has."""
+    names = iter(unique_names([name for item in items for name in item.names]))
+    return [(item, tuple(next(names) for _ in item.names)) for item in items]
+
+
+def _as(names: Sequence[str]) -> str:
+    shown = [backquoted(name) for name in names]
+    return shown[0] if len(shown) == 1 else f"({', '.join(shown)})"
+
+
+def _same(one: str, other: str) -> bool:
+    """Whether two expressions are made of the same tokens, but for the letters of names."""
+    return one == other or [*map(_in_any_letters, words_of(one))] == [*map(_in_any_letters, words_of(other))]
+
+
+def _in_any_letters(word: str) -> str:
+    return word if word[-1:] in {"'", '"'} else word.lower()
+
+
+def _inexact(names: Iterable[str]) -> tuple[str, ...]:
+    """The functions, without those that give one value for one set of rows."""
+    return tuple(dict.fromkeys(name for name in names if name not in _EXACT))
+
+
+def _refuse_windows(key: str) -> None:
     """A group's window must follow from each of its rows, and be that row's only one.
 
     Raises:
-        WholeError: A key is a session, or a window that slides.
+        WholeError: The key is a session, or a window that slides.
     """
-    for call in (call for key in keys for call in key.find_all(exp.Func)):
-        if function_name(call) == "session_window":
-            raise WholeError(
-                "the bounds of a session depend on other rows; Aggregate(window=Session(…), "
-                "mode='recompute') keeps sessions by their groups"
-            )
-    if any(has_sliding_window(_flat(key)) for key in keys):
+    if "session_window" in key.lower():
+        raise WholeError(
+            "the bounds of a session depend on other rows; Aggregate(window=Session(…), "
+            "mode='recompute') keeps sessions by their groups"
+        )
+    if has_sliding_window(key):
         raise WholeError(
             "a row is in several windows that slide; Aggregate(window=Window(…), mode='recompute') keeps "
             "them by their groups, and so does LATERAL VIEW explode(sequence(…)) with a row for each"
         )
-
-
-def _names(calls: Iterable[exp.Expr]) -> tuple[str, ...]:
-    """Names of the functions that are called, without those that give one value for one set of rows."""
-    found = (function_name(each) or each.key for each in calls)
-    return tuple(dict.fromkeys(name for name in found if name not in _EXACT))
 
 
 def _refuse_other_parts(node: exp.Expr) -> None:
@@ -563,27 +731,18 @@ def _refuse_other_parts(node: exp.Expr) -> None:
     """
     for name, value in node.args.items():
         if value and name not in _PARTS.get(type(node), ()):
-            word = name.rstrip("_").upper().replace("_", " ")
-            raise WholeError(f"{word} has no delta rule")
+            raise WholeError(
+                f"{_WORDS.get(name) or name.rstrip('_').upper().replace('_', ' ')} has no delta rule"
+            )
 
 
-def _windowed(
-    relation: Relation, windows: Sequence[exp.Window], projections: Sequence[tuple[str, str]], listed: str
-) -> Relation:
-    lists = [[_flat(each) for each in window.args.get("partition_by") or ()] for window in windows]
-    keys = tuple(each for each in lists[0] if all(each in other for other in lists))
-    shown = tuple((name, keys.index(sql)) for name, sql in projections if sql in keys)
-    inexact = tuple(
-        name
-        for name in _names(each for window in windows for each in window.this.find_all(exp.Func))
-        if name not in _OF_ORDER
-    )
-    text = f"SELECT {listed} FROM __in0__"  # noqa: S608  # the statement of a declaration
-    return Keyed(relation, "window", keys, text, tuple(name for name, _ in projections), shown, inexact)
+def _word(node: exp.Expr) -> str:
+    """What a part of a statement is called in SQL."""
+    return _WORDS.get(type(node).__name__.lower(), type(node).__name__.upper())
 
 
-def _filtered(relation: Relation, conditions: Sequence[exp.Expr]) -> Relation:
-    condition = " AND ".join(f"({_flat(part)})" for part in conditions)
+def _filtered(relation: Relation, conditions: Sequence[str]) -> Relation:
+    condition = " AND ".join(f"({part})" for part in conditions)
     kept = tuple(zip(relation.columns, relation.columns, strict=True))
     # Of one column in one pair of parentheses Spark makes an alias named WHERE.
     return RowWise(relation, None, f"WHERE ({condition})", relation.columns, kept)
@@ -599,28 +758,13 @@ def _distinct(relation: Relation) -> Relation:
 def _renamed(relation: Relation, names: tuple[tuple[str, str], ...]) -> Relation:
     if all(before == now for before, now in names) and tuple(now for _, now in names) == relation.columns:
         return relation
-    listed = ", ".join(f"`{before}` AS `{now}`" for before, now in names)
+    listed = ", ".join(f"{backquoted(before)} AS {backquoted(now)}" for before, now in names)
     kept = tuple((now, before) for before, now in names)
     return RowWise(relation, listed, "", tuple(now for _, now in names), kept)
 
 
-def _generated(relation: Relation, lateral: exp.Lateral) -> Relation:
-    """``lateral view [outer] explode(…) t as a, b``: the rows multiplied, with the generator's columns."""
-    if not lateral.args.get("view"):
-        raise WholeError("LATERAL with a subquery; write LATERAL VIEW explode(…)")
-    alias = lateral.args["alias"]
-    names = [_name(alias.name, each.name) for each in alias.columns]
-    if not names:
-        raise WholeError("LATERAL VIEW without names of its columns; write … t AS a")
-    outer = "OUTER " if lateral.args.get("outer") else ""
-    shown = ", ".join(f"`{name}`" for name in names)
-    view = f"LATERAL VIEW {outer}{_flat(lateral.this)} {alias.name} AS {shown}"
-    kept = tuple(zip(relation.columns, relation.columns, strict=True))
-    return RowWise(relation, None, view, (*relation.columns, *names), kept)
-
-
-def _kind(join: exp.Join) -> Kind:
-    side, kind = (join.side or "").lower(), (join.kind or "").lower()
+def _kind(join: exp.Expr) -> Kind:
+    side, kind = str(join.args.get("side") or "").lower(), str(join.args.get("kind") or "").lower()
     found = kind if kind in {"semi", "anti", "cross"} else side or "inner"
     if found == "inner" and join.args.get("on") is None:
         return "cross"
@@ -629,52 +773,13 @@ def _kind(join: exp.Join) -> Kind:
     return found  # type: ignore[return-value]  # one of the above
 
 
-def _equalities(condition: exp.Expr | None, left: Relation, right: Relation) -> tuple[tuple[str, str], ...]:
-    if condition is None:
-        return ()
-    found = []
-    for part in _conjuncts(condition):
-        if not isinstance(part, exp.EQ):
-            continue
-        sides = [
-            {_name(column.table, column.name) for column in side.find_all(exp.Column)}
-            for side in (part.left, part.right)
-        ]
-        if not all(sides):
-            continue
-        first, second = _flat(part.left), _flat(part.right)
-        if sides[0] <= set(left.columns) and sides[1] <= set(right.columns):
-            found.append((first, second))
-        elif sides[1] <= set(left.columns) and sides[0] <= set(right.columns):
-            found.append((second, first))
-    return tuple(found)
-
-
 def _conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
-    root = flatten(condition.copy()) if isinstance(condition, exp.And) else condition
-    root = root.unnest() if isinstance(root, exp.Paren) else root
-    yield from root.flatten() if isinstance(root, exp.And) else (root,)
-
-
-def _aggregates(projection: exp.Expr) -> bool:
-    """Whether an expression aggregates; an aggregate with OVER is a window function."""
-    return any(
-        not isinstance(each.parent, exp.Window) and each.find_ancestor(exp.Window) is None
-        for each in projection.find_all(exp.AggFunc)
-    )
-
-
-def _name(alias: str, column: str) -> str:
-    return f"{alias}__{column}"
-
-
-def _flat(node: exp.Expr) -> str:
-    """The SQL text of an expression, with columns by the names that relations have."""
-
-    def rename(each: exp.Expr) -> exp.Expr:
-        if isinstance(each, exp.Column) and each.table and not isinstance(each.this, exp.Star):
-            column: exp.Expr = exp.column(exp.to_identifier(_name(each.table, each.name), quoted=True))
-            return column
-        return each
-
-    return node.copy().transform(rename).sql(dialect=_DIALECT)
+    """The conditions that ``and`` joins, without the brackets around several of them."""
+    inner = condition
+    while isinstance(inner, exp.Paren):
+        inner = inner.this
+    if isinstance(inner, exp.And):
+        yield from _conjuncts(inner.left)
+        yield from _conjuncts(inner.right)
+    else:
+        yield condition

@@ -1,22 +1,23 @@
 """Marks of a gold table's declaration, one per attribute: commits have them, a start compares them.
 
 Rows that no new event touches stay as an earlier declaration computed them. So a declaration whose meaning
-has changed is refused before anything is written.
+has changed is refused before anything is written. Two texts mean the same only if their tokens are the same:
+white space and comments outside of quotes are none, and words of SQL have no letters of their own.
+
+A mark is ``<tokens>/<text>``: releases to 0.2.0 wrote the second part alone, of the text on one line.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any
 
 from common.declare import Custom, Gold, View
 from common.declare.declared import ADDED_LATER
-from common.errors import SqlError
-from common.sql.canonical import canonical
+from common.sql.syntax import words_of
 from gold.table.sql_columns import named
 
 _PACE = {"trigger", "max_files_per_trigger", "max_bytes_per_trigger"}
@@ -25,8 +26,8 @@ _WITHOUT_MEANING = {"name", "storage", "reading", "watermark", "processor", "kep
 """Name, layout, start of reading, watermark, pace, the way of keeping a view: existing rows are right under
 any value of them. A processor has no text."""
 
-_STATEMENT = "statement"
-"""The mark of a view's statement without comments, wherever it is; ``sql`` is its text or its file's name."""
+_WRITTEN_BEFORE = "statement"
+"""A mark of releases to 0.2.0: of a view's statement as a library wrote it anew. It is not compared."""
 
 _OPERATIONS = ("upserts", "deletes", "ignores")
 """Operations of a change feed: one that is added now was refused before, so no existing row depends on it."""
@@ -46,25 +47,28 @@ def meaning(gold: Gold) -> Mapping[str, str]:
             marks |= {f"{field.name} {operation!r}": "" for operation in value}
         elif field.name not in _WITHOUT_MEANING and value != _default(field):
             plain = named(value) if field.name in _NAMED and value is not None else value
-            marks[field.name] = _mark(plain)
-    if isinstance(gold, View):
-        with suppress(SqlError):  # one that is refused
-            marks[_STATEMENT] = _mark(canonical(gold.statement))
+            meant = gold.statement if isinstance(gold, View) and field.name == "sql" else plain
+            marks[field.name] = f"{_mark(meant, words_of)}/{_mark(plain, str.split)}"
     return marks
 
 
-def _mark(value: Any) -> str:
-    text = json.dumps(_plain(value), sort_keys=True)
+def _mark(value: Any, words: Callable[[str], Sequence[str]]) -> str:
+    text = json.dumps(_plain(value, words), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def changed(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
     """Attributes whose meaning differs."""
     new = {name for name in now if name.partition(" ")[0] not in _OPERATIONS}
-    # A commit of a release before the mark of statements has their text only.
-    names = {*before, *new} - _WITHOUT_MEANING - {"sql" if _STATEMENT in before else _STATEMENT}
-    differ = {name for name in names if before.get(name) != now.get(name)}
-    return tuple(sorted({"sql" if name == _STATEMENT else name for name in differ}))
+    names = {*before, *new} - _WITHOUT_MEANING - {_WRITTEN_BEFORE}
+    return tuple(sorted(name for name in names if not _is_same(before.get(name), now.get(name))))
+
+
+def _is_same(before: str | None, now: str | None) -> bool:
+    if before is None or now is None:
+        return before == now
+    tokens, _, text = now.partition("/")
+    return before.partition("/")[0] == tokens if "/" in before else before == text
 
 
 def keeps_deleted_keys(marks: Mapping[str, str]) -> bool:
@@ -78,17 +82,17 @@ def _default(field: Field[Any]) -> Any:
     return field.default
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, words: Callable[[str], Sequence[str]]) -> Any:
     if isinstance(value, str):
-        return " ".join(value.split())  # SQL is the same on one line
+        return " ".join(words(value))
     if isinstance(value, Mapping):
-        return {name: _plain(each) for name, each in value.items()}
+        return {name: _plain(each, words) for name, each in value.items()}
     if is_dataclass(value):
         return {
-            field.name: _plain(getattr(value, field.name))
+            field.name: _plain(getattr(value, field.name), words)
             for field in fields(value)
             if not field.metadata.get(ADDED_LATER) or getattr(value, field.name) != field.default
         }
     if isinstance(value, Sequence):
-        return [_plain(each) for each in value]
+        return [_plain(each, words) for each in value]
     return value

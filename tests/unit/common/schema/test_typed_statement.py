@@ -55,7 +55,7 @@ TABLES = {
         ("select |coalesce(at, n) as x from {o}", "has in one coalesce at (timestamp) and n (int)"),
         ("select id from {o} where |n", "has a number as the condition of where"),
         ("select case when |n then 1 end as x from {o}", "has n (int) as a condition"),
-        ("select id, n from {o} union all select |id from {d}", "unites 2 columns with 1"),
+        ("select id, n from {o} union all |select id from {d}", "unites 2 columns with 1"),
         ("select id, n from {o} union select id, |day from {d}", "unites a number, n, with a date"),
         ("select |date_add(d) as x from {o}", "calls date_add() with 1 argument; it takes 2 to 3"),
         ("select |max_by(id) as x from {o}", "calls max_by() with 1 argument; it takes 2"),

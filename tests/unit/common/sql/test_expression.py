@@ -201,7 +201,7 @@ def test_any_name_in_backquotes_is_that_column(name: str) -> None:
         ("window_time(w)", (), False),
         ("window(at, '10 seconds').start", ("at",), False),
         ("window(a.at, '1 hour', '1 hour').end", ("a.at",), False),
-        ("date(window(cast(t as timestamp), '1 hour', '30 minutes').start)", ("CAST(t AS TIMESTAMP)",), True),
+        ("date(window(cast(t as timestamp), '1 hour', '30 minutes').start)", ("cast(t as timestamp)",), True),
         ("coalesce(session_window(at, '5 minutes').end, window(b, '1 day').end)", ("at", "b"), False),
     ],
 )

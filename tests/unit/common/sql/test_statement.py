@@ -46,14 +46,12 @@ WHOLE = {
     "select order_id, (select max(country) from gold.customers) as top from silver.orders": "a subquery in",
     "select customer, count(*) as n from silver.orders group by rollup (customer)": "ROLLUP",
     "select customer, sum(amount) over w as s from silver.orders "
-    "window w as (partition by customer)": "WINDOWS",
+    "window w as (partition by customer)": "a named WINDOW",
     "select customer from silver.orders union all by name select customer from gold.customers": "BY NAME",
-    "select * from silver.orders pivot (sum(amount) for customer in ('a'))": "PIVOTS",
-    "select order_id from silver.orders "
-    "qualify row_number() over (partition by customer order by amount) = 1": "QUALIFY",
+    "select a from silver.orders pivot (sum(amount) for customer in ('a'))": "only Spark knows",
     f"select o.order_id {JOINED} and o.amount > (select max(amount) from silver.orders)": "a subquery in ON",
     "select o.order_id from silver.orders o where exists "
-    "(select 1 from gold.customers o where o.customer = o.country)": "alias of an outer one",
+    "(select 1 from gold.customers o where o.customer = o.country)": "names no column of the outer",
     "with t as (select customer, any_value(amount) as some from silver.orders group by customer) "
     "select c.country, t.some from t join gold.customers c on c.customer = t.customer": "any_value below",
     "with t as (select customer, max_by(order_id, amount) as best from silver.orders group by customer) "
@@ -132,16 +130,23 @@ def test_a_place_an_alias_and_the_whole_name_of_a_table_mean_a_column() -> None:
             "select order_id from silver.orders where text = |'a",
             "has a quote that is opened and never closed",
         ),
-        ("select |count(*) from silver.orders", "an output column without a name, COUNT(*)"),
+        ("select |count(*) from silver.orders", "an output column without a name, count(*)"),
         (
             "select order_id as a, text as b, |customer as a from silver.orders",
             "two output columns of one name",
         ),
         ("|delete from silver.orders", "is no SELECT"),
-        ("select 1 as a from silver.orders; select |2", "is not one statement"),
+        ("select 1 as a from silver.orders; |select 2", "is not one statement"),
         ("select order_id from |silver.orders tablesample (10 percent)", "which chooses rows by chance"),
         ("select order_id from |silver.orders version as of 3", "so leave it out"),
-        ("select id from |range(5)", "which is no table"),
+        (
+            "select order_id from silver.orders |qualify row_number() over (order by amount) = 1",
+            "has QUALIFY, which Spark does not know",
+        ),
+        ("select order_id from silver.orders where |later > 1", "names 'later', which is no column"),
+        ("select amount * 2 as later from silver.orders where |later > 1", "an alias of the SELECT list"),
+        ("select |text.* from silver.orders", "only Spark knows the fields of a struct"),
+        ("select t.x from silver.orders |t(x, y)", "names 2 columns of 4"),
     ],
 )
 def test_a_mistake_is_told_with_its_place(sql: str, told: str) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -100,7 +103,7 @@ def test_an_attribute_that_comes_with_a_default_changes_nothing() -> None:
 
 
 def test_a_statement_in_a_file_means_what_the_file_has(tmp_path: Path) -> None:
-    """Commits of releases that marked the name of the file say nothing of it; the way of keeping neither."""
+    """Neither the file's name nor the way of keeping is a part of it."""
     file = tmp_path / "counts.sql"
 
     def marks(text: str, **more: Any) -> Any:
@@ -113,24 +116,60 @@ def test_a_statement_in_a_file_means_what_the_file_has(tmp_path: Path) -> None:
     )
     assert changed(before, marks("-- orders\nSELECT k, count(*) AS n FROM silver.orders GROUP BY k")) == ()
     assert changed(before, marks("select k, max(v) as n from silver.orders group by k")) == ("sql",)
-    assert changed({"sql": before["sql"]}, before) == ()
     assert changed({**before, "kept": "a mark of before"}, before) == ()
 
 
-def test_comments_and_the_order_of_conditions_are_no_other_statement() -> None:
-    def marks(condition: str) -> Any:
-        return meaning(View("some", sql=f"select k from silver.orders where {condition}"))
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        ("a > 1 and b = 'x'", "a>1 /* both */\n AND b='x' -- and no more"),
+        ("cast(a as int) in (1, 2)", "CAST( a AS int ) IN (1,2)"),
+    ],
+)
+@pytest.mark.parametrize("place", ["sql", "where", "measures"])
+def test_white_space_and_comments_are_no_edit(before: str, now: str, place: str) -> None:
+    assert changed(_marks(before, place), _marks(now, place)) == ()
 
-    before = marks("a > 1 and b = 'x' and (c or d)")
-    assert changed(before, marks("(c or d) /* both */ and b = 'x'\n  and a > 1 -- and no more")) == ()
-    assert changed(before, marks("a > 1 and b = 'X' and (c or d)")) == ("sql",)
-    assert changed(before, marks("a > 1 and b = 'x' or (c and d)")) == ("sql",)
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        ("a > 1 and (a > 5 or a < 0)", "a > 1 and a > 5 or a < 0"),
+        ("a > 1 and b = 'x'", "b = 'x' and a > 1"),
+        ("a > 1 and b = 'x'", "a > 1 and b = 'X'"),
+        ("b = ' '", "b = '  '"),
+        ("a = 1 -- x\n and b = 'y'", "a = 1 -- x and b = 'y'"),
+        ("listagg(b) = 'x'", "listagg(b, ',') = 'x'"),
+        ("to_char(a, '999') = 'x'", "to_char(a, '000') = 'x'"),
+        ("get_json_object(b, '$.*.a') = 'x'", "get_json_object(b, '$.a') = 'x'"),
+        ("cast(b as time) = c", "cast(b as timestamp) = c"),
+        ("to_json(struct(a as B)) = 'x'", "to_json(struct(a as b)) = 'x'"),
+        ("x.a = 1", "y.a = 1"),
+    ],
+)
+@pytest.mark.parametrize("place", ["sql", "where", "measures"])
+def test_every_other_token_is_an_edit(before: str, now: str, place: str) -> None:
+    assert changed(_marks(before, place), _marks(now, place)) == (place,)
 
 
-def test_the_name_of_a_table_inside_of_a_statement_is_no_part_of_its_meaning() -> None:
-    def marks(sql: str) -> Any:
-        return meaning(View("some", sql=sql))
+def _marks(text: str, place: str) -> Mapping[str, str]:
+    if place == "sql":
+        return meaning(View("some", sql=f"select a from silver.orders where {text}"))
+    return meaning(replace(COUNTS, **{place: text if place == "where" else {"n": f"count_if({text}\n)"}}))
 
-    before = marks("select o.k as key from silver.orders o where o.a > 1")
-    assert changed(before, marks("select orders.k as key from silver.orders where orders.a > 1")) == ()
-    assert changed(before, marks("select o.k as name from silver.orders o where o.a > 1")) == ("sql",)
+
+def test_marks_of_a_release_before_tell_edits_of_the_text_on_one_line() -> None:
+    """Release 0.2.0 marked the text, of a statement in a file the file's name, and a library's text of it."""
+    now = meaning(View("some", sql="select  a from silver.orders"))
+    assert changed({"sql": _hash("select a from silver.orders"), "statement": "0ld"}, now) == ()
+    assert changed({"sql": _hash("select b from silver.orders"), "statement": "0ld"}, now) == ("sql",)
+    before = {
+        "reads": _hash(READS),
+        "by": _hash({"k": "k"}),
+        "measures": _hash({"m": "max(v)", "n": "count(*)"}),
+    }
+    assert changed(before, meaning(COUNTS)) == ()
+
+
+def _hash(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:8]

@@ -417,7 +417,7 @@ OF_VIEWS = {
         {
             "country": [("silver.customers", "country", "IDENTITY", "")],
             "n": [],
-            "total": [("silver.orders", "amount", "AGGREGATION", "SUM(o.amount * 2)")],
+            "total": [("silver.orders", "amount", "AGGREGATION", "sum(o.amount * 2)")],
         },
         {
             ("silver.orders", "customer", "JOIN"),
@@ -443,13 +443,13 @@ OF_VIEWS = {
     "select word, rank() over (partition by word order by amount) as place from silver.orders "
     "lateral view explode(split(text, ' ')) w as word": (
         {
-            "word": [("silver.orders", "text", "TRANSFORMATION", "EXPLODE(SPLIT(orders.text, ' '))")],
+            "word": [("silver.orders", "text", "TRANSFORMATION", "explode(split(orders.text, ' '))")],
             "place": [
                 (
                     "silver.orders",
                     name,
                     "TRANSFORMATION",
-                    "RANK() OVER (PARTITION BY w.word ORDER BY orders.amount)",
+                    "rank() over (partition by w.word order by orders.amount)",
                 )
                 for name in ("text", "amount")
             ],

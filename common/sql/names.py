@@ -1,0 +1,770 @@
+"""Which table's column each name of a statement is, by Spark's rules; and the names that there are not. Pure.
+
+A name is looked for among the tables of its own FROM, then among the aliases of its own SELECT list where
+Spark lets them be used, then in the queries around it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import Token, TokenType, exp
+
+from common.errors import SqlError, nearest
+from common.sql.syntax import Span, span_of, text_of, tokens_of
+
+_MOST = 20
+"""Most wrong names that are told of one statement."""
+_CODE = "MED-1202"
+_OF_TIME = frozenset({"window", "session_window"})
+"""What a group's window is called: ``select window.start … group by window(at, '1 hour')``."""
+_WORDS = (exp.Interval, exp.Extract, exp.DataType, exp.WindowSpec)
+"""Parts whose words are no columns: ``interval 1 day``, ``extract(year from at)``, a type, a frame."""
+
+
+_QUANTIFIERS = frozenset({"any", "some", "all"})
+_COMPARING = {TokenType.LIKE, TokenType.ILIKE, TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.GT}
+_BEHIND_A_CALL = frozenset({"filter", "within", "group", "ignore", "respect", "nulls"})
+
+
+@dataclass(eq=False)
+class Source:
+    """A table, query or lateral view of a FROM.
+
+    Attributes:
+        alias: The name by which columns name it.
+        prefix: The same, made different from every other of the statement.
+        columns: Its columns, by which columns of the table or query they are; None: only Spark knows them.
+        table: The table, if it is one of the statement's.
+        query: The query, if it is a derived table or the name of a WITH.
+        used: The columns that the statement uses, each with its name in a relation.
+    """
+
+    alias: str
+    prefix: str
+    columns: Mapping[str, str] | None
+    table: str = ""
+    query: exp.Query | None = None
+    used: dict[str, str] = field(default_factory=dict)
+
+    def column(self, name: str) -> str | None:
+        """The column that is meant by a name in any letters."""
+        return next((each for each in self.columns or () if each.lower() == name.lower()), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A part of a SELECT list: an expression, or one column that a star stands for.
+
+    Attributes:
+        names: The names of its output columns; None for one that only Spark names.
+        node: Its expression; None for a star's column.
+        column: The source and its column, if it is nothing but that.
+    """
+
+    names: tuple[str | None, ...]
+    node: exp.Expr | None
+    column: tuple[Source, str] | None = None
+
+
+@dataclass(eq=False)
+class Scope:
+    """What the names of one SELECT mean.
+
+    Attributes:
+        outer: The SELECT around it whose columns it may name.
+        sources: The tables that its columns may name, in the order of FROM.
+        merged: The columns that USING has made one of two; None if it is of neither side.
+        star: The columns that ``*`` stands for; None where only Spark knows them.
+        items: Its SELECT list.
+        problem: Why its relations are not made from this reading; empty: they are.
+        is_correlated: Whether it, or a query inside of it, names a column of a query around it.
+    """
+
+    outer: Scope | None
+    sources: list[Source] = field(default_factory=list)
+    merged: dict[str, tuple[Source, str] | None] = field(default_factory=dict)
+    star: list[tuple[Source, str]] | None = field(default_factory=list)
+    items: list[Item] = field(default_factory=list)
+    problem: str = ""
+    is_correlated: bool = False
+    windows: frozenset[str] = frozenset()
+
+    def around(self) -> Iterator[Scope]:
+        """It, and the scopes around it."""
+        scope: Scope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.outer
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A column's name in the text: where it stands, and what it is; without fields of it behind the name."""
+
+    start: int
+    end: int
+    source: Source
+    column: str
+
+    @property
+    def flat(self) -> str:
+        """The name that the column has in a relation."""
+        return self.source.used[self.column]
+
+
+_Queries = Mapping[str, tuple[exp.Query, Sequence[str], "list[str | None] | None"]]
+"""The queries of WITH by their names: the query, the names given to its columns, and its own ones."""
+
+
+class Names:
+    """The names of one statement, read once.
+
+    Attributes:
+        faults: A mistake per name that there is not, in the order of the text.
+        scopes: By the identity of a SELECT.
+        sources: By the identity of a part of FROM.
+        using: The pairs of columns that a USING joins, by the identity of the join.
+        output: The statement's output columns; None where only Spark knows their number.
+        qualified: Names with their schema, ``silver.orders.amount``: the part of the table, and its alias.
+        calls: The calls of functions: where each stands, its name in small letters, whether OVER follows.
+    """
+
+    def __init__(self, root: exp.Query, sql: str, tables: Mapping[str, Sequence[str]]) -> None:
+        self.faults: list[SqlError] = []
+        self.scopes: dict[int, Scope] = {}
+        self.sources: dict[int, Source] = {}
+        self.using: dict[int, list[tuple[tuple[Source, str], tuple[Source, str]]]] = {}
+        self.qualified: list[tuple[Span, str]] = []
+        self._sql, self._tables = sql, tables
+        self._tokens = tokens_of(sql)
+        self._starts = [token.start for token in self._tokens]
+        self.calls = list(_calls(self._tokens))
+        self._references: dict[int, Reference] = {}
+        self._aliases: dict[int, tuple[int, Item]] = {}
+        self._flat: set[str] = set()
+        self._prefixes: set[str] = set()
+        self._words = [span for node in root.find_all(*_WORDS) if (span := span_of(node)) is not None]
+        self._no_columns = {
+            int(node.meta["start"])
+            for node in root.find_all(exp.Identifier)
+            if "start" in node.meta and not isinstance(node.parent, exp.Column)
+        }
+        self.output = self._query(root, {}, None)
+        self.faults.sort(key=lambda each: each.at or 0)
+
+    # Texts
+
+    def text(self, node: exp.Expr, *, whole: bool = False) -> str:
+        """The author's text of an expression, with columns by the names that they have in relations.
+
+        Args:
+            node: The expression.
+            whole: Whether an alias of the SELECT list is written as the expression that it stands for.
+        """
+        start, end = span_of(node) or (0, 0)
+        places: dict[int, tuple[int, str]] = {
+            each.start: (each.end, f"`{each.flat}`") for each in self.references(node)
+        }
+        if whole:
+            for at, (stop, item) in self._aliases.items():
+                if start <= at < end:
+                    places[at] = (stop, f"({self.text_of_item(item, whole=True)})")
+        parts, done = [], start
+        for at in sorted(places):
+            parts += [self._sql[done:at], places[at][1]]
+            done = places[at][0]
+        return "".join([*parts, self._sql[done:end]])
+
+    def text_of_item(self, item: Item, *, whole: bool = False) -> str:
+        """The text of a part of a SELECT list, without its alias."""
+        if item.node is None and item.column is not None:
+            source, column = item.column
+            return f"`{source.used[column]}`"
+        return self.text(item.node, whole=whole) if item.node is not None else ""
+
+    def references(self, node: exp.Expr) -> list[Reference]:
+        """The columns of tables that an expression names, in the order of the text."""
+        start, end = span_of(node) or (0, 0)
+        return [each for at, each in sorted(self._references.items()) if start <= at < end]
+
+    def item_of_alias(self, node: exp.Expr) -> Item | None:
+        """The part of the SELECT list that a name is an alias of, if it is nothing but that."""
+        start, end = span_of(node) or (0, 0)
+        found = self._aliases.get(start)
+        return found[1] if found is not None and found[0] == end else None
+
+    def doubtful(self, node: exp.Expr, scope: Scope) -> str | None:
+        """A word of an expression that may be a column, and that the library has not read as one."""
+        start, end = span_of(node) or (0, 0)
+        columns = {
+            name.lower()
+            for each in scope.around()
+            for source in each.sources
+            for name in source.columns or ()
+        }
+        aliases = {source.alias.lower() for each in scope.around() for source in each.sources}
+        for place in range(bisect_left(self._starts, start), bisect_left(self._starts, end)):
+            token = self._tokens[place]
+            before = self._tokens[place - 1].token_type if place else None
+            after = self._tokens[place + 1].token_type if place + 1 < len(self._tokens) else None
+            if token.token_type == TokenType.STRING or before in {TokenType.DOT, TokenType.ALIAS}:
+                continue
+            known = columns if after != TokenType.DOT else columns | aliases
+            if token.text.lower() not in known or after in {TokenType.L_PAREN, TokenType.STRING}:
+                continue
+            if not self._is_read(token.start):
+                return token.text
+        return None
+
+    def _is_read(self, at: int) -> bool:
+        return (
+            at in self._no_columns
+            or at in self._aliases
+            or any(each.start <= at < each.end for each in self._references.values())
+            or any(start <= at < end for start, end in self._words)
+        )
+
+    def qualify(self, root: exp.Query, tables: Mapping[str, str]) -> None:
+        """Write the tree anew, for those who read it: each column with its source, no star.
+
+        Args:
+            root: The tree; is changed.
+            tables: The name that each table gets.
+        """
+        for select in [each for each in root.find_all(exp.Select) if id(each) in self.scopes]:
+            projected = []
+            for item, node in _with_nodes(self.scopes[id(select)].items, select.expressions):
+                projected.append(node if item.column is None else _column_of(*item.column))
+            select.set("expressions", projected)
+        for node in list(root.find_all(exp.Column)):
+            start = (span_of(node) or (None,))[0]
+            found = self._references.get(start) if start is not None else None
+            if found is not None:
+                fields = [each for each in node.parts if (span_of(each) or (0, 0))[0] >= found.end]
+                new: exp.Expr = _column_of(found.source, found.column, node)
+                for each in fields:
+                    new = exp.Dot(this=new, expression=each.copy())
+                node.replace(new)
+        for node in list(root.find_all(exp.Table, exp.Subquery)):
+            source = self.sources.get(id(node))
+            if source is not None:
+                node.set("alias", exp.TableAlias(this=exp.to_identifier(source.prefix, quoted=True)))
+            if source is not None and source.table in tables:
+                node.set("this", exp.to_identifier(tables[source.table]))
+                node.set("db", None)
+
+    # Queries
+
+    def _query(self, query: exp.Expr, queries: _Queries, outer: Scope | None) -> list[str | None] | None:
+        """Read a query; returns its output columns."""
+        with_ = query.args.get("with_")
+        for cte in with_.expressions if isinstance(with_, exp.With) else ():
+            names = [each.name for each in cte.args["alias"].columns]
+            if with_ is not None and with_.recursive:
+                queries = {**queries, cte.alias.lower(): (cte.this, names, None)}
+            queries = {
+                **queries,
+                cte.alias.lower(): (cte.this, names, self._query(cte.this, queries, outer)),
+            }
+        if isinstance(query, exp.Subquery):
+            return self._query(query.this, queries, outer)
+        if isinstance(query, exp.SetOperation):
+            found = self._query(query.left, queries, outer)
+            self._query(query.right, queries, outer)
+            return found
+        if isinstance(query, exp.Select):
+            return self._select(query, queries, outer)
+        return None
+
+    def _select(self, query: exp.Select, queries: _Queries, outer: Scope | None) -> list[str | None] | None:
+        scope = self.scopes[id(query)] = Scope(outer)
+        from_ = query.args.get("from_")
+        if from_ is not None:
+            self._source(from_.this, scope, queries)
+        for join in query.args.get("joins") or ():
+            self._join(join, scope, queries)
+        for lateral in query.args.get("laterals") or ():
+            self._lateral(lateral, scope, queries)
+        group = query.args.get("group")
+        start, end = (0, 0) if group is None else span_of(group) or (0, 0)
+        scope.windows = frozenset(name for at, name, _ in self.calls if start <= at < end) & _OF_TIME
+        before = []
+        for each in query.expressions:
+            before.append(len(scope.items))
+            scope.items += self._items(each, scope)
+        for place, each in zip(before, query.expressions, strict=True):
+            self._read(_projected(each), scope, queries, before=place)
+        self._clauses(query, scope, queries)
+        found = [name for item in scope.items for name in item.names]
+        return None if scope.star is None and any(map(_is_star, query.expressions)) else found
+
+    def _clauses(self, query: exp.Select, scope: Scope, queries: _Queries) -> None:
+        """Read what follows FROM; WHERE alone may not use the aliases of the SELECT list."""
+        where = query.args.get("where")
+        if where is not None:
+            self._read(where.this, scope, queries, before=None)
+        for name, part in query.args.items():
+            if name not in {
+                "with_",
+                "expressions",
+                "from_",
+                "joins",
+                "laterals",
+                "where",
+                "hint",
+                "limit",
+                "offset",
+            }:
+                for each in part if isinstance(part, list) else [part]:
+                    if isinstance(each, exp.Expr):
+                        is_having = name == "having"
+                        self._read(each, scope, queries, before=len(scope.items), is_having=is_having)
+
+    # FROM
+
+    def _source(self, node: exp.Expr, scope: Scope, queries: _Queries) -> None:
+        if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table) and not node.alias:
+            self._source(node.this, scope, queries)  # from (a join b on …)
+        else:
+            source = self._new_source(node, scope, queries)
+            self.sources[id(node)] = source
+            scope.sources.append(source)
+            if source.columns is None:
+                scope.star = None
+            elif scope.star is not None:
+                scope.star += [(source, name) for name in source.columns]
+        for lateral in node.args.get("laterals") or ():
+            self._lateral(lateral, scope, queries)
+        for join in node.args.get("joins") or ():
+            self._join(join, scope, queries)
+
+    def _new_source(self, node: exp.Expr, scope: Scope, queries: _Queries) -> Source:
+        named = [each.name for each in _columns_of_alias(node)]
+        if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
+            alias = node.alias or node.name
+            found = None if node.db else queries.get(node.name.lower())
+            if found is not None:
+                query, given, output = found
+                return self._of_query(alias, query, named or given, output, node)
+            table = table_name(node)
+            columns = None if node.args.get("pivots") else self._tables.get(table)
+            pairs = None if columns is None else self._renamed(columns, named, node)
+            return Source(alias, self._prefix(alias), pairs, table)
+        if isinstance(node, exp.Subquery):
+            output = self._query(node.this, queries, scope.outer)
+            return self._of_query(node.alias, node.this, named, output, node)
+        for each in node.iter_expressions():
+            self._read(each, scope, queries, before=None)  # VALUES, or a function of tables
+        return Source(node.alias, self._prefix(node.alias), dict(zip(named, named, strict=True)) or None)
+
+    def _of_query(
+        self,
+        alias: str,
+        query: exp.Query,
+        named: Sequence[str],
+        output: Sequence[str | None] | None,
+        node: exp.Expr,
+    ) -> Source:
+        columns: Mapping[str, str] | None
+        if output is None:
+            columns = dict(zip(named, named, strict=True)) or None
+        else:
+            inner = unique_names(output)
+            shown = {own: own for own, name in zip(inner, output, strict=True) if name is not None}
+            # Of two columns of one name neither can be named, and of one without a name only Spark knows it.
+            is_clear = len(shown) == len(output) and len({each.lower() for each in shown}) == len(output)
+            is_clear = is_clear and list(inner) == list(output)
+            columns = self._renamed(inner, named, node) if named else (shown if is_clear else None)
+        return Source(alias, self._prefix(alias), columns, query=query)
+
+    def _renamed(self, columns: Sequence[str], named: Sequence[str], node: exp.Expr) -> Mapping[str, str]:
+        if named and len(named) != len(columns):
+            at = (span_of(node.args["alias"]) or (None,))[0]
+            text = f"names {len(named)} columns of {len(columns)} in {text_of(self._sql, node)}"
+            self.faults.append(SqlError(text, at=at, code=_CODE))
+            return {name: name for name in named}
+        return dict(zip(named or columns, columns, strict=True))
+
+    def _prefix(self, alias: str) -> str:
+        found, number = alias, 1
+        while found.lower() in self._prefixes:
+            number += 1
+            found = f"{alias}_{number}"
+        self._prefixes.add(found.lower())
+        return found
+
+    def flat_name(self, prefix: str, column: str) -> str:
+        """A name in relations that no other column of the statement has."""
+        found, number = f"{prefix}__{column}", 1
+        while found.lower() in self._flat:
+            number += 1
+            found = f"{prefix}__{column}_{number}"
+        self._flat.add(found.lower())
+        return found
+
+    def new_prefix(self) -> str:
+        """A prefix for the columns of a query without an alias."""
+        return self._prefix("subquery")
+
+    def _lateral(self, lateral: exp.Expr, scope: Scope, queries: _Queries) -> None:
+        self._read(lateral.this, scope, queries, before=None)
+        names = [each.name for each in _columns_of_alias(lateral)]
+        alias = lateral.alias
+        source = Source(alias, self._prefix(alias), {name: name for name in names} or None)
+        self.sources[id(lateral)] = source
+        scope.sources.append(source)
+        if not names:
+            scope.star = None
+        elif scope.star is not None:
+            scope.star += [(source, name) for name in names]
+
+    def _join(self, join: exp.Join, scope: Scope, queries: _Queries) -> None:
+        before, star = list(scope.sources), None if scope.star is None else list(scope.star)
+        if isinstance(join.this, exp.Lateral):
+            self._lateral(join.this, scope, queries)
+        else:
+            self._source(join.this, scope, queries)
+        added = scope.sources[len(before) :]
+        names = [each.name for each in join.args.get("using") or ()]
+        if join.method == "NATURAL":
+            theirs = {name.lower() for source in added for name in source.columns or ()}
+            names = [name for _, name in star or () if name.lower() in theirs]
+            if star is None or any(source.columns is None for source in added):
+                scope.problem = "a NATURAL join with a table whose columns only Spark knows"
+        if names:
+            self._merge(join, names, scope, before, added)
+        if (on := join.args.get("on")) is not None:
+            self._read(on, scope, queries, before=None)
+        if (join.kind or "").lower() in {"semi", "anti"}:
+            scope.sources[:] = before
+            scope.star = star
+
+    def _merge(
+        self, join: exp.Join, names: Sequence[str], scope: Scope, before: list[Source], added: list[Source]
+    ) -> None:
+        """Make one column of two: that of the side whose rows are all there."""
+        pairs = []
+        for name in names:
+            left = scope.merged.get(name.lower()) or _only(before, name)
+            right = _only(added, name)
+            if left is None or right is None:
+                known = [each for source in scope.sources for each in source.columns or ()]
+                at = (span_of(join) or (None,))[0]
+                text = f"joins by {name!r}, which is no column of both sides; {nearest(name, known)}"
+                self.faults.append(SqlError(text, name, at=at, code=_CODE))
+                continue
+            for source, column in (left, right):
+                self._use(source, column)
+            pairs.append((left, right))
+            side = (join.side or "").lower()
+            scope.merged[name.lower()] = None if side == "full" else right if side == "right" else left
+        self.using[id(join)] = pairs
+        if scope.star is not None:
+            parts = {(id(source), column) for pair in pairs for source, column in pair}
+            kept = [scope.merged[each.lower()] for each in names if each.lower() in scope.merged]
+            if None in kept:
+                scope.star = None
+            else:
+                rest = [each for each in scope.star if (id(each[0]), each[1]) not in parts]
+                scope.star = [*(each for each in kept if each is not None), *rest]
+
+    # SELECT
+
+    def _items(self, node: exp.Expr, scope: Scope) -> list[Item]:
+        if isinstance(node, exp.Aliases):
+            return [Item(tuple(each.name for each in node.expressions), node.this)]
+        if not _is_star(node):
+            return [Item((node.alias if isinstance(node, exp.Alias) else _own_name(node),), _projected(node))]
+        star = node.this if isinstance(node, exp.Column) else node
+        found = self._starred(node, scope)
+        left_out = {each.name.lower() for each in star.args.get("except_") or ()}
+        if found is None or star.args.get("replace") or star.args.get("rename"):
+            scope.star, scope.problem = None, "a star whose columns only Spark knows"
+            return []
+        found = [each for each in found if each[1].lower() not in left_out]
+        for source, column in found:
+            self._use(source, column)
+        return [Item((column,), None, (source, column)) for source, column in found]
+
+    def _starred(self, node: exp.Expr, scope: Scope) -> Sequence[tuple[Source, str]] | None:
+        parts = [each.name for each in node.parts[:-1]] if isinstance(node, exp.Column) else []
+        if not parts:
+            return scope.star
+        for source in scope.sources:
+            if parts[-1].lower() == source.alias.lower() and (len(parts) == 1 or _is_table(source, parts)):
+                if isinstance(node, exp.Column) and len(parts) > 1:
+                    self._note_schema(node, source, len(parts))
+                return None if source.columns is None else [(source, name) for name in source.columns]
+        at = (span_of(node) or (None,))[0]
+        if any(source.columns is None or source.column(parts[0]) for source in scope.sources):
+            text = f"has {text_of(self._sql, node)}: only Spark knows the fields of a struct; write them out"
+        else:
+            text = f"names {parts[0]!r}, which is no table of its FROM; {nearest(parts[0], _aliases(scope))}"
+        self.faults.append(SqlError(text, parts[0], at=at, code=_CODE))
+        return None
+
+    # Names
+
+    def _read(
+        self, node: exp.Expr, scope: Scope, queries: _Queries, *, before: int | None, is_having: bool = False
+    ) -> None:
+        """Find what the names of an expression are.
+
+        Args:
+            node: The expression.
+            scope: The SELECT that it belongs to.
+            queries: The queries that a query inside of it may name.
+            before: So many parts of the SELECT list have aliases that it may use; None: it may use none.
+            is_having: Whether it is the condition of HAVING.
+        """
+        if isinstance(node, exp.Query) and not isinstance(node, exp.Table):
+            self._query(node, queries, scope)
+            return
+        if isinstance(node, exp.Column):
+            if not isinstance(node.this, exp.Star):
+                self._column(node, scope, before, is_having)
+            elif not _is_star(node) or node.parent is None or not isinstance(node.parent, exp.Select):
+                scope.problem = "a star inside of a function"
+            return
+        if isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count | exp.Select):
+            scope.problem = "a star inside of a function"
+        if isinstance(node, exp.Star):
+            return
+        for child in node.iter_expressions():
+            self._read(child, scope, queries, before=before, is_having=is_having)
+
+    def _column(self, node: exp.Column, scope: Scope, before: int | None, is_having: bool) -> None:  # noqa: FBT001
+        parts = node.parts
+        names = [each.name for each in parts]
+        for each in scope.around():
+            found = _found(each, names)
+            alias = None
+            if each is scope and before is not None and (not found or is_having):
+                alias = _alias(scope, names[0], before)
+            if alias is not None and found and len(names) == 1:
+                scope.problem = f"{names[0]!r} is a column and an alias; name the column with its table"
+            if found:
+                self._refer(node, found, scope, each)
+                return
+            if alias is not None or (
+                each is scope and names[0].lower() in scope.windows and before is not None
+            ):
+                start, end = span_of(parts[0]) or (0, 0)
+                if alias is not None:
+                    self._aliases[start] = (end, alias)
+                else:
+                    self._no_columns.add(start)
+                return
+            if any(source.columns is None for source in each.sources):
+                scope.problem = scope.problem or "a table whose columns only Spark knows"
+                return
+        if len(self.faults) < _MOST:
+            self.faults.append(self._told(node, scope, before))
+
+    def _refer(
+        self, node: exp.Column, found: Sequence[tuple[Source, str, int]], scope: Scope, own: Scope
+    ) -> None:
+        """Note what a name is, or that it is of several tables."""
+        source, column, place = found[0]
+        name = node.parts[0].name
+        if len(found) > 1:
+            shown = [each.alias for each, _, _ in found if each.alias]
+            both = " and ".join(shown) if len(shown) > 1 else "several of its tables"
+            text = f"names {name!r}, which {both} have; write {shown[0] if shown else 'a'}.{name}"
+            at = (span_of(node.parts[0]) or (None,))[0]
+            self.faults.append(SqlError(text, name, at=at, code=_CODE))
+            return
+        for each in scope.around():
+            if each is own:
+                break
+            each.is_correlated = True
+        if place == 0 and column.lower() in own.merged:
+            one = own.merged[column.lower()]
+            if one is None:
+                scope.problem = f"{name!r} of a full join by USING; write coalesce(…) over an ON"
+            else:
+                source, column = one
+        self._use(source, column)
+        start, _ = span_of(node.parts[0]) or (0, 0)
+        _, end = span_of(node.parts[place]) or (0, 0)
+        self._references[start] = Reference(start, end, source, column)
+        if place > 1:
+            self._note_schema(node, source, place)
+
+    def _note_schema(self, node: exp.Column, source: Source, before: int) -> None:
+        start, _ = span_of(node.parts[0]) or (0, 0)
+        _, end = span_of(node.parts[before - 1]) or (0, 0)
+        self.qualified.append(((start, end), source.alias))
+
+    def _use(self, source: Source, column: str) -> None:
+        if column not in source.used:
+            source.used[column] = self.flat_name(source.prefix, column)
+
+    def _told(self, node: exp.Column, scope: Scope, before: int | None) -> SqlError:
+        """The mistake of a name that there is not; the nearest word is one of the table that it names."""
+        parts = node.parts
+        names = [each.name for each in parts]
+        start = (span_of(parts[0]) or (None,))[0]
+        around = [source for each in scope.around() for source in each.sources]
+        every = {name for source in around for name in source.columns or ()}
+        if len(parts) > 1:
+            source = next((each for each in around if each.alias.lower() == names[-2].lower()), None)
+            if source is None:
+                text = (
+                    f"names {names[0]!r}, which is no table of its FROM; {nearest(names[0], _aliases(scope))}"
+                )
+                return SqlError(text, names[0], at=start, code=_CODE)
+            at = (span_of(parts[-1]) or (None,))[0]
+            return self._nearest(names[-1], f"column of {names[-2]}", tuple(source.columns or ()), at)
+        if before is None and _alias(scope, names[0], len(scope.items)) is not None:
+            text = f"names {names[0]!r}, which is an alias of the SELECT list; write its expression there"
+            return SqlError(text, names[0], at=start, code=_CODE)
+        aliased = (item for item in scope.items if item.node is not None and _is_alias(item.node))
+        own = {name for item in aliased for name in item.names if name}
+        return self._nearest(names[0], "column of its tables", every | own, start)
+
+    @staticmethod
+    def _nearest(name: str, whose: str, known: Sequence[str] | set[str], at: int | None) -> SqlError:
+        if not name.startswith("_"):
+            known = [each for each in known if not each.startswith("_")]  # the engine's own
+        return SqlError(
+            f"names {name!r}, which is no {whose}; {nearest(name, known)}", name, at=at, code=_CODE
+        )
+
+
+def table_name(table: exp.Table) -> str:
+    """The name of a table of a FROM: ``silver.orders``, or the path of a Delta table."""
+    if table.db.lower() == "delta":
+        return table.name
+    return f"{table.db}.{table.name}" if table.db else table.name
+
+
+def unique_names(names: Sequence[str | None]) -> list[str]:
+    """The names, with another one for each that there is already, or that there is not."""
+    found: list[str] = []
+    for place, name in enumerate(names):
+        is_new = name is not None and name.lower() not in {each.lower() for each in found}
+        found.append(name if is_new and name is not None else f"__column_{place}")
+    return found
+
+
+def _found(scope: Scope, names: Sequence[str]) -> list[tuple[Source, str, int]]:
+    """The columns that a name may be: the source, its column, and the place of the column in the name."""
+    if len(names) > 2:  # noqa: PLR2004  # silver.orders.amount
+        found = [
+            (source, column, 2)
+            for source in scope.sources
+            if _is_table(source, names[:2]) and (column := source.column(names[2])) is not None
+        ]
+        if found:
+            return found
+    if len(names) > 1:
+        found = [
+            (source, column, 1)
+            for source in scope.sources
+            if source.alias.lower() == names[0].lower() and (column := source.column(names[1])) is not None
+        ]
+        if found:
+            return found
+    if names[0].lower() in scope.merged:
+        one = scope.merged[names[0].lower()]
+        return [(*(one or (scope.sources[0], names[0])), 0)]
+    return [
+        (source, column, 0) for source in scope.sources if (column := source.column(names[0])) is not None
+    ]
+
+
+def _is_table(source: Source, parts: Sequence[str]) -> bool:
+    """Whether a source without an alias of its own is meant by the name of its table."""
+    return source.table.lower() == ".".join(parts).lower() and source.alias.lower() == parts[-1].lower()
+
+
+def _alias(scope: Scope, name: str, before: int) -> Item | None:
+    """The part of a SELECT list that has a name; the last one before its place."""
+    found = [
+        item for item in scope.items[:before] if name.lower() in {str(each).lower() for each in item.names}
+    ]
+    return next((item for item in found if item.node is not None), None)
+
+
+def _aliases(scope: Scope) -> list[str]:
+    return [source.alias for each in scope.around() for source in each.sources if source.alias]
+
+
+def _only(sources: Sequence[Source], name: str) -> tuple[Source, str] | None:
+    found = [(source, column) for source in sources if (column := source.column(name)) is not None]
+    return found[0] if len(found) == 1 else None
+
+
+def _is_star(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star))
+
+
+def _is_alias(node: exp.Expr) -> bool:
+    return isinstance(node.parent, exp.Alias | exp.Aliases)
+
+
+def _projected(node: exp.Expr) -> exp.Expr:
+    return node.this if isinstance(node, exp.Alias | exp.Aliases) else node
+
+
+def _columns_of_alias(node: exp.Expr) -> Sequence[exp.Expr]:
+    alias = node.args.get("alias")
+    return alias.columns if isinstance(alias, exp.TableAlias) else ()
+
+
+def _calls(tokens: Sequence[Token]) -> Iterator[tuple[int, str, bool]]:
+    """The calls of functions, by the tokens alone: the library's tree does not keep all of them."""
+    for place, token in enumerate(tokens[:-1]):
+        if tokens[place + 1].token_type != TokenType.L_PAREN or not token.text[:1].isalpha():
+            continue
+        if token.text.lower() in _QUANTIFIERS and place and tokens[place - 1].token_type in _COMPARING:
+            continue  # x like any (…)
+        behind = _closed(tokens, place + 1)
+        while behind < len(tokens) and tokens[behind].text.lower() in _BEHIND_A_CALL:
+            word = tokens[behind].text.lower()
+            behind += 1 if word in {"ignore", "respect", "nulls", "within"} else 0
+            behind = _closed(tokens, behind + 1) if word in {"filter", "group"} else behind
+        is_window = behind < len(tokens) and tokens[behind].token_type == TokenType.OVER
+        yield token.start, token.text.lower(), is_window
+
+
+def _closed(tokens: Sequence[Token], opened: int) -> int:
+    """The place behind the bracket that closes the one at a place."""
+    depth = 0
+    for place in range(opened, len(tokens)):
+        depth += (tokens[place].token_type == TokenType.L_PAREN) - (
+            tokens[place].token_type == TokenType.R_PAREN
+        )
+        if depth <= 0:
+            return place + 1
+    return len(tokens)
+
+
+def _with_nodes(items: Sequence[Item], nodes: Sequence[exp.Expr]) -> Iterator[tuple[Item, exp.Expr]]:
+    """Each part of a SELECT list with the node that it is written as."""
+    written = {id(_projected(node)): node for node in nodes}
+    for item in items:
+        yield item, written.get(id(item.node), nodes[0])
+
+
+def _column_of(source: Source, name: str, written: exp.Column | None = None) -> exp.Column:
+    column = exp.column(exp.to_identifier(name, quoted=True), exp.to_identifier(source.prefix, quoted=True))
+    if written is not None:
+        column.meta.update(written.meta)
+        column.this.meta.update(written.parts[-1].meta)
+    return column
+
+
+def _own_name(node: exp.Expr) -> str | None:
+    """The name that Spark gives to a column without an alias; None where it is no plain word."""
+    if isinstance(node, exp.Column):
+        return node.name
+    if isinstance(node, exp.Dot):
+        return node.expression.name if isinstance(node.expression, exp.Identifier) else None
+    if isinstance(node, exp.Cast | exp.Paren):
+        return _own_name(node.this)
+    return None
