@@ -38,6 +38,7 @@ class Source:
         prefix: The same, made different from every other of the statement.
         columns: Its columns, by which columns of the table or query they are; None: only Spark knows them.
         table: The table, if it is one of the statement's.
+        shown: Its name where the statement gives it none: another one than that of a table beside it.
         query: The query, if it is a derived table or the name of a WITH.
         used: The columns that the statement uses, each with its name in a relation.
     """
@@ -46,6 +47,7 @@ class Source:
     prefix: str
     columns: Mapping[str, str] | None
     table: str = ""
+    shown: str = ""
     query: exp.Query | None = None
     used: dict[str, str] = field(default_factory=dict)
 
@@ -352,7 +354,9 @@ class Names:
             table = table_name(node)
             columns = None if node.args.get("pivots") else self._tables.get(table)
             pairs = None if columns is None else self._renamed(columns, named, node)
-            return Source(alias, self._prefix(alias), pairs, table)
+            prefix = self._prefix(alias)
+            is_double = alias.lower() in {each.alias.lower() for each in scope.sources}
+            return Source(alias, prefix, pairs, table, prefix if is_double else alias)
         if isinstance(node, exp.Subquery):
             output = self._query(node.this, queries, scope.outer)
             return self._of_query(node.alias, node.this, named, output, node)
@@ -597,7 +601,7 @@ class Names:
     def _note_schema(self, node: exp.Column, source: Source, before: int) -> None:
         start, _ = span_of(node.parts[0]) or (0, 0)
         _, end = span_of(node.parts[before - 1]) or (0, 0)
-        self.qualified.append(((start, end), source.alias))
+        self.qualified.append(((start, end), source.shown))
 
     def _use(self, source: Source, column: str) -> None:
         if column not in source.used:

@@ -294,13 +294,13 @@ def _over_inputs(root: exp.Query, sql: str, tables: Sequence[str], names: Names)
     """The author's text with other names of its tables; each keeps the alias by which columns name it."""
     inputs = {table: f"__in{place}__" for place, table in enumerate(tables)}
     pieces: dict[int, tuple[int, str]] = {
-        start: (end, f"`{alias}`") for (start, end), alias in names.qualified
+        start: (end, backquoted(alias)) for (start, end), alias in names.qualified
     }
     for node in root.find_all(exp.Table):
         source = names.sources.get(id(node))
         if source is not None and source.table in inputs:
             spans = [span for part in node.parts if (span := span_of(part)) is not None]
-            alias = "" if node.alias else f" AS `{source.alias}`"
+            alias = "" if node.alias else f" AS {backquoted(source.shown)}"
             start, end = min(spans)[0], max(span[1] for span in spans)
             pieces[start] = (end, inputs[source.table] + alias)
     parts, done = [], 0

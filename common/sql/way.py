@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -10,6 +11,9 @@ from common.sql.relations import Joined, Keyed, Relation, RowWise, below
 from common.sql.statement import Statement
 
 Kept = Literal["by row", "by key", "whole"]
+
+_COLUMN = re.compile(r"`([^`]+?)__([^`]+)`")
+"""A column of a relation: the alias of its table, and its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,7 @@ def way_of(  # noqa: PLR0911  # one return per reason
         if not top.keys:
             return _whole("an aggregate without GROUP BY, or a window without PARTITION BY, is over all rows")
         if not keys:
-            text = ", ".join(top.keys).replace("`", "").replace("__", ".")
+            text = _COLUMN.sub(r"\1.\2", ", ".join(top.keys))
             return _whole(f"no key is among the output columns; add {text} to the SELECT list")
         if (fault := _inexact(top.input)) is not None:
             return _whole(fault)

@@ -26,7 +26,7 @@ _WITHOUT_MEANING = {"name", "storage", "reading", "watermark", "processor", "kep
 """Name, layout, start of reading, watermark, pace, the way of keeping a view: existing rows are right under
 any value of them. A processor has no text."""
 
-_WRITTEN_BEFORE = "statement"
+WRITTEN_BEFORE = "statement"
 """A mark of releases to 0.2.0: of a view's statement as a library wrote it anew. It is not compared."""
 
 _OPERATIONS = ("upserts", "deletes", "ignores")
@@ -60,7 +60,7 @@ def _mark(value: Any, words: Callable[[str], Sequence[str]]) -> str:
 def changed(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
     """Attributes whose meaning differs."""
     new = {name for name in now if name.partition(" ")[0] not in _OPERATIONS}
-    names = {*before, *new} - _WITHOUT_MEANING - {_WRITTEN_BEFORE}
+    names = {*before, *new} - _WITHOUT_MEANING - {WRITTEN_BEFORE}
     return tuple(sorted(name for name in names if not _is_same(before.get(name), now.get(name))))
 
 

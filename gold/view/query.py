@@ -28,6 +28,7 @@ from gold.table.maintained import Maintained, Work
 from gold.view import multiset
 from gold.view.delta_rule import DeltaRule, Touched, consolidated, sql
 from gold.view.versions import WEIGHT, Versions
+from gold.view.written_before import refuse_other_meaning
 
 _VERSIONS = "versions"
 """In the counts of each commit: the version of every source whose rows the table has."""
@@ -53,6 +54,7 @@ def build_query(context: Context, gold: View) -> Stream:
     without_feed = _without_feed(context, gold, paths)
     tables = {name: context.spark.read.format("delta").load(path) for name, path in paths.items()}
     statement = read_statement(gold.statement, {name: frame.columns for name, frame in tables.items()})
+    refuse_other_meaning(context, gold, statement, [tables[name] for name in statement.tables])
     result = sql(statement.over_inputs, *(tables[name] for name in statement.tables))
     schema = result.toDF(*statement.columns).schema
     create.ensure(context, gold.table, schema, gold.storage)
