@@ -26,11 +26,12 @@ ARGUMENTS: Mapping[str, tuple[int, int]] = {
     **dict.fromkeys(("bool_and", "bool_or", "count_if", "every", "some"), (1, 1)),
     **dict.fromkeys(("explode", "explode_outer", "posexplode", "size", "map_keys", "map_values"), (1, 1)),
     **dict.fromkeys(("collect_list", "collect_set", "isnull", "isnotnull", "reverse", "initcap"), (1, 1)),
-    **dict.fromkeys(("max_by", "min_by", "nullif", "nvl", "ifnull", "pmod", "mod"), (2, 2)),
+    **dict.fromkeys(("nullif", "nvl", "ifnull", "pmod", "mod"), (2, 2)),
     **dict.fromkeys(("date_sub", "date_trunc", "add_months", "next_day", "trunc"), (2, 2)),
     "date_add": (2, 3),  # date_add(day, 1, at) too
     **dict.fromkeys(("array_contains", "date_format", "from_utc_timestamp", "to_utc_timestamp"), (2, 2)),
     **dict.fromkeys(("startswith", "endswith", "contains"), (2, 2)),
+    **dict.fromkeys(("max_by", "min_by"), (2, 3)),  # max_by(x, y, 2): the two greatest
     "nvl2": (3, 3),
     "replace": (2, 3),
     "row_number": (0, 0),

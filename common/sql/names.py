@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from sqlglot import Token, TokenType, exp
 
 from common.errors import SqlError, nearest
+from common.sql.quoting import backquoted
 from common.sql.syntax import Span, span_of, text_of, tokens_of
 
 _MOST = 20
@@ -24,8 +25,11 @@ _WORDS = (exp.Interval, exp.Extract, exp.DataType, exp.WindowSpec)
 """Parts whose words are no columns: ``interval 1 day``, ``extract(year from at)``, a type, a frame."""
 
 
+_OPEN_STAR = "a star whose columns only Spark knows"
 _QUANTIFIERS = frozenset({"any", "some", "all"})
 _COMPARING = {TokenType.LIKE, TokenType.ILIKE, TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.GT}
+_OPENED = {TokenType.L_PAREN, TokenType.L_BRACKET}
+_CLOSED = {TokenType.R_PAREN, TokenType.R_BRACKET}
 _BEHIND_A_CALL = frozenset({"filter", "within", "group", "ignore", "respect", "nulls"})
 
 
@@ -144,6 +148,8 @@ class Names:
         self._tokens = tokens_of(sql)
         self._starts = [token.start for token in self._tokens]
         self.calls = list(_calls(self._tokens))
+        self._fields = set(_arguments(self._tokens, "struct"))
+        self._zipped = set(_arguments(self._tokens, "arrays_zip"))
         self._references: dict[int, Reference] = {}
         self._aliases: dict[int, tuple[int, Item]] = {}
         self._flat: set[str] = set()
@@ -168,7 +174,7 @@ class Names:
         """
         start, end = span_of(node) or (0, 0)
         places: dict[int, tuple[int, str]] = {
-            each.start: (each.end, f"`{each.flat}`") for each in self.references(node)
+            each.start: (each.end, self._written(each)) for each in self.references(node)
         }
         if whole:
             for at, (stop, item) in self._aliases.items():
@@ -179,6 +185,15 @@ class Names:
             parts += [self._sql[done:at], places[at][1]]
             done = places[at][0]
         return "".join([*parts, self._sql[done:end]])
+
+    def _written(self, reference: Reference) -> str:
+        """A column by its name in relations; as a field of ``struct(…)`` it keeps its own one."""
+        name = backquoted(reference.flat)
+        if reference.start not in self._fields:
+            return name
+        behind = self._tokens[bisect_left(self._starts, reference.end)]
+        is_alone = behind.token_type in {TokenType.COMMA, TokenType.R_PAREN}
+        return f"{name} AS {backquoted(reference.column)}" if is_alone else name
 
     def text_of_item(self, item: Item, *, whole: bool = False) -> str:
         """The text of a part of a SELECT list, without its alias."""
@@ -199,7 +214,7 @@ class Names:
         return found[1] if found is not None and found[0] == end else None
 
     def doubtful(self, node: exp.Expr, scope: Scope) -> str | None:
-        """A word of an expression that may be a column, and that the library has not read as one."""
+        """A word of an expression that may be a column, or whose letters get into a value."""
         start, end = span_of(node) or (0, 0)
         columns = {
             name.lower()
@@ -217,7 +232,7 @@ class Names:
             known = columns if after != TokenType.DOT else columns | aliases
             if token.text.lower() not in known or after in {TokenType.L_PAREN, TokenType.STRING}:
                 continue
-            if not self._is_read(token.start):
+            if not self._is_read(token.start) or token.start in self._zipped:
                 return token.text
         return None
 
@@ -262,9 +277,13 @@ class Names:
 
     def _query(self, query: exp.Expr, queries: _Queries, outer: Scope | None) -> list[str | None] | None:
         """Read a query; returns its output columns."""
-        with_ = query.args.get("with_")
+        with_, seen = query.args.get("with_"), set[str]()
         for cte in with_.expressions if isinstance(with_, exp.With) else ():
             names = [each.name for each in cte.args["alias"].columns]
+            if cte.alias.lower() in seen:
+                text = f"has two queries of WITH that are called {cte.alias!r}; give one another name"
+                self.faults.append(SqlError(text, cte.alias, at=(span_of(cte) or (None,))[0], code=_CODE))
+            seen.add(cte.alias.lower())
             if with_ is not None and with_.recursive:
                 queries = {**queries, cte.alias.lower(): (cte.this, names, None)}
             queries = {
@@ -301,7 +320,7 @@ class Names:
             self._read(_projected(each), scope, queries, before=place)
         self._clauses(query, scope, queries)
         found = [name for item in scope.items for name in item.names]
-        return None if scope.star is None and any(map(_is_star, query.expressions)) else found
+        return None if scope.problem == _OPEN_STAR or not found else found
 
     def _clauses(self, query: exp.Select, scope: Scope, queries: _Queries) -> None:
         """Read what follows FROM; WHERE alone may not use the aliases of the SELECT list."""
@@ -486,7 +505,7 @@ class Names:
         found = self._starred(node, scope)
         left_out = {each.name.lower() for each in star.args.get("except_") or ()}
         if found is None or star.args.get("replace") or star.args.get("rename"):
-            scope.star, scope.problem = None, "a star whose columns only Spark knows"
+            scope.problem = _OPEN_STAR
             return []
         found = [each for each in found if each[1].lower() not in left_out]
         for source, column in found:
@@ -502,11 +521,10 @@ class Names:
                 if isinstance(node, exp.Column) and len(parts) > 1:
                     self._note_schema(node, source, len(parts))
                 return None if source.columns is None else [(source, name) for name in source.columns]
+        if any(source.columns is None for source in scope.sources) or _found(scope, parts):
+            return None  # the fields of a struct
         at = (span_of(node) or (None,))[0]
-        if any(source.columns is None or source.column(parts[0]) for source in scope.sources):
-            text = f"has {text_of(self._sql, node)}: only Spark knows the fields of a struct; write them out"
-        else:
-            text = f"names {parts[0]!r}, which is no table of its FROM; {nearest(parts[0], _aliases(scope))}"
+        text = f"names {parts[0]!r}, which is no table of its FROM; {nearest(parts[0], _aliases(scope))}"
         self.faults.append(SqlError(text, parts[0], at=at, code=_CODE))
         return None
 
@@ -736,13 +754,26 @@ def _calls(tokens: Sequence[Token]) -> Iterator[tuple[int, str, bool]]:
         yield token.start, token.text.lower(), is_window
 
 
+def _arguments(tokens: Sequence[Token], name: str) -> Iterator[int]:
+    """Where the arguments of the calls of a function begin: it gives fields the names of columns."""
+    for place, token in enumerate(tokens[:-1]):
+        if token.text.lower() != name or tokens[place + 1].token_type != TokenType.L_PAREN:
+            continue
+        at, end = place + 2, _closed(tokens, place + 1)
+        while at < end:
+            yield tokens[at].start
+            while at < end and tokens[at].token_type != TokenType.COMMA:
+                is_opened = tokens[at].token_type in {TokenType.L_PAREN, TokenType.L_BRACKET}
+                at = max(_closed(tokens, at), at + 1) if is_opened else at + 1
+            at += 1
+
+
 def _closed(tokens: Sequence[Token], opened: int) -> int:
     """The place behind the bracket that closes the one at a place."""
     depth = 0
     for place in range(opened, len(tokens)):
-        depth += (tokens[place].token_type == TokenType.L_PAREN) - (
-            tokens[place].token_type == TokenType.R_PAREN
-        )
+        depth += tokens[place].token_type in _OPENED
+        depth -= tokens[place].token_type in _CLOSED
         if depth <= 0:
             return place + 1
     return len(tokens)

@@ -82,7 +82,7 @@ class Statement:
         text: The text, as Spark gets it: without a semicolon at its end.
         tables: The tables it reads, in the order of the text, each once.
         over_inputs: The statement over ``__in0__``, ``__in1__`` and so on, in the order of ``tables``.
-        columns: Names of the output columns, as they are written.
+        columns: Names of the output columns, as they are written; empty where only Spark knows them.
         relation: Its relations, with the output columns at the top; None if it is computed whole.
         why_whole: Why there are no relations; empty otherwise.
         places: Where in the text each output column has its name, in characters from 0.
@@ -210,14 +210,11 @@ def read_statement(sql: str, columns: Columns) -> Statement:
     root = parse_statement(sql)
     tables = tables_of(sql)
     names = named_statement(root, sql, columns)
-    if names.output is None:
-        text = "has a star for columns that only Spark knows; write them out"
-        raise SqlError(text, at=offset_of(root))
-    output = _output_names(root, sql, names, columns)
+    output = () if names.output is None else _output_names(root, sql, names, columns)
     relation: Relation | None = None
-    why = ""
+    why = "it has columns that only Spark knows"
     try:
-        relation = _Builder(names).top(root, output)
+        relation = _Builder(names).top(root, output) if output else None
     except WholeError as error:
         why = str(error)
     text = sql.strip().rstrip(";").strip()
@@ -273,8 +270,6 @@ def _output_names(root: exp.Query, sql: str, names: Names, columns: Columns) -> 
                 raise SqlError(text, at=at)
             is_alias = item.node is not None and item.node.parent_select is first and _is_alias(item.node)
             found.append(name if is_alias else known.get(name.lower(), name))
-    if not found:
-        raise SqlError("is no SELECT of columns; a view is what a SELECT returns", at=_first_word(sql))
     return tuple(found)
 
 

@@ -59,6 +59,8 @@ def _around(one: Span, other: Span | None) -> Span:
 class _Parser(SparkParser):
     """The library's parser, which also notes the tokens that each node was made of."""
 
+    COLON_IS_VARIANT_EXTRACT = True  # parse_json(text):a.b
+
 
 for _name in dir(SparkParser):
     if _name.startswith("_parse_") and not _name.startswith(_WITHOUT_PARTS):

@@ -56,7 +56,7 @@ def build_query(context: Context, gold: View) -> Stream:
     statement = read_statement(gold.statement, {name: frame.columns for name, frame in tables.items()})
     refuse_other_meaning(context, gold, statement, [tables[name] for name in statement.tables])
     result = sql(statement.over_inputs, *(tables[name] for name in statement.tables))
-    schema = result.toDF(*statement.columns).schema
+    schema = _named(statement, result).schema
     create.ensure(context, gold.table, schema, gold.storage)
     changes = (
         stream(context, gold, path, gold.reading, feed=table not in without_feed).select(
@@ -197,7 +197,11 @@ class _Kept(Maintained):
 
 def _all_of(statement: Statement, tables: Iterable[DataFrame]) -> DataFrame:
     """All rows of a statement over its tables, in the order of its text."""
-    return sql(statement.over_inputs, *tables).toDF(*statement.columns)
+    return _named(statement, sql(statement.over_inputs, *tables))
+
+
+def _named(statement: Statement, rows: DataFrame) -> DataFrame:
+    return rows.toDF(*statement.columns) if statement.columns else rows
 
 
 def _above(statement: Statement, rows: DataFrame) -> DataFrame:

@@ -43,7 +43,7 @@ def view_scope(view: View, scopes: Mapping[str, Scope]) -> Scope:
         types = () if statement is None else output_types(view.statement, _columns(view, scopes))
     except SqlError:
         statement = None
-    if statement is None:
+    if statement is None or not statement.columns:
         return Scope(view.table, None)
     fields = map(_column, statement.columns, types) if types else map(unknown, statement.columns)
     return Scope(view.table, tuple(fields))

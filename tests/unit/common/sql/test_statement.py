@@ -52,6 +52,7 @@ WHOLE = {
     f"select o.order_id {JOINED} and o.amount > (select max(amount) from silver.orders)": "a subquery in ON",
     "select o.order_id from silver.orders o where exists "
     "(select 1 from gold.customers o where o.customer = o.country)": "names no column of the outer",
+    "select order_id, text.* from silver.orders": "columns that only Spark knows",
     "with t as (select customer, any_value(amount) as some from silver.orders group by customer) "
     "select c.country, t.some from t join gold.customers c on c.customer = t.customer": "any_value below",
     "with t as (select customer, max_by(order_id, amount) as best from silver.orders group by customer) "
@@ -145,7 +146,8 @@ def test_a_place_an_alias_and_the_whole_name_of_a_table_mean_a_column() -> None:
         ),
         ("select order_id from silver.orders where |later > 1", "names 'later', which is no column"),
         ("select amount * 2 as later from silver.orders where |later > 1", "an alias of the SELECT list"),
-        ("select |text.* from silver.orders", "only Spark knows the fields of a struct"),
+        ("select |txt.* from silver.orders", "names 'txt', which is no table of its FROM"),
+        ("with t as (select 1 as a), |t as (select 2 as a) select a from t", "two queries of WITH"),
         ("select t.x from silver.orders |t(x, y)", "names 2 columns of 4"),
     ],
 )
