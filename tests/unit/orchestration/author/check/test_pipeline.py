@@ -152,7 +152,7 @@ def test_the_example_has_no_problem() -> None:
         ("*", "* is not one value; name a field"),
         ("null", "has no type; cast the null, as in cast(null as string)"),
         ("id || '\ud800'", "the SQL has a lone surrogate, which is no character; leave it out"),
-        ("(" * 500 + "id" + ")" * 500, "the SQL is nested too deeply to be read; divide it into columns"),
+        ("(" * 500 + "id" + ")" * 500, "the SQL is nested too deeply to be read; divide it"),
         ("id +", "the SQL ends too early: something is missing at its end"),
     ],
 )
