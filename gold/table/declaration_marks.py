@@ -4,8 +4,7 @@ Rows that no new event touches stay as an earlier declaration computed them. So 
 has changed is refused before anything is written. Two texts mean the same only if their tokens are the same:
 white space and comments outside of quotes are none, and words of SQL have no letters of their own.
 
-A mark is ``<tokens>/<text>``, or one of both where they are the same: releases to 0.2.0 marked the text on
-one line.
+A mark is ``<tokens>/<text>``: releases to 0.2.0 wrote the second part alone, of the text on one line.
 """
 
 from __future__ import annotations
@@ -49,8 +48,7 @@ def meaning(gold: Gold) -> Mapping[str, str]:
         elif field.name not in _WITHOUT_MEANING and value != _default(field):
             plain = named(value) if field.name in _NAMED and value is not None else value
             meant = gold.statement if isinstance(gold, View) and field.name == "sql" else plain
-            both = (_mark(meant, words_of), _mark(plain, str.split))
-            marks[field.name] = "/".join(dict.fromkeys(both))
+            marks[field.name] = f"{_mark(meant, words_of)}/{_mark(plain, str.split)}"
     return marks
 
 
@@ -69,8 +67,8 @@ def changed(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...
 def _is_same(before: str | None, now: str | None) -> bool:
     if before is None or now is None:
         return before == now
-    tokens, _, _ = before.partition("/")
-    return tokens == now.partition("/")[0] or before in now.split("/")
+    tokens, _, text = now.partition("/")
+    return before.partition("/")[0] == tokens if "/" in before else before == text
 
 
 def keeps_deleted_keys(marks: Mapping[str, str]) -> bool:
