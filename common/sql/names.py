@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from sqlglot import Token, TokenType, exp
 
 from common.errors import SqlError, nearest
+from common.sql.places import offset_of
 from common.sql.quoting import backquoted
 from common.sql.syntax import Span, span_of, text_of, tokens_of
 
@@ -199,7 +200,7 @@ class Names:
         """The text of a part of a SELECT list, without its alias."""
         if item.node is None and item.column is not None:
             source, column = item.column
-            return f"`{source.used[column]}`"
+            return backquoted(source.used[column])
         return self.text(item.node, whole=whole) if item.node is not None else ""
 
     def references(self, node: exp.Expr) -> list[Reference]:
@@ -257,8 +258,7 @@ class Names:
                 projected.append(node if item.column is None else _column_of(*item.column))
             select.set("expressions", projected)
         for node in list(root.find_all(exp.Column)):
-            start = (span_of(node) or (None,))[0]
-            found = self._references.get(start) if start is not None else None
+            found = self._references.get(offset_of(node) or 0)
             if found is not None:
                 fields = [each for each in node.parts if (span_of(each) or (0, 0))[0] >= found.end]
                 new: exp.Expr = _column_of(found.source, found.column, node)
@@ -282,7 +282,7 @@ class Names:
             names = [each.name for each in cte.args["alias"].columns]
             if cte.alias.lower() in seen:
                 text = f"has two queries of WITH that are called {cte.alias!r}; give one another name"
-                self.faults.append(SqlError(text, cte.alias, at=(span_of(cte) or (None,))[0], code=_CODE))
+                self._fault(text, cte.alias, cte)
             seen.add(cte.alias.lower())
             if with_ is not None and with_.recursive:
                 queries = {**queries, cte.alias.lower(): (cte.this, names, None)}
@@ -405,13 +405,13 @@ class Names:
 
     def _renamed(self, columns: Sequence[str], named: Sequence[str], node: exp.Expr) -> Mapping[str, str]:
         if named and len(named) != len(columns):
-            at = (span_of(node.args["alias"]) or (None,))[0]
             text = f"names {len(named)} columns of {len(columns)} in {text_of(self._sql, node)}"
-            self.faults.append(SqlError(text, at=at, code=_CODE))
+            self._fault(text, "", node.args["alias"])
             return {name: name for name in named}
         return dict(zip(named or columns, columns, strict=True))
 
     def _prefix(self, alias: str) -> str:
+        alias = alias or "subquery"  # the engine's own columns begin with two underscores
         found, number = alias, 1
         while found.lower() in self._prefixes:
             number += 1
@@ -430,7 +430,7 @@ class Names:
 
     def new_prefix(self) -> str:
         """A prefix for the columns of a query without an alias."""
-        return self._prefix("subquery")
+        return self._prefix("")
 
     def _lateral(self, lateral: exp.Expr, scope: Scope, queries: _Queries) -> None:
         self._read(lateral.this, scope, queries, before=None)
@@ -475,9 +475,8 @@ class Names:
             right = _only(added, name)
             if left is None or right is None:
                 known = [each for source in scope.sources for each in source.columns or ()]
-                at = (span_of(join) or (None,))[0]
                 text = f"joins by {name!r}, which is no column of both sides; {nearest(name, known)}"
-                self.faults.append(SqlError(text, name, at=at, code=_CODE))
+                self._fault(text, name, join)
                 continue
             for source, column in (left, right):
                 self._use(source, column)
@@ -523,9 +522,8 @@ class Names:
                 return None if source.columns is None else [(source, name) for name in source.columns]
         if any(source.columns is None for source in scope.sources) or _found(scope, parts):
             return None  # the fields of a struct
-        at = (span_of(node) or (None,))[0]
         text = f"names {parts[0]!r}, which is no table of its FROM; {nearest(parts[0], _aliases(scope))}"
-        self.faults.append(SqlError(text, parts[0], at=at, code=_CODE))
+        self._fault(text, parts[0], node)
         return None
 
     # Names
@@ -596,8 +594,7 @@ class Names:
             shown = [each.alias for each, _, _ in found if each.alias]
             both = " and ".join(shown) if len(shown) > 1 else "several of its tables"
             text = f"names {name!r}, which {both} have; write {shown[0] if shown else 'a'}.{name}"
-            at = (span_of(node.parts[0]) or (None,))[0]
-            self.faults.append(SqlError(text, name, at=at, code=_CODE))
+            self._fault(text, name, node.parts[0])
             return
         for each in scope.around():
             if each is own:
@@ -629,7 +626,7 @@ class Names:
         """The mistake of a name that there is not; the nearest word is one of the table that it names."""
         parts = node.parts
         names = [each.name for each in parts]
-        start = (span_of(parts[0]) or (None,))[0]
+        start = offset_of(parts[0])
         around = [source for each in scope.around() for source in each.sources]
         every = {name for source in around for name in source.columns or ()}
         if len(parts) > 1:
@@ -639,7 +636,7 @@ class Names:
                     f"names {names[0]!r}, which is no table of its FROM; {nearest(names[0], _aliases(scope))}"
                 )
                 return SqlError(text, names[0], at=start, code=_CODE)
-            at = (span_of(parts[-1]) or (None,))[0]
+            at = offset_of(parts[-1])
             return self._nearest(names[-1], f"column of {names[-2]}", tuple(source.columns or ()), at)
         if before is None and _alias(scope, names[0], len(scope.items)) is not None:
             text = f"names {names[0]!r}, which is an alias of the SELECT list; write its expression there"
@@ -647,6 +644,9 @@ class Names:
         aliased = (item for item in scope.items if item.node is not None and _is_alias(item.node))
         own = {name for item in aliased for name in item.names if name}
         return self._nearest(names[0], "column of its tables", every | own, start)
+
+    def _fault(self, text: str, word: str, node: exp.Expr) -> None:
+        self.faults.append(SqlError(text, word, at=offset_of(node), code=_CODE))
 
     @staticmethod
     def _nearest(name: str, whose: str, known: Sequence[str] | set[str], at: int | None) -> SqlError:

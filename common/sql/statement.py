@@ -17,7 +17,7 @@ from sqlglot.errors import ParseError, TokenError
 from common.errors import SqlError, closest
 from common.sql.argument_counts import count_mistakes
 from common.sql.expression import function_name, has_sliding_window
-from common.sql.function_names import AGGREGATES, GENERATORS
+from common.sql.function_names import AGGREGATES, GENERATORS, WINDOWS
 from common.sql.names import Item, Names, Scope, Source, table_name, unique_names
 from common.sql.places import offset_of
 from common.sql.quoting import backquoted
@@ -538,6 +538,12 @@ class _Builder:
             raise WholeError("EXISTS over groups, aggregates or generators")
         right = self._from(inner, scope)
         own, outer = set(right.columns), set(relation.columns)
+        if any(
+            not self._columns(each) <= own for each in [*(inner.args.get("joins") or ()), inner.args["from_"]]
+        ):
+            raise WholeError(
+                "EXISTS that joins by columns of an outer query; write the condition into its WHERE"
+            )
         conditions: list[str] = []
         inside: list[str] = []
         equal: list[tuple[str, str]] = []
@@ -646,8 +652,8 @@ class _Builder:
             for window in windows
         ]
         keys = [each for each in lists[0] if all(any(_same(each, key) for key in other) for other in lists)]
-        names = (name for window in windows for name, _ in self._calls(window.this))
-        inexact = _inexact(name for name in names if name not in _OF_ORDER)
+        called = (name for window in windows for name, _ in self._calls(window.this))
+        inexact = _inexact(name for name in called if name in (AGGREGATES | WINDOWS) - _OF_ORDER)
         text = f"SELECT {listed} FROM __in0__"  # noqa: S608  # the statement of a declaration
         return Keyed(relation, "window", tuple(keys), text, columns, self._shown(scope, keys), inexact)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import SqlError
-from common.sql.relations import RowWise
+from common.sql.relations import RowWise, below
 from common.sql.statement import calls_of, read_statement, tables_of
 from common.sql.way import way_of
 
@@ -52,6 +52,8 @@ WHOLE = {
     f"select o.order_id {JOINED} and o.amount > (select max(amount) from silver.orders)": "a subquery in ON",
     "select o.order_id from silver.orders o where exists "
     "(select 1 from gold.customers o where o.customer = o.country)": "names no column of the outer",
+    "select o.order_id from silver.orders o where exists (select 1 from gold.customers c join "
+    "gold.customers d on d.country = o.text where c.customer = o.customer)": "joins by columns of an outer",
     "select order_id, text.* from silver.orders": "columns that only Spark knows",
     "with t as (select customer, any_value(amount) as some from silver.orders group by customer) "
     "select c.country, t.some from t join gold.customers c on c.customer = t.customer": "any_value below",
@@ -166,6 +168,26 @@ def test_all_wrong_names_of_a_statement_are_told_at_once() -> None:
     words = ["tex", "`no such`", "custmer", "z.a", "amunt"]
     assert [each.at for each in found] == [sql.index(word) for word in words]
     assert {each.code for each in found} == {"MED-1202"}
+
+
+def test_no_column_of_a_query_without_an_alias_has_the_name_of_a_weight() -> None:
+    sql = "select weight, key0 from (select 1 as weight, order_id as key0 from silver.orders)"
+    relation = read_statement(sql, COLUMNS).relation
+    assert relation is not None
+    assert {name for each in below(relation) for name in each.columns} == {
+        *("weight", "key0", "subquery__weight", "subquery__key0", "orders__order_id")
+    }
+
+
+def test_a_field_of_a_struct_has_the_name_of_its_column() -> None:
+    """The author's characters but for the names of columns, which would else get into values."""
+    sql = "select to_json(struct(amount, o.text as t, -amount)) as j, struct(o.customer.name).name as n from silver.orders o"
+    relation = read_statement(sql, COLUMNS).relation
+    assert isinstance(relation, RowWise)
+    assert relation.select == (
+        "to_json(struct(`o__amount` AS `amount`, `o__text` as t, -`o__amount`)) AS `j`, "
+        "struct(`o__customer`.name).name AS `n`"
+    )
 
 
 def test_a_condition_that_is_one_column_is_no_alias() -> None:
