@@ -538,12 +538,9 @@ class _Builder:
             raise WholeError("EXISTS over groups, aggregates or generators")
         right = self._from(inner, scope)
         own, outer = set(right.columns), set(relation.columns)
-        if any(
-            not self._columns(each) <= own for each in [*(inner.args.get("joins") or ()), inner.args["from_"]]
-        ):
-            raise WholeError(
-                "EXISTS that joins by columns of an outer query; write the condition into its WHERE"
-            )
+        joins = (on for join in inner.args.get("joins") or () if (on := join.args.get("on")) is not None)
+        if any(not self._columns(on) <= own for on in joins):
+            raise WholeError("EXISTS that joins by columns of an outer query; write it into its WHERE")
         conditions: list[str] = []
         inside: list[str] = []
         equal: list[tuple[str, str]] = []

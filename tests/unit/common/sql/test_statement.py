@@ -181,7 +181,10 @@ def test_no_column_of_a_query_without_an_alias_has_the_name_of_a_weight() -> Non
 
 def test_a_field_of_a_struct_has_the_name_of_its_column() -> None:
     """The author's characters but for the names of columns, which would else get into values."""
-    sql = "select to_json(struct(amount, o.text as t, -amount)) as j, struct(o.customer.name).name as n from silver.orders o"
+    sql = (
+        "select to_json(struct(amount, o.text as t, -amount)) as j, struct(o.customer.name).name as n "
+        "from silver.orders o"
+    )
     relation = read_statement(sql, COLUMNS).relation
     assert isinstance(relation, RowWise)
     assert relation.select == (
