@@ -10,7 +10,7 @@ SITE = PYTHONPATH=. NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 COMPILE = $(UV) pip compile $(ARGS) --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-shard test-all unit chaos chaos-short cluster picture bench bench-quick bench-check check check-java audit-packages site release fmt lock clean
+.PHONY: help setup demo test test-ci test-shard test-all unit chaos chaos-short cluster picture bench bench-quick bench-check check check-java audit-packages site release fmt lock clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,13 +21,16 @@ setup: $(VENV)/.installed ## install what a run needs: packages, Java, jars
 demo: setup ## send sample events from Kafka to gold, and watch them for a minute
 	@$(BIN)/medallion demo $(ARGS)
 
-test: setup $(VENV)/.installed-dev ## each promise once, on a real broker and a real Spark: a quarter of an hour or more on two cores
+test: setup $(VENV)/.installed-dev ## each promise once, on a real broker and a real Spark: ten minutes on two cores
 	@$(BIN)/python -m tests.runs test $(ARGS)
+
+test-ci: setup $(VENV)/.installed-dev ## promises that need a browser, an index or a minute each; CI runs them every time
+	@$(BIN)/python -m tests.runs ci $(ARGS)
 
 test-shard: setup $(VENV)/.installed-dev ## a twelfth of what repeats a proof: every death, both ways to write, lives drawn anew; SHARD=1 to 12
 	@$(BIN)/python -m tests.runs shard-$(SHARD) $(ARGS)
 
-test-all: setup $(VENV)/.installed-dev ## test and all shards, one after the other; ARGS=--again runs what failed once more
+test-all: setup $(VENV)/.installed-dev ## test, test-ci and all shards, one after the other; ARGS=--again runs what failed once more
 	@$(BIN)/python -m tests.runs all $(ARGS)
 
 unit: setup $(VENV)/.installed-dev ## only the tests that start no JVM: a minute

@@ -46,8 +46,9 @@ _MUST_NOT_USE = {"unit": {"spark", "broker"}, "spark": {"broker"}, "spec": {"bro
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option for a run's time budget."""
-    parser.addoption("--budget", metavar="SECONDS", help="warn in the last line if the run takes longer")
+    """Add the options of ``tests/runs``."""
+    parser.addoption("--budget", metavar="SECONDS", help="fail if the run takes more CPU seconds")
+    parser.addoption("--first", metavar="FOLDERS", help="begin with tests below folders of these names")
     parser.addoption(
         "--draws", metavar="NUMBER", help="examples of a drawn test that sets no number; unset: 100"
     )
@@ -90,6 +91,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if shard_of(item, found) == int(shard)]
     if _WORKER:
         items[:] = mixed(items)
+    if first := config.getoption("--first"):
+        items.sort(key=lambda item: not set(first.split(",")).intersection(item.path.parts))
 
 
 def file_of(item: pytest.Item) -> str:

@@ -8,8 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.runs.__main__ import _WORKERS, Part, parts, weigh
-from tests.runs.shards import DEALT, NEW_FILE_SECONDS, SHARDS, read_seconds, shards_of, write_seconds
+from tests.runs.__main__ import _WORKERS, Part, parts, turn, weigh
+from tests.runs.shards import (
+    DEALT,
+    NEW_FILE_SECONDS,
+    SHARDS,
+    dearer,
+    read_seconds,
+    shards_of,
+    write_seconds,
+)
 
 ROOT = Path(__file__).parents[2]
 MINUTES = 18
@@ -33,8 +41,17 @@ def test_a_new_file_goes_to_the_lightest_shard_and_moves_no_other() -> None:
     assert seconds["a"] + seconds["d"] + NEW_FILE_SECONDS > seconds["b"] + seconds["c"]
 
 
-def test_ci_chooses_among_all_shards() -> None:
-    assert f"% {SHARDS} + 1))" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+def test_six_commits_in_a_row_run_all_shards() -> None:
+    for begin in range(SHARDS):
+        assert {shard for commits in range(begin, begin + 6) for shard in turn(commits)} == set(
+            range(1, SHARDS + 1)
+        )
+
+
+def test_a_file_that_costs_twice_what_the_table_says_is_named() -> None:
+    known = {"tests/a.py": 10.0, "tests/b.py": 10.0, "tests/c.py": 1.0}
+    measured = {"tests/a.py": 19.0, "tests/b.py": 21.0, "tests/c.py": 5.0, "tests/new.py": 30.0}
+    assert dearer(measured, known) == ["tests/new.py: 0 -> 30 CPU s", "tests/b.py: 10 -> 21 CPU s"]
 
 
 @pytest.mark.long
@@ -98,6 +115,7 @@ def run(folder: Path, *, limit: float | None = None, leave_rest: bool = False) -
     return part
 
 
+@pytest.mark.long
 def test_what_fails_twice_fails_the_run_and_what_passes_then_is_listed(tmp_path: Path) -> None:
     folder = project(tmp_path)
     part = run(folder)
@@ -113,6 +131,7 @@ def test_what_fails_twice_fails_the_run_and_what_passes_then_is_listed(tmp_path:
     assert (part.is_passed, part.failed, len(part.flaky)) == (True, [], 1)
 
 
+@pytest.mark.long
 def test_tests_without_time_fail_the_run(tmp_path: Path) -> None:
     part = run(project(tmp_path), limit=30)
     assert not part.is_passed
@@ -128,6 +147,7 @@ def test_has_no_time_left(): assert False
 """
 
 
+@pytest.mark.long
 def test_tests_without_time_are_listed_where_the_rest_may_be_left(tmp_path: Path) -> None:
     folder = project(tmp_path)
     (folder / "tests" / "unit" / "test_some.py").write_text(SLOW)
@@ -143,6 +163,7 @@ def test_tests_without_time_are_listed_where_the_rest_may_be_left(tmp_path: Path
     assert (part.is_passed, part.failed, len(part.left)) == (False, [], 3), "nothing has passed"
 
 
+@pytest.mark.long
 def test_a_test_that_ends_its_worker_fails_the_run_whatever_it_does_alone(tmp_path: Path) -> None:
     """The tests that were left never ran, so passing the second time proves nothing."""
     folder = project(tmp_path)
