@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +22,8 @@ from tests.runs.shards import (
 )
 
 ROOT = Path(__file__).parents[2]
+_OTHERS = re.compile(r"pytest\.mark\.(long|ci)\b")
+"""Marks of tests that ``make test`` leaves out."""
 MINUTES = 18
 WORKERS = 3
 
@@ -52,6 +56,33 @@ def test_a_file_that_costs_twice_what_the_table_says_is_named() -> None:
     known = {"tests/a.py": 10.0, "tests/b.py": 10.0, "tests/c.py": 1.0}
     measured = {"tests/a.py": 19.0, "tests/b.py": 21.0, "tests/c.py": 5.0, "tests/new.py": 30.0}
     assert dearer(measured, known) == ["tests/new.py: 0 -> 30 CPU s", "tests/b.py: 10 -> 21 CPU s"]
+
+
+def test_each_promise_has_a_test_in_make_test_or_says_why_ci_alone_proves_it() -> None:
+    """At most ten of them are CI's alone."""
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = page.partition("## Promises and their tests")[2].partition("\n## ")[0]
+    promises = [line for line in table.splitlines() if re.search(r"`tests/[^`]+\.py`", line)]
+    assert len(promises) > 70
+    of_ci = [line for line in promises if "; CI: " in line]
+    assert len(of_ci) <= 10
+    without = [line for line in promises if not any(map(is_short, re.findall(r"`(tests/[^`]+\.py)`", line)))]
+    assert without == of_ci
+
+
+def is_short(file: str) -> bool:
+    """Whether ``make test`` runs a test of the file, by the marks that stand there."""
+    body = ast.parse((ROOT / file).read_text(encoding="utf-8")).body
+    of_module = [
+        ast.unparse(one.value)
+        for one in body
+        if isinstance(one, ast.Assign) and "pytestmark" in ast.unparse(one)
+    ]
+    tests = [one for one in body if isinstance(one, ast.FunctionDef) and one.name.startswith("test_")]
+    marks = [[ast.unparse(mark) for mark in test.decorator_list] for test in tests]
+    return not any(map(_OTHERS.search, of_module)) and any(
+        not any(map(_OTHERS.fullmatch, one)) for one in marks
+    )
 
 
 @pytest.mark.long

@@ -398,8 +398,8 @@ def test_a_short_life_of_kinds_that_take_rows_back_is_a_batch_over_silver(
 def _another_hand(engine: Engine, content: ContentAudit, gold: Sequence[Gold]) -> None:
     DeltaTable(engine.path("gold.latest")).update({"amount": "amount + 1"}, predicate="k = 'a'")
     faults = [fault for _, fault in content.compared(gold) if fault is not None]
-    assert [(fault.table, fault.count, fault.keys) for fault in faults] == [
-        ("gold.latest", 1, ('{"k":"a"} changed',))
+    assert [(fault.name, fault.count, fault.keys) for fault in faults] == [
+        ("content", 1, ('{"k":"a"} changed',))
     ]
 
 

@@ -45,6 +45,8 @@ from tests.support.processes import (
 )
 
 FIELDS = ("quake_id", "updated_at", "event_at", "magnitude", "latitude", "status", "is_retracted")
+SECRET = "hunter2"  # noqa: S105
+WITH_SECRET = {"MEDALLION_SPARK__CONF": json.dumps({"spark.hadoop.tests.password": SECRET})}
 BOUNDARY = "stopped at a micro-batch boundary"
 
 
@@ -106,6 +108,7 @@ class Up:
 
     commands: Medallion
     killed: Command
+    lines: Sequence[str]
     standbys: Sequence[Standby]
     rows_at_kill: int
     up: Command
@@ -123,8 +126,9 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """The README's commands, from an empty folder to Ctrl-C; test_demo.py runs all gold tables."""
     folder = tmp_path_factory.mktemp("up")
     with medallion(folder, example_on(folder, "quakes"), *PAUSING) as commands:
-        killed = commands.start("up")
+        killed = commands.start("up", env=WITH_SECRET)
         killed.await_stderr("running bronze.quakes")
+        lines = [process.command_line(pid) for pid in descendants(killed.pid)]
         running = commands.start("up", "--standby")
         running.await_stderr("standby-1 is ready")
         standbys = find_standbys(commands.layout.leases)
@@ -141,12 +145,13 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
         query = commands.run("query", sql, "--json")
         audit = commands.run("audit", "--json")
         jvm = running.jvm
-        running.signal(signal.SIGINT)
+        os.killpg(running.pid, signal.SIGINT)  # as a terminal does: to Python and JVM
         running.code()
         after = commands.run("status", "--json")
         yield Up(
             commands,
             killed,
+            lines,
             standbys,
             rows_at_kill,
             running,
@@ -222,6 +227,12 @@ def test_query_answers_while_up_runs(up: Up) -> None:
     expected = outcome(events(7, 1200))
     assert up.query.code() == 0
     assert json.loads(up.query.stdout) == [{"rows": len(expected.silver), "quakes": len(expected.latest)}]
+
+
+def test_a_setting_that_may_be_a_password_is_on_no_command_line(up: Up) -> None:
+    """Of the job's JVM and broker."""
+    assert [line for line in up.lines if "SparkSubmit" in line]
+    assert not [line for line in up.lines if SECRET in line]
 
 
 def test_ctrl_c_ends_up_at_a_boundary_with_exit_code_0(up: Up) -> None:
