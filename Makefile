@@ -7,6 +7,7 @@ ARGS ?=
 UV ?= $(BIN)/uv
 SHARD ?= 1
 SITE = PYTHONPATH=. NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+CHECKED = $(addprefix tests/unit/test_,docs.py house.py planted.py streaming_guide.py)
 COMPILE = $(UV) pip compile $(ARGS) --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
 
 .DEFAULT_GOAL := help
@@ -65,12 +66,13 @@ bench-check: setup $(VENV)/.installed-dev ## what CI may ask: the tutorial's way
 	@PYTHONPATH=. $(BIN)/python -m tests.bench --only drain --events 20000 --rounds 1 --against tutorial \
 		--cpu-at-least 3 --no-page $(ARGS)
 
-check: $(VENV)/.installed-dev ## format, lint, types, import law, Java, and the site with its links and anchors
+check: $(VENV)/.installed-dev ## format, lint, types, import law, Java, words and examples of pages, the site with its links
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@PYTHONPATH=. $(BIN)/python -m tests.java check
+	@$(BIN)/python -m pytest -q -n 0 -m check $(CHECKED)
 	@$(SITE)
 
 check-java: $(VENV)/.installed-dev ## format, lint and tests of the Java sources, where a JDK is

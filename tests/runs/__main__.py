@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 # A worker that dies ends the run with a report: with another one in its place the rest would wait for ever.
 _WORKERS = ("--dist", "loadfile", "--no-loadscope-reorder", "--max-worker-restart", "0")
 CPU_BUDGET = 850
-_TEST = ("-n", "2", *_WORKERS, "-m", "not long and not ci", "--draws", "10", "--timeout", "600")
+_TEST = ("-n", "2", *_WORKERS, "-m", "not long and not ci and not check", "--draws", "10", "--timeout", "600")
 _BUDGET = ("--budget", str(CPU_BUDGET))
 _CI = ("-n", "2", *_WORKERS, "-m", "ci", "--timeout", "600")
 # Tests of processes wait a lot: a third worker needs what they leave of two cores.

@@ -9,6 +9,10 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.check
+
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("common", "bronze", "silver", "gold", "orchestration")
 

@@ -22,7 +22,7 @@ from tests.runs.shards import (
 )
 
 ROOT = Path(__file__).parents[2]
-_OTHERS = re.compile(r"pytest\.mark\.(long|ci)\b")
+_OTHERS = re.compile(r"pytest\.mark\.(long|ci|check)\b")
 """Marks of tests that ``make test`` leaves out."""
 MINUTES = 18
 WORKERS = 3

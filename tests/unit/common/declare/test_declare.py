@@ -257,6 +257,7 @@ def test_an_expectation_with_a_letter_left_out_is_told(name: str, data: st.DataO
     assert f"{wrong!r} is no expectation; did you mean" in told(lambda: Expect(wrong, {}))[0]
 
 
+@pytest.mark.long
 def test_the_expectations_are_those_that_are_installed() -> None:
     program = (
         "import json\n"

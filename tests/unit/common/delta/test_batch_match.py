@@ -344,6 +344,7 @@ def test_after_tables_of_earlier_versions_the_side_tables_say_what_was_written(t
     assert history.with_steps(batch, {"late": False}).facts == {BESIDE: {"quarantine": 4}}
 
 
+@pytest.mark.long
 def test_ten_thousand_commits_cost_no_more_than_a_few(tmp_path: Path) -> None:
     """Only the newest commits are opened: a look at all of them would take seconds."""
     write_table(

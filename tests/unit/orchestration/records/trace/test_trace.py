@@ -189,6 +189,7 @@ def test_the_command_prints_a_tree_and_a_document(shop: tuple[Pipeline, Layout, 
     assert isinstance(wrong.exception, UsageError)
 
 
+@pytest.mark.long
 def test_a_row_that_a_replay_put_into_silver_says_so(shop: tuple[Pipeline, Layout, Path]) -> None:
     path = shop[1].table_path("silver.orders")
     rows = DeltaTable(path).to_pyarrow_table()
@@ -240,6 +241,7 @@ def test_the_rows_behind_groups_sessions_and_joins(shop: tuple[Pipeline, Layout,
     assert sorted(states) == sorted(("golden_orders", row["_kafka_offset"]) for row in latest)
 
 
+@pytest.mark.long
 def test_gold_rows_of_joins_and_histories_are_followed(shop: tuple[Pipeline, Layout, Path]) -> None:
     trace = traced(shop)
     (customer,) = trace.by_key("gold.customers", ["c1"], 1)[:1]
@@ -309,6 +311,7 @@ def at(hour: int, minute: int = 0) -> datetime:
     return datetime(2026, 1, 5, hour, minute, tzinfo=UTC)
 
 
+@pytest.mark.long
 def test_gold_rows_of_the_same_key_that_a_record_is_no_part_of_are_not_its_own(
     shop: tuple[Pipeline, Layout, Path],
 ) -> None:
@@ -325,6 +328,7 @@ def test_gold_rows_of_the_same_key_that_a_record_is_no_part_of_are_not_its_own(
     assert "valid_to, is_current; ended by the record" in str(in_words(record))
 
 
+@pytest.mark.long
 def test_a_record_that_another_one_overtook_in_its_micro_batch_says_by_which(
     shop: tuple[Pipeline, Layout, Path],
 ) -> None:
@@ -366,6 +370,7 @@ def test_a_gold_row_that_comes_later_is_found_or_says_what_it_waits_for(
     assert in_gold(payment)["gold.sessions"]["why"].startswith("no row yet: it waits until the watermark")
 
 
+@pytest.mark.long
 def test_sessions_that_a_record_joined_are_all_shown(shop: tuple[Pipeline, Layout, Path]) -> None:
     pipeline, layout, folder = shop
     sessions = Aggregate(

@@ -208,6 +208,7 @@ def test_what_cannot_be_followed_says_why(shop: duckdb.DuckDBPyConnection) -> No
         hidden.following("silver.orders", "SELECT * FROM orders")
 
 
+@pytest.mark.long
 def test_the_rows_behind_a_row_are_enough_to_make_it(shop: duckdb.DuckDBPyConnection) -> None:
     """The statement over them alone has the row again, for drawn statements and each of their rows."""
     checked = 0
