@@ -7,7 +7,7 @@ ARGS ?=
 UV ?= $(BIN)/uv
 SHARD ?= 1
 SITE = PYTHONPATH=. NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
-CHECKED = $(addprefix tests/unit/test_,docs.py house.py planted.py streaming_guide.py)
+CHECKED = $(addprefix tests/unit/test_,docs.py house.py streaming_guide.py)
 COMPILE = $(UV) pip compile $(ARGS) --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
 
 .DEFAULT_GOAL := help
@@ -39,7 +39,8 @@ unit: setup $(VENV)/.installed-dev ## only the tests that start no JVM: a minute
 
 chaos: setup $(VENV)/.installed-dev ## the whole campaign of docs/run/proof.md: hours; its numbers are variables, as in chaos-short
 	@CHAOS_CUTS=$${CHAOS_CUTS:-all} CHAOS_DISKS=$${CHAOS_DISKS:-10} KILL_CASES=$${KILL_CASES:-420} \
-		SIGKILLS=$${SIGKILLS:-60} RECOVER_CASES=$${RECOVER_CASES:-200} $(BIN)/python -m pytest -s --timeout 0 tests/chaos tests/pipeline/change/test_recover.py $(ARGS)
+		SIGKILLS=$${SIGKILLS:-60} RECOVER_CASES=$${RECOVER_CASES:-200} CHAOS_MIXTURES=all $(BIN)/python -m pytest \
+		-s --timeout 0 tests/chaos tests/pipeline/change/test_recover.py tests/pipeline/change/test_one_step_back.py $(ARGS)
 	@VIEW_STATEMENTS=$${VIEW_STATEMENTS:-5040} $(BIN)/python -m pytest -rP -n 2 --timeout 0 --optimize tests/pipeline/gold/test_view_statements.py $(ARGS)
 	@PYTHONPATH=. $(BIN)/python -m tests.chaos.planted
 	@PYTHONPATH=. $(BIN)/python -m tests.bench --only soak --no-page

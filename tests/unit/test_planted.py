@@ -8,8 +8,6 @@ import pytest
 
 from tests.chaos.planted.bugs import BUGS, Bug
 
-pytestmark = pytest.mark.check
-
 ROOT = Path(__file__).parents[2]
 
 

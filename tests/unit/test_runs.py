@@ -37,6 +37,14 @@ def test_each_shard_has_the_same_work_and_less_than_its_time() -> None:
     assert max(loads) <= MINUTES * 60 * WORKERS
 
 
+def test_nearly_every_file_with_long_tests_has_a_weight() -> None:
+    """A file that the table lacks counts as a minute, and the shards are no longer alike."""
+    texts = {file: file.read_text(encoding="utf-8") for file in (ROOT / "tests").rglob("test_*.py")}
+    long = {file for file, text in texts.items() if re.search(r"\bmark\.long\b|^@given", text, re.MULTILINE)}
+    without = {file.relative_to(ROOT).as_posix() for file in long} - read_seconds().keys() - DEALT
+    assert len(without) <= 10, f"run the shards and `python -m tests.runs weigh`: {sorted(without)}"
+
+
 def test_a_new_file_goes_to_the_lightest_shard_and_moves_no_other() -> None:
     seconds = {"a": 50.0, "b": 40.0, "c": 30.0, "d": 1.0}
     before = shards_of([], seconds, shards=2)

@@ -201,7 +201,7 @@ def drawn_rows(spark: Any, side: Sequence[tuple[Any, ...]]) -> tuple[Rows, Rows]
 
 @pytest.mark.long
 @settings(
-    max_examples=6,
+    max_examples=max(3, settings.default.max_examples // 4),  # by `--draws`
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

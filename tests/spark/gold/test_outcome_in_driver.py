@@ -125,7 +125,7 @@ def text(rows: list[dict[str, Any]]) -> list[str]:
 
 
 @settings(
-    max_examples=6,
+    max_examples=max(3, settings.default.max_examples // 4),  # by `--draws`
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
