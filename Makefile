@@ -34,7 +34,7 @@ test-shard: setup $(VENV)/.installed-dev ## a twelfth of what repeats a proof: e
 test-all: setup $(VENV)/.installed-dev ## test, test-ci and all shards, one after the other; ARGS=--again runs what failed once more
 	@$(BIN)/python -m tests.runs all $(ARGS)
 
-unit: setup $(VENV)/.installed-dev ## only the tests that start no JVM: a minute
+unit: setup $(VENV)/.installed-dev ## only the tests that start no Spark and no broker: minutes
 	@$(BIN)/python -m pytest tests/unit $(ARGS)
 
 chaos: setup $(VENV)/.installed-dev ## the whole campaign of docs/run/proof.md: hours; its numbers are variables, as in chaos-short
