@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from tests.runs.shards import DEALT, SHARDS, TEST_CPU, dearer, read_seconds, write_seconds
+from tests.runs.shards import DEALT, SHARDS, TEST_CPU, commits, dearer, read_seconds, turn, write_seconds
 from tests.support.run_cost import CRASHED, NOT_RUN, OVER_BUDGET, RunTest, read_table
 
 ROOT = Path(__file__).parents[2]
@@ -37,8 +37,6 @@ _CI = ("-n", "2", *_WORKERS, "-m", "ci", "--timeout", "600")
 # Tests of processes wait a lot: a third worker needs what they leave of two cores.
 _SHARD = ("-n", "3", *_WORKERS, "--optimize", "-m", "long or drawn", "--timeout", "900", "--shard")
 _TESTS_FAILED = 1
-TURN = 2
-"""Shards that a run of CI runs."""
 _MOST_AGAIN = 20
 """If more tests fail, none runs again: that many are not flaky."""
 _LAST_TEST_SECONDS = 300
@@ -175,11 +173,6 @@ def weigh(root: Path = ROOT) -> None:
     write_seconds(known)
 
 
-def turn(commits: int) -> list[int]:
-    """The shards of a commit, by the number of commits up to it: after six commits each has had its turn."""
-    return [(commits * TURN + place) % SHARDS + 1 for place in range(TURN)]
-
-
 def main(words: Sequence[str] | None = None) -> int:
     """Run; the exit code is 1 if a part has not passed."""
     parser = argparse.ArgumentParser(prog="python -m tests.runs", allow_abbrev=False)
@@ -193,9 +186,7 @@ def main(words: Sequence[str] | None = None) -> int:
         weigh()
         return 0
     if given.part == "turn":
-        command = ["git", "rev-list", "--count", "HEAD"]
-        counted = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
-        print(*turn(int(counted or 0)))  # noqa: T201
+        print(*turn(commits()))  # noqa: T201
         return 0
     chosen = parts(given.part)
     try:

@@ -7,10 +7,16 @@ both what the last runs of this folder have measured.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import os
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 SHARDS = 12
+TURN = 2
+"""Shards that a run of CI runs."""
 TABLE = Path(__file__).with_name("seconds.tsv")
 TEST_CPU = TABLE.with_name("test_cpu.tsv")
 DEARER_SECONDS = 5.0
@@ -18,6 +24,30 @@ NEW_FILE_SECONDS = 60.0
 """A file that the table lacks counts as so many."""
 DEALT = frozenset({"tests/pipeline/gold/test_view_statements.py"})
 """Files whose tests are dealt to all shards by the number of their ``part``: too long for one."""
+
+
+T = TypeVar("T")
+
+
+@cache
+def commits() -> int:
+    """The number of commits up to the one that is checked out; 0 outside of a repository."""
+    command = ["git", "rev-list", "--count", "HEAD"]
+    counted = subprocess.run(command, cwd=TABLE.parent, capture_output=True, text=True, check=False).stdout
+    return int(counted or 0)
+
+
+def turn(number: int) -> list[int]:
+    """The shards of a commit, by the number of commits up to it: after six commits each has had its turn."""
+    return [(number * TURN + place) % SHARDS + 1 for place in range(TURN)]
+
+
+def in_turn(cases: Sequence[T], of: int) -> Sequence[T]:
+    """Every ``of``-th case of many that repeat a proof; the others when their shard has its next turn.
+
+    With the variable ``TESTS_EVERY`` it is all of them.
+    """
+    return cases if "TESTS_EVERY" in os.environ else cases[commits() * TURN // SHARDS % of :: of]
 
 
 def read_seconds(table: Path = TABLE) -> dict[str, float]:

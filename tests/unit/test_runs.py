@@ -10,14 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.runs.__main__ import _WORKERS, Part, parts, turn, weigh
+from tests.runs.__main__ import _WORKERS, Part, parts, weigh
 from tests.runs.shards import (
     DEALT,
     NEW_FILE_SECONDS,
     SHARDS,
+    commits,
     dearer,
+    in_turn,
     read_seconds,
     shards_of,
+    turn,
     write_seconds,
 )
 
@@ -58,6 +61,17 @@ def test_six_commits_in_a_row_run_all_shards() -> None:
         assert {shard for commits in range(begin, begin + 6) for shard in turn(commits)} == set(
             range(1, SHARDS + 1)
         )
+
+
+def test_cases_in_turn_are_all_of_them_after_some_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    for number in (0, 6, 12):
+        monkeypatch.setattr("tests.runs.shards.commits", lambda number=number: number)
+        seen += in_turn(range(10), 3)
+    assert sorted(seen) == list(range(10))
+    monkeypatch.setenv("TESTS_EVERY", "1")
+    assert in_turn(range(10), 3) == range(10)
+    assert commits() > 0
 
 
 def test_a_file_that_costs_twice_what_the_table_says_is_named() -> None:
