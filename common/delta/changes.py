@@ -13,13 +13,23 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DoubleType,
+    FloatType,
+    MapType,
+    StructType,
+    VariantType,
+)
 
 from common.delta.delta_rs import ACTION, DELETED, INSERTED, UPDATED
 from common.spark.types import contains_type
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructField
+
+_FLOATS = (FloatType, DoubleType)
 
 _PRESENT = "__there"
 """Whether a side of a join has the row."""
@@ -91,3 +101,45 @@ def comparable(value: Column, kind: DataType) -> Column:
         )
         return F.array_sort(entries)
     return F.struct(F.schema_of_variant(value), F.to_json(value))
+
+
+def exact(value: Column, kind: DataType) -> Column:
+    """As ``comparable``, but 0.0 is not -0.0: an expression may tell them apart."""
+    compared = comparable(value, kind)
+    if isinstance(kind, _FLOATS):
+        return compared.cast("string")
+    if not contains_type(kind, *_FLOATS):
+        return compared
+    return F.struct(compared, compared.cast("string"))
+
+
+def exactly_same(schema: StructType, old: str = "t", new: str = "s") -> Column:
+    """The condition under which a row of two aliases has the very same values in all columns of a schema."""
+    equal = (
+        exact(F.col(f"{old}.`{one.name}`"), one.dataType).eqNullSafe(
+            exact(F.col(f"{new}.`{one.name}`"), one.dataType)
+        )
+        for one in schema
+    )
+    return reduce(and_, equal, F.lit(True))
+
+
+def grouped_exactly(rows: DataFrame, columns: StructType, number: Column) -> DataFrame:
+    """The rows with one for each of the values that some columns have, told apart by ``exact``.
+
+    Args:
+        rows: The rows.
+        columns: The columns; all are columns of the result, unchanged.
+        number: An aggregate over the rows of one value; the last column of the result.
+    """
+    values = {one.name: F.col(f"`{one.name}`") for one in columns}
+    odd = [one.name for one in columns if contains_type(one.dataType, *_FLOATS, MapType, VariantType)]
+    by = [
+        exact(values[one.name], one.dataType).alias(f"__exact{place}")
+        if one.name in odd
+        else values[one.name]
+        for place, one in enumerate(columns)
+    ]
+    # Grouping makes 0.0 of -0.0, and takes no variants: of a group one of its values is taken.
+    grouped = rows.groupBy(*by).agg(*(F.first(values[name]).alias(name) for name in odd), number)
+    return grouped.select(*values.values(), F.col(f"`{grouped.columns[-1]}`"))

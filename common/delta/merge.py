@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from common.delta import delta_rs
 from common.delta import table as delta_table
-from common.delta.changes import changes_between, same
+from common.delta.changes import changes_between, exactly_same, same
 from common.delta.delta_rs import ACTION, DELETED, INSERTED, UPDATED
 from common.delta.micro_batch import MicroBatch
 from common.rows.arrow_rows import ArrowRows
@@ -154,21 +154,21 @@ def write_changes(  # noqa: PLR0913
         )
 
 
-def write_copies(frame: DataFrame, path: str, metadata: str, names: Sequence[str]) -> None:
-    """Delete all of the table's rows that are equal to one, and insert others; not idempotent by itself.
+def write_copies(frame: DataFrame, path: str, metadata: str) -> None:
+    """Delete all of the table's rows that are the same as one, and insert others; not idempotent by itself.
 
     Args:
         frame: The table's columns beside ``ACTION``: ``DELETED`` once per value, ``INSERTED`` once per row.
+            All columns are compared, as ``grouped_exactly`` tells rows apart.
         path: The table.
         metadata: The commit's metadata.
-        names: The table's columns, all of which are compared, null-safe.
     """
-    same = reduce(and_, (F.col(f"t.`{name}`").eqNullSafe(F.col(f"s.`{name}`")) for name in names))
-    same = reduce(and_, SparkRows(frame).bounds(names, "t"), same)
-    values: dict[str, str | Column] = {f"`{name}`": F.col(f"s.`{name}`") for name in names}
+    columns = frame.drop(ACTION).schema
+    is_same = reduce(and_, SparkRows(frame).bounds(columns.names, "t"), exactly_same(columns))
+    values: dict[str, str | Column] = {f"`{name}`": F.col(f"s.`{name}`") for name in columns.names}
     with delta_table.commit_metadata(frame.sparkSession, metadata):
         (
-            _merge(frame, path, same & (F.col(f"s.{ACTION}") == DELETED))
+            _merge(frame, path, is_same & (F.col(f"s.{ACTION}") == DELETED))
             .whenMatchedDelete()
             .whenNotMatchedInsert(condition=F.col(f"s.{ACTION}") == INSERTED, values=values)
             .execute()

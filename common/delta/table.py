@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +22,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     CalendarIntervalType,
+    DataType,
     DayTimeIntervalType,
     StringType,
     StructType,
+    TimeType,
     YearMonthIntervalType,
 )
 
@@ -41,7 +43,7 @@ from common.sql.quoting import backquoted, spark_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.types import DataType, StructField
+    from pyspark.sql.types import StructField
 
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
@@ -96,14 +98,32 @@ def exists(path: str) -> bool:
     return LogReader(path).latest_version() is not None
 
 
-def _refuse_intervals(table: str, schema: StructType) -> None:
-    """Refuse columns of a type that a Delta table cannot have."""
-    kinds = (CalendarIntervalType, DayTimeIntervalType, YearMonthIntervalType)
-    if found := [field.name for field in schema if contains_type(field.dataType, *kinds)]:
-        raise TableShapeError(
-            f"{table}: {', '.join(found)} would be an interval, and a Delta table has no such columns. Write "
-            "a number instead, such as unix_micros(b) - unix_micros(a)."
-        )
+_NO_COLUMNS: Mapping[str, tuple[Callable[[DataType], bool], str]] = {
+    "an interval": (
+        lambda kind: contains_type(kind, CalendarIntervalType, DayTimeIntervalType, YearMonthIntervalType),
+        "Write a number, such as unix_micros(b) - unix_micros(a).",
+    ),
+    "a time of day": (lambda kind: contains_type(kind, TimeType), "Cast it to string."),
+    "a text of a collation": (
+        lambda kind: "string collate " in kind.simpleString(),
+        "Cast it to string.",
+    ),
+}
+"""What no column of a Delta table is: how its type is recognized, and what to do instead."""
+
+
+def _refuse_types(table: str, schema: StructType) -> None:
+    """Refuse columns of a type that a Delta table cannot have.
+
+    Raises:
+        TableShapeError: Names the columns, their types and what to write.
+    """
+    for words, (is_such, advice) in _NO_COLUMNS.items():
+        if found := [one for one in schema if is_such(one.dataType)]:
+            shown = ", ".join(f"{one.name} ({one.dataType.simpleString()})" for one in found)
+            raise TableShapeError(
+                f"{table}: {shown} would be {words}, and a Delta table has no such columns. {advice}"
+            )
 
 
 def ensure(  # noqa: PLR0913
@@ -135,7 +155,7 @@ def ensure(  # noqa: PLR0913
     from delta.tables import DeltaTable
 
     if not exists(path):
-        _refuse_intervals(table, schema)
+        _refuse_types(table, schema)
         if is_creation_cut_off(path):
             shutil.rmtree(Path(StorageFolder(path).path, "_delta_log"))
         builder = DeltaTable.createIfNotExists(spark).location(path).addColumns(schema)

@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
-from common.spark.literals import LITERAL_TYPES, MOST_LISTED, as_python_value, literal
+from common.spark.literals import MOST_LISTED, as_python_value, has_literal, literal
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
@@ -37,7 +37,7 @@ def bounds_in_driver(rows: pa.Table, schema: StructType, key: Sequence[str], tab
     conditions = []
     for name in key:
         kind = schema[name].dataType
-        if not isinstance(kind, LITERAL_TYPES):
+        if not has_literal(kind):
             continue  # Arrow has no least value of a list or a struct
         values = _as_numbers(rows[name])
         ends = pc.min_max(values)
@@ -55,7 +55,7 @@ def bounds_in_driver(rows: pa.Table, schema: StructType, key: Sequence[str], tab
 def bounds_in_spark(frame: DataFrame, key: Sequence[str], table: str = "") -> list[Column]:
     """The same conditions for a frame, by one job, and a second one where columns have few values."""
     kinds = {name: frame.schema[name].dataType for name in key}
-    plain = [name for name in key if isinstance(kinds[name], LITERAL_TYPES)]
+    plain = [name for name in key if has_literal(kinds[name])]
     if not plain:
         return []
     aggregates = [

@@ -246,6 +246,28 @@ def plan_operators(frame: DataFrame) -> list[str]:
     return names
 
 
+def operands(frame: DataFrame) -> list[list[tuple[str, str, str]]]:
+    """What Spark has made of the operands of a projection's columns: as the analyzed plan compares them.
+
+    Returns:
+        For each column, of each operand of its outermost function: the name of the operand's own function,
+        its type as SQL writes it, and its own second operand's text, empty without one.
+    """
+    columns = frame._jdf.queryExecution().analyzed().projectList()
+    found = []
+    for place in range(columns.size()):
+        compared = columns.apply(place).children().apply(0).children()  # behind the alias
+        each = [compared.apply(at) for at in range(compared.size())]
+        seconds = [one.children().apply(1).toString() if one.children().size() > 1 else "" for one in each]
+        found.append(
+            [
+                (one.nodeName(), one.dataType().sql(), second)
+                for one, second in zip(each, seconds, strict=True)
+            ]
+        )
+    return found
+
+
 def max_heap_bytes() -> int:
     """The largest size of the JVM's heap, in bytes."""
     return int(packages().java.lang.Runtime.getRuntime().maxMemory())

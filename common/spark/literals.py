@@ -19,8 +19,16 @@ MOST_LISTED = 16
 """Most values of a column that a condition lists; of more values it has minimum and maximum. With 64 values
 planning takes four times as long."""
 
-LITERAL_TYPES = (IntegralType, StringType, DateType, TimestampType)
-"""Types whose values have an exact literal."""
+_LITERAL_TYPES = (IntegralType, StringType, DateType, TimestampType)
+
+
+def has_literal(kind: DataType) -> bool:
+    """Whether values of a type have an exact literal, and are compared with it in one order on all engines.
+
+    Texts of a collation are compared in the order of its language, or regardless of capitals.
+    """
+    is_collated = isinstance(kind, StringType) and kind != StringType()
+    return isinstance(kind, _LITERAL_TYPES) and not is_collated
 
 
 def as_python_value(value: Column, kind: DataType) -> Column:

@@ -144,6 +144,12 @@ RELIED_ON: Sequence[Conf] = (
         "quarantined, instead of giving a wrong value or null.",
     ),
     _both(
+        "spark.sql.datetime.java8API.enabled",
+        "true",
+        "Files with days and times of 1582-10-05 to 1582-10-14 are read where such a day is sought. By the "
+        "older classes of Java, whose calendar lacks these days, Spark skips them.",
+    ),
+    _both(
         "spark.sql.parquet.outputTimestampType",
         "TIMESTAMP_MICROS",
         "INT96, the default, has no min/max statistics and is not what other readers expect.",

@@ -6,7 +6,7 @@ of the same block has: a column of a source is ``<alias>__<column>``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -161,6 +161,16 @@ class Keyed:
 
 
 Relation = Scan | RowWise | UnionAll | Joined | Keyed
+
+
+def filtered(relation: Relation, conditions: Sequence[str]) -> Relation:
+    """The rows of a relation that meet all of some conditions."""
+    if not conditions:
+        return relation
+    condition = " AND ".join(f"({each})" for each in conditions)
+    kept = tuple((name, name) for name in relation.columns)
+    # Of one column in one pair of parentheses Spark makes an alias named WHERE.
+    return RowWise(relation, None, f"WHERE ({condition})", relation.columns, kept)
 
 
 def scans(relation: Relation) -> Iterator[Scan]:

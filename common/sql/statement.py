@@ -21,7 +21,7 @@ from common.sql.function_names import AGGREGATES, GENERATORS, WINDOWS
 from common.sql.names import Item, Names, Scope, Source, table_name, unique_names
 from common.sql.places import offset_of
 from common.sql.quoting import backquoted
-from common.sql.relations import Joined, Keyed, Kind, Relation, RowWise, Scan, UnionAll
+from common.sql.relations import Joined, Keyed, Kind, Relation, RowWise, Scan, UnionAll, filtered
 from common.sql.syntax import parse_text, span_of, text_of, words_of
 
 Columns = Mapping[str, Sequence[str]]
@@ -504,7 +504,7 @@ class _Builder:
                 plain.append(self._text(part, scope))
             else:
                 relation = self._semi(relation, part, scope)
-        return _filtered(relation, plain) if plain else relation
+        return filtered(relation, plain) if plain else relation
 
     def _semi(self, relation: Relation, part: exp.Expr, scope: Scope) -> Relation:
         """A semi or anti join instead of ``x in (select …)``, ``exists`` and ``not exists``."""
@@ -555,7 +555,7 @@ class _Builder:
         if not conditions:
             raise WholeError("EXISTS that names no column of the outer query")
         if inside:
-            right = _filtered(right, inside)
+            right = filtered(right, inside)
         on = " AND ".join(f"({each})" for each in conditions)
         return Joined(relation, right, kind, on, tuple(equal))
 
@@ -737,13 +737,6 @@ def _refuse_other_parts(node: exp.Expr) -> None:
 def _word(node: exp.Expr) -> str:
     """What a part of a statement is called in SQL."""
     return _WORDS.get(type(node).__name__.lower(), type(node).__name__.upper())
-
-
-def _filtered(relation: Relation, conditions: Sequence[str]) -> Relation:
-    condition = " AND ".join(f"({part})" for part in conditions)
-    kept = tuple(zip(relation.columns, relation.columns, strict=True))
-    # Of one column in one pair of parentheses Spark makes an alias named WHERE.
-    return RowWise(relation, None, f"WHERE ({condition})", relation.columns, kept)
 
 
 def _distinct(relation: Relation) -> Relation:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from common.sql.relations import Joined, Keyed, Relation, RowWise, below
 from common.sql.statement import Statement
@@ -14,6 +15,8 @@ Kept = Literal["by row", "by key", "whole"]
 
 _COLUMN = re.compile(r"`([^`]+?)__([^`]+)`")
 """A column of a relation: the alias of its table, and its name."""
+_NOTE = "whole"
+"""In the counts of a view's commit: why it is kept whole although the text of its statement has rules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +47,11 @@ def way_of(  # noqa: PLR0911  # one return per reason
         without_feed: Those of its tables that keep no change data feed.
     """
     if without_feed:
-        return _whole(f"{' and '.join(without_feed)} keeps no change data feed")
+        return whole(f"{' and '.join(without_feed)} keeps no change data feed")
     if statement.relation is None:
-        return _whole(statement.why_whole)
+        return whole(statement.why_whole)
     if (fault := _without_rule(statement.relation)) is not None:
-        return _whole(fault)
+        return whole(fault)
     names = {name: name for name in statement.relation.columns}
     top: Relation = statement.relation
     while isinstance(top, RowWise):
@@ -59,20 +62,36 @@ def way_of(  # noqa: PLR0911  # one return per reason
         shown = dict(top.shown)
         keys = {out: shown[name] for out, name in names.items() if name in shown}
         if not top.keys:
-            return _whole("an aggregate without GROUP BY, or a window without PARTITION BY, is over all rows")
+            return whole("an aggregate without GROUP BY, or a window without PARTITION BY, is over all rows")
         if not keys:
             text = _COLUMN.sub(r"\1.\2", ", ".join(top.keys))
-            return _whole(f"no key is among the output columns; add {text} to the SELECT list")
+            return whole(f"no key is among the output columns; add {text} to the SELECT list")
         if (fault := _inexact(top.input)) is not None:
-            return _whole(fault)
+            return whole(fault)
         return Way("by key", top, keys, f"each row follows from the rows of one {', '.join(keys)}")
     if (fault := _inexact(top)) is not None:
-        return _whole(fault)
+        return whole(fault)
     return Way("by row", None, {}, "each row follows from the rows that it is made of")
 
 
-def _whole(why: str) -> Way:
+def whole(why: str) -> Way:
+    """A view that is kept whole, for a reason in words."""
     return Way("whole", None, {}, why)
+
+
+def note(statement: Statement, way: Way) -> dict[str, dict[str, str]]:
+    """Why a job keeps a view whole, for the counts of its commits."""
+    return {_NOTE: {"why": way.why, "sql": _mark(statement)}}
+
+
+def noted(statement: Statement, counts: Mapping[str, Any]) -> str:
+    """Why a job has kept a view of this very statement whole, by the counts of a commit; else empty."""
+    found = counts.get(_NOTE, {})
+    return str(found["why"]) if found.get("sql") == _mark(statement) else ""
+
+
+def _mark(statement: Statement) -> str:
+    return hashlib.sha256(statement.text.encode()).hexdigest()[:8]
 
 
 def _without_rule(relation: Relation) -> str | None:

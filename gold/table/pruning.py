@@ -12,7 +12,7 @@ from operator import and_
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, IntegralType
+from pyspark.sql.types import DataType, IntegralType, StructField
 
 from common.errors import SqlError
 from common.rows.computed import with_columns
@@ -21,6 +21,9 @@ from common.sql.expression import ELEMENT, analyze
 
 _CAST = re.compile(r"cast\s*\((.*)\s+as\s+(?:bigint|long)\s*\)", re.IGNORECASE | re.DOTALL)
 """Casts that Spark moves from a column to the literal that it is compared with."""
+
+_FIXED_LENGTH = "__CHAR_VARCHAR_TYPE_STRING"
+"""What Spark notes of a column of texts that is declared as ``char`` or ``varchar``."""
 
 
 def prunes_files(sql: str) -> bool:
@@ -48,9 +51,7 @@ def within_bounds(table: DataFrame, values: Rows, texts: Mapping[str, str]) -> D
     rows = with_columns(table, {column: texts[name] for name, column in pruning.items()})
     own, theirs = rows.schema, values.schema
     alike = {
-        name: column
-        for name, column in pruning.items()
-        if _is_alike(own[column].dataType, theirs[name].dataType)
+        name: column for name, column in pruning.items() if _is_alike(own[column], theirs[name].dataType)
     }
     if not alike:
         return table
@@ -59,6 +60,11 @@ def within_bounds(table: DataFrame, values: Rows, texts: Mapping[str, str]) -> D
     return rows.where(reduce(and_, bounds, F.lit(True))).drop(*pruning.values())
 
 
-def _is_alike(own: DataType, theirs: DataType) -> bool:
-    """Whether values of two types are compared as they are; integers of two widths are."""
-    return own == theirs or (isinstance(own, IntegralType) and isinstance(theirs, IntegralType))
+def _is_alike(own: StructField, theirs: DataType) -> bool:
+    """Whether values of two types are compared as they are; integers of two widths are.
+
+    A text of a fixed length is padded where it is compared with another one.
+    """
+    if isinstance(own.dataType, IntegralType) and isinstance(theirs, IntegralType):
+        return True
+    return own.dataType == theirs and _FIXED_LENGTH not in own.metadata

@@ -15,18 +15,31 @@ from functools import reduce
 from itertools import count
 from operator import and_
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import MapType, VariantType
+from pyspark.sql.types import StructType
 
-from common.rows.computed import with_columns
+from common.delta.changes import grouped_exactly
 from common.rows.rows import Rows
+from common.spark import jvm
 from common.spark.broadcast import broadcast_if_small
-from common.spark.types import contains_type
 from common.sql.relations import Joined, Keyed, Relation, RowWise, Scan, UnionAll
-from gold.view.versions import WEIGHT, Versions
+from gold.view.versions import WEIGHT, Near, Versions
 
 _NUMBERS = count()
+
+
+@dataclass(frozen=True)
+class Key:
+    """What rows of a relation have in common that belong together.
+
+    Attributes:
+        by: Expressions over the relation's columns.
+        compared: Each as it is compared, such as in a wider type.
+    """
+
+    by: Sequence[str]
+    compared: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -35,11 +48,25 @@ class Touched:
 
     Attributes:
         keys: The keys; a column ``__key<place>`` per expression, compared null-safe.
-        by: The key's expressions over a relation's columns.
+        key: What gives the key of a relation's row.
     """
 
     keys: Rows
-    by: Sequence[str]
+    key: Key
+
+
+@dataclass(frozen=True)
+class Types:
+    """What Spark says of the relations of a statement.
+
+    Attributes:
+        columns: The columns of each union; those of one of its sides may be narrower.
+        equal: The key of each of the two sides of a join, made of its ``equal``: as Spark compares them, so
+            that two keys are equal exactly where the statement finds them equal.
+    """
+
+    columns: Mapping[Relation, StructType]
+    equal: Mapping[Relation, tuple[Key, Key]]
 
 
 @dataclass(frozen=True)
@@ -49,10 +76,12 @@ class DeltaRule:
     Attributes:
         versions: The tables, before and now.
         keep: Computes rows once, until the micro-batch is written.
+        types: Those of the relations.
     """
 
     versions: Versions
     keep: Callable[[DataFrame], Rows]
+    types: Types
 
     def change(self, relation: Relation) -> DataFrame | None:
         """The change of a relation, with ``WEIGHT``; None where none of its tables has changed."""
@@ -63,11 +92,9 @@ class DeltaRule:
                 change = self.change(relation.input)
                 return None if change is None else sql(relation.text(f"`{WEIGHT}`"), change)
             case UnionAll():
-                return _union(
-                    change.toDF(*relation.columns, WEIGHT)
-                    for each in relation.inputs
-                    if (change := self.change(each)) is not None
-                )
+                columns = self.types.columns[relation]
+                changes = (self.change(each) for each in relation.inputs)
+                return _union(_typed(each, columns) for each in changes if each is not None)
             case Joined():
                 return self._change_of_join(relation)
             case Keyed():
@@ -76,8 +103,8 @@ class DeltaRule:
 
     def rows(self, relation: Relation, touched: Touched | None = None, *, before: bool = False) -> DataFrame:
         """The rows of a relation now or before; with ``touched`` those of its keys alone."""
-        bounds = {} if touched is None else _bounds(relation, touched)
-        rows = self._rows(relation, bounds, before=before)
+        near = {} if touched is None else _near(relation, touched)
+        rows = self._rows(relation, near, before=before)
         return rows if touched is None else _with_keys(rows, touched)
 
     def rows_of(self, relation: Keyed, touched: Touched | None = None, *, before: bool = False) -> DataFrame:
@@ -86,8 +113,8 @@ class DeltaRule:
 
     def touched(self, relation: Keyed) -> Touched | None:
         """The keys of a relation that the changes of its input touch; None where there is no change."""
-        change = self.change(relation.input)
-        return None if change is None else self._keys(change, relation.keys)
+        change, key = self.change(relation.input), Key(relation.keys, relation.keys)
+        return None if change is None else Touched(self._kept_keys(_keyed(change, key)), key)
 
     def _change_of_table(self, scan: Scan) -> DataFrame | None:
         if not self.versions.changed(scan.table):
@@ -96,43 +123,39 @@ class DeltaRule:
 
     def _change_of_join(self, join: Joined) -> DataFrame | None:
         left, right = self.change(join.left), self.change(join.right)
-        ours, theirs = ([pair[side] for pair in join.equal] for side in (0, 1))
+        ours, theirs = self.types.equal[join]
         if not join.is_linear:
-            keys = [
-                _keyed(change, by) for change, by in ((left, ours), (right, theirs)) if change is not None
-            ]
-            if not keys:
-                return None
-            wanted = self.keep(reduce(DataFrame.unionByName, keys).distinct())
-            return self._rejoined(join, Touched(wanted, ours), Touched(wanted, theirs))
+            changes = (left, ours), (right, theirs)
+            keys = [_keyed(change, key) for change, key in changes if change is not None]
+            return (
+                self._rejoined(join, self._kept_keys(reduce(DataFrame.unionByName, keys))) if keys else None
+            )
         found = []
         if left is not None:
             kept = self.keep(left).frame
-            other = self._other_side(join.right, kept, ours, theirs, before=False)
-            found.append(sql(join.text, kept, other))
+            found.append(sql(join.text, kept, self._meeting(join.right, kept, ours, theirs, before=False)))
         if right is not None:
             kept = self.keep(right).frame
-            other = self._other_side(join.left, kept, theirs, ours, before=True)
-            found.append(sql(join.text, other, kept))
-        columns = [*join.columns, WEIGHT]
-        return _union(each.select(*(F.col(f"`{name}`") for name in columns)) for each in found)
+            found.append(sql(join.text, self._meeting(join.left, kept, theirs, ours, before=True), kept))
+        columns = [F.col(f"`{name}`") for name in (*join.columns, WEIGHT)]
+        return _union(each.select(*columns) for each in found)
 
-    def _other_side(
-        self, relation: Relation, change: DataFrame, by: Sequence[str], own: Sequence[str], *, before: bool
+    def _meeting(
+        self, relation: Relation, change: DataFrame, of_change: Key, own: Key, *, before: bool
     ) -> DataFrame:
-        """The rows of one side that may match a change of the other."""
-        if not by:
+        """The rows of one side of a join that may match a change of the other."""
+        if not own.by:
             return self.rows(relation, before=before)
-        touched = self._keys(change, by)
-        return self.rows(relation, Touched(touched.keys, own), before=before)
+        touched = Touched(self._kept_keys(_keyed(change, of_change)), own)
+        return self.rows(relation, touched, before=before)
 
-    def _rejoined(self, join: Joined, left: Touched, right: Touched) -> DataFrame:
+    def _rejoined(self, join: Joined, keys: Rows) -> DataFrame:
         """The touched rows of a join as they were, taken away, and as they are now, added."""
 
         def joined(*, before: bool) -> DataFrame:
             sides = (
-                self.rows(join.left, left, before=before),
-                self.rows(join.right, right, before=before),
+                self.rows(side, Touched(keys, key), before=before)
+                for side, key in zip(join.inputs, self.types.equal[join], strict=True)
             )
             return sql(join.text, *sides).withColumn(WEIGHT, F.lit(-1 if before else 1))
 
@@ -143,19 +166,26 @@ class DeltaRule:
         new = self.rows_of(relation, touched).withColumn(WEIGHT, F.lit(1))
         return consolidated(old.unionByName(new))
 
-    def _keys(self, change: DataFrame, by: Sequence[str]) -> Touched:
-        return Touched(self.keep(_keyed(change, by).distinct()), by)
+    def _kept_keys(self, keys: DataFrame) -> Rows:
+        return self.keep(keys.distinct())
 
-    def _rows(self, relation: Relation, bounds: Mapping[int, Column], *, before: bool) -> DataFrame:
-        match relation:
-            case Scan():
-                return self.versions.rows(relation, before=before, where=bounds.get(id(relation)))
-            case UnionAll():
-                parts = (self._rows(each, bounds, before=before) for each in relation.inputs)
-                return reduce(DataFrame.union, (part.toDF(*relation.columns) for part in parts))
-            case _:
-                text = relation.text() if isinstance(relation, RowWise) else relation.text
-                return sql(text, *(self._rows(each, bounds, before=before) for each in relation.inputs))
+    def _rows(self, relation: Relation, near: Mapping[int, Near], *, before: bool) -> DataFrame:
+        if isinstance(relation, Scan):
+            return self.versions.rows(relation, before=before, near=near.get(id(relation)))
+        return over(relation, *(self._rows(each, near, before=before) for each in relation.inputs))
+
+
+def over(relation: Relation, *inputs: DataFrame) -> DataFrame:
+    """The rows of a relation over the rows of its inputs."""
+    match relation:
+        case UnionAll():
+            return reduce(DataFrame.union, (each.toDF(*relation.columns) for each in inputs))
+        case RowWise():
+            return sql(relation.text(), *inputs)
+        case Joined() | Keyed():
+            return sql(relation.text, *inputs)
+        case Scan():
+            raise AssertionError("a table has no inputs")
 
 
 def sql(text: str, *inputs: DataFrame) -> DataFrame:
@@ -174,11 +204,9 @@ def sql(text: str, *inputs: DataFrame) -> DataFrame:
 
 def consolidated(change: DataFrame) -> DataFrame:
     """The change with one row per value; rows that were taken away and added again are gone."""
-    names = [name for name in change.columns if name != WEIGHT]
-    if contains_type(change.schema, MapType, VariantType):
-        return change
-    grouped = change.groupBy(*(F.col(f"`{name}`") for name in names))
-    return grouped.agg(F.sum(WEIGHT).alias(WEIGHT)).where(F.col(WEIGHT) != 0)
+    values = StructType([each for each in change.schema if each.name != WEIGHT])
+    summed = grouped_exactly(change, values, F.sum(WEIGHT).alias(WEIGHT))
+    return summed.where(F.col(WEIGHT) != 0)
 
 
 def _union(frames: Iterable[DataFrame]) -> DataFrame | None:
@@ -186,31 +214,47 @@ def _union(frames: Iterable[DataFrame]) -> DataFrame | None:
     return reduce(DataFrame.unionByName, found) if found else None
 
 
-def _keyed(change: DataFrame, by: Sequence[str]) -> DataFrame:
-    return change.select(*(F.expr(f"({text})").alias(f"__key{place}") for place, text in enumerate(by)))
+def _typed(change: DataFrame, columns: StructType) -> DataFrame:
+    """The change of one side of a union, in names and types of the union."""
+    named = change.toDF(*columns.names, WEIGHT)
+    values = (F.col(f"`{each.name}`").cast(each.dataType).alias(each.name) for each in columns)
+    return named.select(*values, WEIGHT)
+
+
+def _keyed(rows: DataFrame, key: Key, name: str = "__key", *more: str) -> DataFrame:
+    """The keys of rows, each a column with a number behind its name; and further columns.
+
+    Null is the key of a row for which an expression fails. The statement may leave that row out before it
+    comes to the expression, by a condition on what is joined; where it does not, the row fails once more.
+    """
+    plain = {f"`{each}`" for each in rows.columns}
+    keys = (
+        (F.expr(text) if text in plain else jvm.try_eval(F.expr(f"({text})"))).alias(f"{name}{place}")
+        for place, text in enumerate(key.compared)
+    )
+    return rows.select(*more, *keys)
 
 
 def _with_keys(rows: DataFrame, touched: Touched) -> DataFrame:
     """The rows that have one of the keys."""
-    own = {f"__own{place}": text for place, text in enumerate(touched.by)}
-    same = (F.col(name).eqNullSafe(F.col(f"__key{place}")) for place, name in enumerate(own))
+    # Spark computes window(…) in a projection only, and not in the condition of a join.
+    keyed = _keyed(rows, touched.key, "__own", "*")
+    own = keyed.columns[len(rows.columns) :]
+    same = (F.col(each).eqNullSafe(F.col(f"__key{place}")) for place, each in enumerate(own))
     keys = broadcast_if_small(touched.keys.frame, touched.keys.count)
-    return with_columns(rows, own).join(keys, reduce(and_, same), "left_semi").drop(*own)
+    return keyed.join(keys, reduce(and_, same), "left_semi").drop(*own)
 
 
-def _bounds(relation: Relation, touched: Touched) -> Mapping[int, Column]:
-    """Literal bounds of the keys on columns of tables, by which Delta skips files; by the scan's identity."""
-    found: dict[int, Column] = {}
-    for place, text in enumerate(touched.by):
+def _near(relation: Relation, touched: Touched) -> Mapping[int, Near]:
+    """Where columns of tables are keys, so that files are skipped by bounds; by the scan's identity."""
+    found: dict[int, dict[str, str]] = {}
+    for place, text in enumerate(touched.key.by):
         plain = text.strip("`")
         traced = _traced(relation, plain) if text == f"`{plain}`" else None
-        if traced is None:
-            continue
-        scan, column = traced
-        conditions = touched.keys.renamed({f"__key{place}": column}).bounds([column])
-        for condition in conditions:
-            found[id(scan)] = found[id(scan)] & condition if id(scan) in found else condition
-    return found
+        if traced is not None:
+            scan, column = traced
+            found.setdefault(id(scan), {})[f"__key{place}"] = f"`{column}`"
+    return {scan: Near(touched.keys, columns) for scan, columns in found.items()}
 
 
 def _traced(relation: Relation, column: str) -> tuple[Scan, str] | None:

@@ -1,24 +1,36 @@
-"""A view's table as a multiset: rows are told apart by all of their columns, equal ones by their number."""
+"""A view's table as a multiset: rows are told apart by all of their columns, equal ones by their number.
+
+Rows are the same as ``exact`` has it: NaN is NaN, null is null, maps are their entries in any order, and 0.0
+is not -0.0, which an expression may tell apart. A change that takes a row away takes one that differs only in
+the sign of a zero where the table lacks the very same: the greatest of 0.0 and -0.0 may be either.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import reduce
-from operator import and_
+from collections.abc import Mapping
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DoubleType, FloatType, MapType, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    DoubleType,
+    FloatType,
+    MapType,
+    StructType,
+    VariantType,
+)
 
 from common.delta import table as delta_table
+from common.delta.changes import comparable, exactly_same, grouped_exactly
 from common.delta.delta_rs import ACTION, DELETED, INSERTED, UPDATED
 from common.delta.merge import frame_with_keys, rows_with_keys, write_changes, write_copies
 from common.delta.micro_batch import MicroBatch
 from common.errors import ForeignChangeError
 from common.rows.rows import Rows
+from common.spark.types import contains_type
 
-_HAVE, _WANT, _WEIGHT = "__have", "__want", "__weight"
+_HAVE, _WANT, _WEIGHT, _THERE = "__have", "__want", "__weight", "__there"
 
 _LACKED, _COPIES = "lacked", "copies"
 """Besides what ``ACTION`` says of a row: the table lacks what is taken away; there are equal rows."""
@@ -36,17 +48,15 @@ def change(changes: Rows, path: str, batch: MicroBatch, counts: Mapping[str, Any
     Raises:
         ForeignChangeError: The table lacks a row that is taken away: another program has changed it.
     """
-    names = [name for name in changes.columns if name != _WEIGHT]
-    have = _counted(_rows_now(path, changes.drop(_WEIGHT)), names, _HAVE)
-    same = reduce(and_, (F.col(f"c.`{name}`").eqNullSafe(F.col(f"h.`{name}`")) for name in names))
-    both = changes.frame.alias("c").join(have.alias("h"), same, "left")
-    there = F.coalesce(F.col(f"h.{_HAVE}"), F.lit(0))
-    found = both.select(
-        *(F.col(f"c.`{name}`").alias(name) for name in names),
-        there.alias(_HAVE),
-        (there + F.col(f"c.{_WEIGHT}")).alias(_WANT),
-    )
-    _write(changes.derive(found), path, batch, counts, names)
+    rows = changes.drop(_WEIGHT)
+    columns = rows.schema
+    have = _counted(_rows_now(path, rows), columns, _HAVE)
+    want = F.coalesce(F.col(f"h.{_HAVE}"), F.lit(0)) + F.coalesce(F.col(f"w.{_WEIGHT}"), F.lit(0))
+    has_zeros = contains_type(columns, FloatType, DoubleType)
+    found = _beside(have, changes.frame, columns, want, how="full" if has_zeros else "right")
+    if has_zeros:
+        found = _of_either_zero(found, columns)
+    _write(changes.derive(found.where(f"{_HAVE} <> {_WANT}")), path, batch, counts, columns)
 
 
 def replace(rows: Rows, keys: Rows | None, path: str, batch: MicroBatch, counts: Mapping[str, Any]) -> None:
@@ -60,23 +70,37 @@ def replace(rows: Rows, keys: Rows | None, path: str, batch: MicroBatch, counts:
         batch: The batch's identity.
         counts: For the commit's metadata.
     """
-    names = list(rows.columns)
+    columns = rows.schema
     before = _table(rows, path) if keys is None else _rows_now(path, keys)
-    have, want = _counted(before, names, _HAVE), _counted(rows.frame, names, _WANT)
-    same = reduce(and_, (F.col(f"h.`{name}`").eqNullSafe(F.col(f"w.`{name}`")) for name in names))
-    both = have.alias("h").join(want.alias("w"), same, "full_outer")
-    is_there = F.col(f"w.{_WANT}").isNotNull()
-    found = both.select(
-        *(F.when(is_there, F.col(f"w.`{n}`")).otherwise(F.col(f"h.`{n}`")).alias(n) for n in names),
+    have, want = _counted(before, columns, _HAVE), _counted(rows.frame, columns, _WANT)
+    found = _beside(have, want, columns, F.coalesce(F.col(f"w.{_WANT}"), F.lit(0)), how="full")
+    _write(rows.derive(found.where(f"{_HAVE} <> {_WANT}")), path, batch, counts, columns)
+
+
+def _beside(have: DataFrame, want: DataFrame, columns: StructType, wanted: Column, *, how: str) -> DataFrame:
+    """The values of two sides, one row each, with how often the table has it and is to have it."""
+    there = want.withColumn(_THERE, F.lit(True)).alias("w")
+    both = have.alias("h").join(there, exactly_same(columns, "h", "w"), how)
+    is_there = F.col(f"w.{_THERE}").isNotNull()
+    return both.select(
+        *(F.when(is_there, F.col(f"w.`{n}`")).otherwise(F.col(f"h.`{n}`")).alias(n) for n in columns.names),
         F.coalesce(F.col(f"h.{_HAVE}"), F.lit(0)).alias(_HAVE),
-        F.coalesce(F.col(f"w.{_WANT}"), F.lit(0)).alias(_WANT),
+        wanted.alias(_WANT),
     )
-    _write(rows.derive(found.where(f"{_HAVE} <> {_WANT}")), path, batch, counts, names)
 
 
-def _write(
-    found: Rows, path: str, batch: MicroBatch, counts: Mapping[str, Any], names: Sequence[str]
-) -> None:
+def _of_either_zero(found: DataFrame, columns: StructType) -> DataFrame:
+    """The values with what the table lacks of one taken from those that differ in signs of zeros alone."""
+    equal = Window.partitionBy(*(comparable(F.col(f"`{one.name}`"), one.dataType) for one in columns))
+    want, none = F.col(_WANT), F.lit(0)
+    lacked, in_all = F.sum(F.least(want, none)).over(equal), F.sum(want).over(equal)
+    up_to_it = equal.orderBy(want).rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    left = F.sum(F.greatest(want, none)).over(up_to_it) + lacked
+    rest = F.greatest(F.least(F.greatest(want, none), left), none)
+    return found.withColumn(_WANT, F.when(in_all < 0, want).otherwise(rest))
+
+
+def _write(found: Rows, path: str, batch: MicroBatch, counts: Mapping[str, Any], columns: StructType) -> None:
     """Write values whose number differs: one row each, with how often the table has it and is to have it."""
     have, want = F.col(_HAVE), F.col(_WANT)
     action = F.when(want < 0, _LACKED).when(F.greatest(have, want) > 1, _COPIES)
@@ -88,51 +112,49 @@ def _write(
                 f"{batch.query}: its table at {path} lacks rows that it wrote and that a change takes away: "
                 f"another program has changed it. Fill it again: medallion rebuild {batch.query}."
             )
-        if rows_of.get(_COPIES) or _only_spark_compares(counted):
-            _write_copies(counted.frame, path, batch, counts, names)
+        if rows_of.get(_COPIES) or _only_spark_compares(columns):
+            _write_copies(counted.frame, path, batch, counts, columns)
             return
         numbers = {INSERTED: rows_of.get(INSERTED, 0), UPDATED: 0, DELETED: rows_of.get(DELETED, 0)}
         metadata = batch.metadata(delta_table.MERGE, {**counts, **numbers})
-        write_changes(counted.drop(_HAVE).drop(_WANT), path, metadata, key=names, numbers=numbers)
+        write_changes(counted.drop(_HAVE).drop(_WANT), path, metadata, key=columns.names, numbers=numbers)
 
 
 def _write_copies(
-    counted: DataFrame, path: str, batch: MicroBatch, counts: Mapping[str, Any], names: Sequence[str]
+    counted: DataFrame, path: str, batch: MicroBatch, counts: Mapping[str, Any], columns: StructType
 ) -> None:
     """Of equal rows delete all, and insert as many as are wanted."""
     have, want, none = F.col(_HAVE), F.col(_WANT), F.lit(0)
     more, less = F.sum(F.greatest(want - have, none)), F.sum(F.greatest(have - want, none))
     totals = counted.agg(more, less).collect()[0]
     numbers = {INSERTED: totals[0] or 0, UPDATED: 0, DELETED: totals[1] or 0}
-    deleted = counted.where(have > 0).select(*_columns(names), F.lit(DELETED).alias(ACTION))
+    names = [F.col(f"`{name}`") for name in columns.names]
+    deleted = counted.where(have > 0).select(*names, F.lit(DELETED).alias(ACTION))
     copies = F.explode(F.sequence(F.lit(1), want)).alias("__copy")
-    inserted = (
-        counted.where(want > 0).select(*_columns(names), F.lit(INSERTED).alias(ACTION), copies).drop("__copy")
-    )
+    inserted = counted.where(want > 0).select(*names, F.lit(INSERTED).alias(ACTION), copies).drop("__copy")
     metadata = batch.metadata(delta_table.MERGE, {**counts, **numbers})
-    write_copies(deleted.unionByName(inserted), path, metadata, names)
+    write_copies(deleted.unionByName(inserted), path, metadata)
 
 
 def _rows_now(path: str, keys: Rows) -> DataFrame:
-    """The table's rows that have one of some keys, by all of the keys' columns."""
-    if _only_spark_compares(keys):
-        return frame_with_keys(_table(keys, path), keys, list(keys.columns))
-    return rows_with_keys(path, keys, list(keys.columns)).frame
+    """At least the table's rows that have one of some keys, by all of the keys' columns that are compared."""
+    compared = [one.name for one in keys.schema if not contains_type(one.dataType, MapType, VariantType)]
+    if not compared:
+        return _table(keys, path)
+    if _only_spark_compares(keys.schema):
+        return frame_with_keys(_table(keys, path), keys, compared)
+    return rows_with_keys(path, keys, compared).frame
 
 
-def _only_spark_compares(rows: Rows) -> bool:
-    """Whether rows have values that only Spark compares as it groups: lists, structs, and -0.0 as 0.0."""
-    kinds = (ArrayType, MapType, StructType, FloatType, DoubleType)
-    return any(isinstance(field.dataType, kinds) for field in rows.schema)
+def _only_spark_compares(columns: StructType) -> bool:
+    """Whether there are values that only Spark compares: lists, structs, maps, variants, and -0.0 as 0.0."""
+    kinds = (ArrayType, MapType, StructType, VariantType, FloatType, DoubleType)
+    return any(isinstance(one.dataType, kinds) for one in columns)
 
 
 def _table(rows: Rows, path: str) -> DataFrame:
     return rows.session.read.format("delta").load(path)
 
 
-def _counted(frame: DataFrame, names: Sequence[str], number: str) -> DataFrame:
-    return frame.groupBy(*_columns(names)).agg(F.count(F.lit(1)).alias(number))
-
-
-def _columns(names: Sequence[str]) -> list[Column]:
-    return [F.col(f"`{name}`") for name in names]
+def _counted(frame: DataFrame, columns: StructType, number: str) -> DataFrame:
+    return grouped_exactly(frame, columns, F.count(F.lit(1)).alias(number))

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
+import structlog
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from common.declare import View
 from common.declare.declared import is_path
 from common.delta import table as delta_table
 from common.delta.match.checkpoint_match import last_commit_metadata
-from common.errors import TableMissingError
+from common.errors import TableMissingError, UsageError
 from common.rows.rows import Rows
-from common.sql.relations import RowWise
+from common.sql.narrowed import narrowed
 from common.sql.statement import Statement, read_statement
-from common.sql.way import Way, way_of
+from common.sql.way import Way, note, way_of
 from common.streaming.query import Stream
 from gold.source.stream import at_version, keeps_feed, stream
 from gold.table import create
@@ -26,12 +27,15 @@ from gold.table.context import Context
 from gold.table.defined import Defined
 from gold.table.maintained import Maintained, Work
 from gold.view import multiset
-from gold.view.delta_rule import DeltaRule, Touched, consolidated, sql
-from gold.view.versions import WEIGHT, Versions
+from gold.view.analyzed import NO_TYPES, above, analyzed
+from gold.view.delta_rule import DeltaRule, Key, Touched, Types, consolidated, sql
+from gold.view.versions import Versions
 from gold.view.written_before import refuse_other_meaning
 
 _VERSIONS = "versions"
 """In the counts of each commit: the version of every source whose rows the table has."""
+
+_log = structlog.get_logger(__name__)
 
 
 def build_query(context: Context, gold: View) -> Stream:
@@ -46,6 +50,7 @@ def build_query(context: Context, gold: View) -> Stream:
 
     Raises:
         SqlError: The statement names a column that there is not.
+        UsageError: It is declared to be kept in a way in which its changes cannot be computed.
         TableMissingError: There is no table at a path that it names.
         TableShapeError: The table exists with other columns, or a source keeps no change data feed that the
             way of keeping it needs.
@@ -55,8 +60,10 @@ def build_query(context: Context, gold: View) -> Stream:
     tables = {name: context.spark.read.format("delta").load(path) for name, path in paths.items()}
     statement = read_statement(gold.statement, {name: frame.columns for name, frame in tables.items()})
     refuse_other_meaning(context, gold, statement, [tables[name] for name in statement.tables])
-    result = sql(statement.over_inputs, *(tables[name] for name in statement.tables))
-    schema = _named(statement, result).schema
+    if statement.relation is not None:
+        statement = replace(statement, relation=narrowed(statement.relation))
+    schema = _columns(_all_of(statement, (tables[name] for name in statement.tables)))
+    by, way = gold.storage.cluster_by or (), _way(gold, statement, without_feed, tables, schema)
     create.ensure(context, gold.table, schema, gold.storage)
     changes = (
         stream(context, gold, path, gold.reading, feed=table not in without_feed).select(
@@ -64,9 +71,40 @@ def build_query(context: Context, gold: View) -> Stream:
         )
         for place, (table, path) in enumerate(paths.items())
     )
-    by, way = gold.storage.cluster_by or (), way_of(statement, without_feed)
-    target = _Kept(context.path(gold.table), by, statement, way, schema, paths)
+    target = _Kept(context.path(gold.table), by, statement, *way, paths)
     return context.query(gold, reduce(DataFrame.unionByName, changes), target.write)
+
+
+def _columns(rows: DataFrame) -> StructType:
+    """The columns of a result, without what tables note of theirs, such as a length that a union exceeds."""
+    return StructType([StructField(each.name, each.dataType, each.nullable) for each in rows.schema])
+
+
+def _way(
+    gold: View,
+    statement: Statement,
+    without_feed: Sequence[str],
+    tables: Mapping[str, DataFrame],
+    schema: StructType,
+) -> tuple[Way, Types]:
+    """The way in which a view is kept, and what Spark says of its relations.
+
+    Raises:
+        UsageError: It is declared to be kept in another way.
+    """
+    way = way_of(statement, without_feed)
+    if way.kept == "whole" or statement.relation is None:
+        return way, NO_TYPES
+    found, types = analyzed(statement.relation, way, tables, schema)
+    if found.kept == way.kept:
+        return way, types
+    if gold.kept is not None:
+        raise UsageError(
+            f"{gold.table}: kept={gold.kept!r}, but the statement is kept {found.kept}: {found.why}. Leave "
+            "kept out, or write the statement otherwise."
+        )
+    _log.warning("a view is kept whole", table=gold.table, why=found.why)
+    return found, types
 
 
 def _without_feed(context: Context, gold: View, paths: Mapping[str, str]) -> tuple[str, ...]:
@@ -107,18 +145,20 @@ class _Kept(Maintained):
     Attributes:
         statement: Its statement.
         way: How it is kept.
-        schema: The columns of its table.
+        types: What Spark says of its relations.
         paths: The path of each of its tables, in the order of the query's sources.
     """
 
     statement: Statement
     way: Way
-    schema: StructType
+    types: Types
     paths: Mapping[str, str]
 
     def whole(self, work: Work) -> Rows | None:
         versions = work.found = self._versions(work)
         work.counts |= {_VERSIONS: versions.now}
+        if self.way.kept == "whole" and self.statement.relation is not None:
+            work.counts |= note(self.statement, self.way)
         if work.batch.batch_id > 0 and versions.before is not None:
             return None
         return work.keep(work.rows.derive(self._all_rows(versions)), whole=True)
@@ -133,7 +173,7 @@ class _Kept(Maintained):
             return work.rows
         if way.top is None:
             change = rule.change(self.statement.relation)
-            found = None if change is None else work.keep(work.rows.derive(self._typed(change)))
+            found = None if change is None else work.keep(work.rows.derive(consolidated(change)))
         else:
             keys = rule.touched(way.top)
             found = None if keys is None else keys.keys
@@ -156,24 +196,14 @@ class _Kept(Maintained):
         is_whole = len(places) == len(way.top.keys)
         keys = shown if is_whole else work.keep(shown.derive(shown.frame.distinct()))
         by = [way.top.keys[place] for place in places]
-        again = Touched(
-            keys.renamed({own[f"__key{place}"]: f"__key{at}" for at, place in enumerate(places)}), by
-        )
-        rule = self._rule(work, versions)
-        above = _above(self.statement, rule.rows_of(way.top, again))
-        rows = work.rows.derive(self._typed(above))
+        again = keys.renamed({own[f"__key{place}"]: f"__key{at}" for at, place in enumerate(places)})
+        computed = self._rule(work, versions).rows_of(way.top, Touched(again, Key(by, by)))
+        rows = work.rows.derive(above(self.statement.relation, computed))
         work.counts |= {"keys": keys.count}
         multiset.replace(rows, keys, self.path, work.batch, work.counts)
 
     def _rule(self, work: Work, versions: Versions) -> DeltaRule:
-        return DeltaRule(versions, lambda frame: work.keep(work.rows.derive(frame)))
-
-    def _typed(self, rows: DataFrame) -> DataFrame:
-        """The rows in the types of the table: a part of a union may have narrower ones."""
-        own = [F.col(f"`{field.name}`").cast(field.dataType).alias(field.name) for field in self.schema]
-        if WEIGHT not in rows.columns:
-            return rows.select(*own)
-        return consolidated(rows.select(*own, WEIGHT))
+        return DeltaRule(versions, lambda frame: work.keep(work.rows.derive(frame)), self.types)
 
     def _all_rows(self, versions: Versions) -> DataFrame:
         tables = (
@@ -197,20 +227,5 @@ class _Kept(Maintained):
 
 def _all_of(statement: Statement, tables: Iterable[DataFrame]) -> DataFrame:
     """All rows of a statement over its tables, in the order of its text."""
-    return _named(statement, sql(statement.over_inputs, *tables))
-
-
-def _named(statement: Statement, rows: DataFrame) -> DataFrame:
+    rows = sql(statement.over_inputs, *tables)
     return rows.toDF(*statement.columns) if statement.columns else rows
-
-
-def _above(statement: Statement, rows: DataFrame) -> DataFrame:
-    """The steps of a statement above its topmost key."""
-    steps: list[RowWise] = []
-    relation = statement.relation
-    while isinstance(relation, RowWise):
-        steps.append(relation)
-        relation = relation.input
-    for step in reversed(steps):
-        rows = sql(step.text(), rows)
-    return rows

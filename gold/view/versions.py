@@ -8,11 +8,26 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from common.rows.rows import Rows
 from common.sql.relations import Scan
 from gold.source.stream import CHANGE, REMOVED, at_version
+from gold.table.pruning import within_bounds
 
 WEIGHT = "__weight"
 """How often a change adds its row; negative: takes it away."""
+
+
+@dataclass(frozen=True)
+class Near:
+    """Values near which the rows of a table lie that are sought; so files without any of them are skipped.
+
+    Attributes:
+        values: The values.
+        columns: Column of ``values`` -> column of the table, as SQL text.
+    """
+
+    values: Rows
+    columns: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -39,11 +54,17 @@ class Versions:
     def _before(self, table: str) -> int | None:
         return None if self.before is None else self.before.get(table)
 
-    def rows(self, scan: Scan, *, before: bool = False, where: Column | None = None) -> DataFrame:
-        """The rows of a table as the statement names its columns, as they are now or were before."""
+    def rows(self, scan: Scan, *, before: bool = False, near: Near | None = None) -> DataFrame:
+        """The rows of a table as the statement names its columns, as they are now or were before.
+
+        Args:
+            scan: The table and its columns.
+            before: The version of the last commit, not that of the micro-batch.
+            near: At least the rows that have one of these values are there; others may be left out.
+        """
         version = self._before(scan.table) if before else self.now[scan.table]
         rows = at_version(self.session, self.paths[scan.table], version)
-        return _named(rows if where is None else rows.where(where), scan)
+        return named(rows if near is None else within_bounds(rows, near.values, near.columns), scan)
 
     def changes(self, scan: Scan) -> DataFrame:
         """The rows that the commits since then took away and added, with their ``WEIGHT``."""
@@ -53,9 +74,10 @@ class Versions:
         reader = self.session.read.format("delta").option("readChangeFeed", "true")
         feed = reader.option("startingVersion", first + 1).option("endingVersion", self.now[scan.table])
         weight = F.when(F.col(CHANGE).isin(*REMOVED), -1).otherwise(1).alias(WEIGHT)
-        return _named(feed.load(path), scan, weight)
+        return named(feed.load(path), scan, weight)
 
 
-def _named(rows: DataFrame, scan: Scan, *more: Column) -> DataFrame:
+def named(rows: DataFrame, scan: Scan, *more: Column) -> DataFrame:
+    """The rows of a table as the statement names its columns."""
     read = [F.col(f"`{column}`").alias(name) for column, name in scan.read]
     return rows.select(*(read or [F.lit(1).alias("__row")]), *more)

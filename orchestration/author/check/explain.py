@@ -13,7 +13,7 @@ from common.declare.declared import is_path
 from common.errors import MedallionError, UsageError, nearest
 from common.sql.relations import Joined, Keyed, Relation, scans
 from common.sql.statement import Statement
-from common.sql.way import Kept, Way, way_of
+from common.sql.way import Kept, Way, noted, way_of, whole
 from orchestration.author.check.pipeline import table_scopes
 from orchestration.author.check.view import read_view, without_feed
 
@@ -94,10 +94,22 @@ def explain(pipeline: Pipeline, table: str, layout: Layout | None = None) -> Exp
         by_path = ", or a path without a Delta table" if any(map(is_path, view.tables)) else ""
         raise UsageError(f"{table} reads a table whose columns are known only when the job starts{by_path}")
     way = way_of(statement, without_feed(view, remote=True))
+    if layout is not None and (why := _found_at_a_start(table, statement, layout.table_path(table))):
+        way = whole(why)
     estimates = _estimates(table, statement, way, _sizes(table, statement, layout))
     return Explanation(
         table, way.kept, way.why, tuple(way.keys), statement.columns, _reads(statement, way), estimates
     )
+
+
+def _found_at_a_start(table: str, statement: Statement, path: str) -> str:
+    """Why a job keeps the view whole although its text has rules for changes; empty where none does."""
+    from common.delta.match.checkpoint_match import last_commit_metadata  # pyarrow, as below
+
+    with suppress(MedallionError, OSError):
+        last = last_commit_metadata(path, table) or {}
+        return noted(statement, last.get("counts", {}))
+    return ""
 
 
 def _sizes(table: str, statement: Statement, layout: Layout | None) -> Mapping[str, _Size]:

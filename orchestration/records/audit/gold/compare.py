@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DoubleType, FloatType
 
-from common.spark.literals import LITERAL_TYPES, as_python_value, literal
+from common.spark.literals import as_python_value, has_literal, literal
 
 SHOWN = 10
 """Most keys that one difference lists; its numbers cover all of them."""
@@ -95,7 +95,7 @@ def key_range(table: DataFrame, column: str, part: int) -> Column | None:
     None where the column has too few values, or a type whose values have no exact literal.
     """
     kind = table.schema[column].dataType
-    if not isinstance(kind, LITERAL_TYPES):
+    if not has_literal(kind):
         return None
     value = F.col(f"`{column}`")
     some = table.select(value).where(value.isNotNull()).orderBy(F.rand()).limit(_SAMPLED_VALUES).distinct()

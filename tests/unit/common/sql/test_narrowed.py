@@ -1,0 +1,95 @@
+"""Where the conditions of a statement stand once its relations are narrowed: as low as its meaning allows."""
+
+from __future__ import annotations
+
+import pytest
+
+from common.sql.narrowed import narrowed
+from common.sql.relations import Joined, Keyed, Relation, RowWise, Scan, UnionAll
+from common.sql.statement import read_statement
+
+COLUMNS = {"silver.a": ["k", "s", "v"], "silver.b": ["k", "w"]}
+A, B = "from silver.a a", "silver.b b on a.k = b.k"
+
+
+def shown(relation: Relation) -> str:
+    """The joins, unions, keys and conditions of a relation, from the top to its tables."""
+    match relation:
+        case Scan():
+            return relation.table.partition(".")[2]
+        case RowWise(select=None) if relation.rest.startswith("WHERE "):
+            return f"{shown(relation.input)}[{relation.rest[7:-1].replace('`', '').replace('__', '.')}]"
+        case RowWise():
+            return shown(relation.input)
+        case UnionAll():
+            return f"union({', '.join(map(shown, relation.inputs))})"
+        case Joined():
+            return f"{relation.kind}({shown(relation.left)}, {shown(relation.right)})"
+        case Keyed():
+            return f"{relation.kind}({shown(relation.input)})"
+
+
+PLACES = {
+    f"select a.k {A} join {B} where a.v > 1 and b.w > 2 and a.v < b.w": (
+        "inner(a[(a.v > 1)], b[(b.w > 2)])[(a.v < b.w)]"
+    ),
+    f"select a.k {A} left join {B} where a.v > 1 and b.w > 2": "left(a[(a.v > 1)], b)[(b.w > 2)]",
+    f"select a.k {A} right join {B} where a.v > 1 and b.w > 2": "right(a, b[(b.w > 2)])[(a.v > 1)]",
+    f"select a.k {A} full join {B} where a.v > 1 and b.w > 2": "full(a, b)[(a.v > 1) AND (b.w > 2)]",
+    f"select a.k {A} left semi join {B} where a.v > 1": "semi(a[(a.v > 1)], b)",
+    f"select a.k {A} left anti join {B} where a.v > 1": "anti(a[(a.v > 1)], b)",
+    f"select a.k {A} join {B} and a.v > 1 and b.w > 2": "inner(a[(a.v > 1)], b[(b.w > 2)])",
+    f"select a.k {A} left join {B} and a.v > 1 and b.w > 2": "left(a, b[(b.w > 2)])",
+    f"select a.k {A} right join {B} and a.v > 1 and b.w > 2": "right(a[(a.v > 1)], b)",
+    f"select a.k {A} full join {B} and a.v > 1 and b.w > 2": "full(a, b)",
+    f"select a.k {A} left anti join {B} and a.v > 1 and b.w > 2": "anti(a, b[(b.w > 2)])",
+    f"select a.k {A} join {B} where a.v > 1 or b.w > 2": "inner(a, b)[(a.v > 1 OR b.w > 2)]",
+    f"select a.k {A} join {B} where a.v between 1 and 2 and case when a.s = 'x' and a.v = 1 then true end": (
+        "inner(a[(a.v BETWEEN 1 AND 2) AND (CASE WHEN a.s = 'x' AND a.v = 1 THEN TRUE END)], b)"
+    ),
+    "select q.n from (select k as n, cast(s as int) as i, s from silver.a) q join silver.b b on q.n = b.k "
+    "where q.s rlike '^[0-9]+$' and q.i > 1": "inner(a[(a.s RLIKE '^[0-9]+$')][(i > 1)], b)",
+    "select q.n from (select k as n from silver.a union all select k from silver.b) q where q.n > 1": (
+        "union(a, b)[(n > 1)]"
+    ),
+    "select q.n from (select k, count(*) as n from silver.a where v > 1 group by k) q join silver.b b on "
+    "q.k = b.k where q.n > 2": "inner(group(a[(a.v > 1)])[(n > 2)], b)",
+    "select a.k, e.w from silver.a a lateral view explode(split(a.s, ' ')) e as w where a.v > 1 and e.w = 'x'": (
+        "a[(a.v > 1)][(e.w = 'x')]"
+    ),
+}
+
+
+@pytest.mark.parametrize("sql", PLACES)
+def test_a_condition_stands_as_low_as_its_meaning_allows(sql: str) -> None:
+    read = read_statement(sql, COLUMNS)
+    assert read.relation is not None
+    found = narrowed(read.relation)
+    assert shown(found) == PLACES[sql]
+    assert found.columns == read.relation.columns
+
+
+@pytest.mark.parametrize(
+    ("condition", "parts"),
+    [
+        ("`t__a` = 'x and y' -- and z\n and `t__b` > 1", ["`t__a` = 'x and y'", "`t__b` > 1"]),
+        ("((`t__a` > 1 and (`t__b` > 1 and `t__c` > 1)))", ["`t__a` > 1", "`t__b` > 1", "`t__c` > 1"]),
+        ("(`t__a` > 1 and `t__b` > 1) or `t__c` > 1", ["(`t__a` > 1 and `t__b` > 1) or `t__c` > 1"]),
+        ("not `t__a` between 1 and 2 and `t__b`", ["not `t__a` between 1 and 2", "`t__b`"]),
+        ("exists(`t__c`, x -> x > 1 and x < 3)", ["exists(`t__c`, x -> x > 1 and x < 3)"]),
+    ],
+)
+def test_what_and_joins_is_cut_by_the_authors_characters(condition: str, parts: list[str]) -> None:
+    columns = (("a", "t__a"), ("b", "t__b"), ("c", "t__c"))
+    found = narrowed(RowWise(Scan("t", columns), None, f"WHERE {condition}", ("t__a", "t__b", "t__c")))
+    assert isinstance(found, RowWise)
+    assert found.rest == f"WHERE ({' AND '.join(f'({part})' for part in parts)})"
+
+
+def test_a_field_of_the_name_of_a_column_is_not_renamed() -> None:
+    sql = (
+        "select q.n from (select k as n, s as k from silver.a) q join silver.b b on q.n = b.k where q.k.n > 1"
+    )
+    read = read_statement(sql, COLUMNS)
+    assert read.relation is not None
+    assert shown(narrowed(read.relation)) == "inner(a[(a.s.n > 1)], b)"
