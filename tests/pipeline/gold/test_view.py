@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ import pytest
 
 from common.declare import Json, Pipeline, Silver, Topic, View
 from common.delta.log import LogReader
-from common.errors import CheckpointMismatchError, TableMissingError, TableShapeError
+from common.errors import CheckpointMismatchError, TableMissingError, TableShapeError, UsageError
+from orchestration.author.check.explain import explain
 from orchestration.records.audit.gold.content import ContentAudit, GoldProof
 from tests.conftest import make_settings
 from tests.support.engine import Engine
@@ -345,4 +347,77 @@ def test_a_table_by_its_path_that_cannot_be_followed_is_refused(spark: Any, tmp_
         "tblproperties (delta.enableChangeDataFeed = true)"
     )
     with pytest.raises(CheckpointMismatchError, match="people"):
+        shop.engine.run("gold")
+
+
+PEOPLE = "k int, c char(3), d date, m map<string,int>, z double, s string"
+PLACES = "id int, c char(5), d date, z double, text string, n string"
+OF_VALUES = {
+    "select p.k, p.c, o.c as other from {people} p full join {places} o on p.c = o.c": "by row",
+    "select c from {people} union all select text from {places}": "by row",
+    "select d, count(*) as n from {people} group by d": "by key",
+    "select p.k, o.id from {people} p left join {places} o on p.d = o.d": "by row",
+    "select p.k, o.text from {people} p left join {places} o on p.k = o.n": "by row",
+    "select k, m, z from {people}": "by row",
+    "select z, cast(z as string) as t, k from {people} where s rlike '^[0-9]+$'": "by row",
+    "select p.k from {people} p join {places} o on int(p.s) = o.id where p.s rlike '^[0-9]+$'": "by row",
+    "select m, count(*) as n from {people} group by m": "whole",
+}
+"""Statements over values of all kinds, and how their views are kept."""
+
+VALUES = [
+    (
+        "(1, 'a', date'1582-10-10', map('x', 1), double('-0.0'), 'x'), (2, 'b', null, null, 0.0d, '9')",
+        "(9, 'a', date'1582-10-10', 0.0d, 'p', '2'), (10, 'b', null, null, 'too long for char', '010')",
+    ),
+    (
+        "(9, 'b', date'1582-10-10', map('x', 1), 0.0d, '10'), (10, 'c', date'2026-01-01', map(), null, 'y')",
+        "(11, 'c', date'1582-10-05', double('NaN'), 'q', '9'), (12, 'x', null, double('-0.0'), 'r', '10')",
+    ),
+]
+"""Rows of people and of places, micro-batch by micro-batch."""
+
+
+@pytest.mark.long
+def test_values_of_every_kind_are_those_of_the_statement(spark: Any, tmp_path: Path) -> None:
+    """Tables of another program; rows come, both zeros change places, and rows go again."""
+    paths = {name: f"delta.`{tmp_path}/lake/{name}`" for name in ("people", "places")}
+    views = [View(f"v{at}", sql=sql.format(**paths)) for at, sql in enumerate(OF_VALUES)]
+    pipeline = Pipeline("shop", bronze=[Topic("orders")], gold=views)
+    engine = Engine(spark, pipeline, make_settings(tmp_path / "own", ""))
+    for name, columns in (("people", PEOPLE), ("places", PLACES)):
+        feed = "tblproperties (delta.enableChangeDataFeed = true)"
+        spark.sql(f"create table {paths[name]} ({columns}) using delta {feed}")
+
+    def changed(*changes: str) -> None:
+        for change in changes:
+            spark.sql(change.format(**paths))
+        engine.run("gold")
+        for view in views:
+            frames = spark.sql(view.sql), spark.read.format("delta").load(engine.path(view.table))
+            want, have = (Counter(str(tuple(row)) for row in frame.collect()) for frame in frames)
+            assert have == want, view.sql
+
+    for people, places in VALUES:
+        changed(f"insert into {{people}} values {people}", f"insert into {{places}} values {places}")
+    changed(
+        "update {people} set z = if(cast(z as string) = '0.0', double('-0.0'), 0.0d) where k in (1, 2, 9)",
+        "update {places} set d = date'1582-10-10' where id = 11",
+    )
+    changed("delete from {people} where k in (1, 9, 10)", "delete from {places} where id = 9")
+    found = {view.table: explain(pipeline, view.table, engine.layout) for view in views}
+    assert [each.kept for each in found.values()] == [*OF_VALUES.values()]
+    assert "a key that is a map" in found["gold.v8"].why
+    declared = replace(pipeline, gold=[replace(views[-1], kept="by key")])
+    with pytest.raises(UsageError, match=r"^gold\.v8: kept='by key', but .* whole: Spark cannot .* a map"):
+        Engine(spark, declared, engine.settings).run("gold")
+
+
+@pytest.mark.long
+def test_a_text_of_a_collation_is_no_column(spark: Any, tmp_path: Path) -> None:
+    shop = Shop(spark, tmp_path, ["select customer collate utf8_lcase as who from silver.orders"])
+    told = (
+        r"^gold\.v0: who \(string collate UTF8_LCASE\) would be a text of a collation, .* Cast it to string"
+    )
+    with pytest.raises(TableShapeError, match=told):
         shop.engine.run("gold")

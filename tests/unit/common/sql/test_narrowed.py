@@ -54,7 +54,7 @@ PLACES = {
     ),
     "select q.n from (select k, count(*) as n from silver.a where v > 1 group by k) q join silver.b b on "
     "q.k = b.k where q.n > 2": "inner(group(a[(a.v > 1)])[(n > 2)], b)",
-    "select a.k, e.w from silver.a a lateral view explode(split(a.s, ' ')) e as w where a.v > 1 and e.w = 'x'": (
+    f"select e.w {A} lateral view explode(split(a.s, ' ')) e as w where a.v > 1 and e.w = 'x'": (
         "a[(a.v > 1)][(e.w = 'x')]"
     ),
 }
