@@ -43,12 +43,12 @@ PLACES = {
     f"select a.k {A} right join {B} and a.v > 1 and b.w > 2": "right(a[(a.v > 1)], b)",
     f"select a.k {A} full join {B} and a.v > 1 and b.w > 2": "full(a, b)",
     f"select a.k {A} left anti join {B} and a.v > 1 and b.w > 2": "anti(a, b[(b.w > 2)])",
-    f"select a.k {A} join {B} where a.v > 1 or b.w > 2": "inner(a, b)[(a.v > 1 OR b.w > 2)]",
+    f"select a.k {A} join {B} where a.v > 1 or b.w > 2": "inner(a, b)[(a.v > 1 or b.w > 2)]",
     f"select a.k {A} join {B} where a.v between 1 and 2 and case when a.s = 'x' and a.v = 1 then true end": (
-        "inner(a[(a.v BETWEEN 1 AND 2) AND (CASE WHEN a.s = 'x' AND a.v = 1 THEN TRUE END)], b)"
+        "inner(a[(a.v between 1 and 2) AND (case when a.s = 'x' and a.v = 1 then true end)], b)"
     ),
     "select q.n from (select k as n, cast(s as int) as i, s from silver.a) q join silver.b b on q.n = b.k "
-    "where q.s rlike '^[0-9]+$' and q.i > 1": "inner(a[(a.s RLIKE '^[0-9]+$')][(i > 1)], b)",
+    "where q.s rlike '^[0-9]+$' and q.i > 1": "inner(a[(a.s rlike '^[0-9]+$')][(i > 1)], b)",
     "select q.n from (select k as n from silver.a union all select k from silver.b) q where q.n > 1": (
         "union(a, b)[(n > 1)]"
     ),
