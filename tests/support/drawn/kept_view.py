@@ -99,6 +99,17 @@ class _Reader:
         return self.frames.rows(path, self.options.get("versionAsOf", 0))
 
 
+class _Lazy(SparkRows):
+    """Rows that are computed when they are asked for, and not before."""
+
+    def derive(self, frame: DataFrame, count: int | None = None) -> SparkRows:
+        return _Lazy(frame, count, self.limits)
+
+    @contextmanager
+    def kept(self, **_: Any) -> Iterator[Rows]:
+        yield self
+
+
 @dataclass
 class KeptView:
     """A view over tables in memory.
@@ -107,13 +118,17 @@ class KeptView:
         name: Its name.
         sql: Its statement.
         frames: Its tables.
-        rows: Its table: each row as text, and how often it is there.
+        rows: Its table: each row as plain values, and how often it is there.
+        first: What its first micro-batch writes; ``rows`` is to be set to it.
+        versions: The versions of its tables that its last commit names.
     """
 
     name: str
     sql: str
     frames: Frames
-    rows: Counter[str] = field(default_factory=Counter)
+    rows: Counter[Any] = field(default_factory=Counter)
+    first: DataFrame | None = None
+    versions: Mapping[str, int] | None = None
 
     def __post_init__(self) -> None:
         self.view = View(self.name, sql=self.sql)
@@ -126,10 +141,10 @@ class KeptView:
         return [each.name for each in self.kept.schema]
 
     def write(self, batch_id: int, version: int) -> None:
-        """A micro-batch that reads all tables to a version."""
+        """A micro-batch that reads all tables to a version; the first one sets ``first`` alone."""
         positions = tuple({"reservoirVersion": version + 1, "index": -1} for _ in self.view.sources)
         batch = MicroBatch("drawn", self.view.table, "q", batch_id, positions)
-        rows = SparkRows(self.frames.spark.range(0), 0, _LIMITS)
+        rows = (SparkRows if batch_id else _Lazy)(self.frames.spark.range(0), 0, _LIMITS)
         rows.session = self.frames  # type: ignore[assignment]  # reads as a session does
         with _no_files(self):
             self.kept.write(rows, batch)
@@ -150,10 +165,9 @@ def _context(frames: Frames) -> Any:
 def _no_files(view: KeptView) -> Iterator[None]:
     """Inside of the block the view's table is in memory."""
     table = _Table(view)
-    written: dict[str, Any] = {}
 
     def last_commit(path: str, name: str) -> Mapping[str, Any] | None:
-        return None if table.versions is None else {"query_id": "q", "counts": {"versions": table.versions}}
+        return None if view.versions is None else {"query_id": "q", "counts": {"versions": view.versions}}
 
     nothing = view.frames.spark.range(0)
     with ExitStack() as stack:
@@ -167,7 +181,6 @@ def _no_files(view: KeptView) -> Iterator[None]:
         ):
             stack.enter_context(mock.patch.object(owner, name, other))
         yield
-    del written
 
 
 @dataclass
@@ -177,16 +190,12 @@ class _Table:
     view: KeptView
     MERGE = "merge"
 
-    @property
-    def versions(self) -> Any:
-        return getattr(self.view, "versions", None)
-
     def is_written(self, *_: Any) -> bool:
         return False
 
     def append(self, rows: Rows, path: str, batch: Any, step: str, counts: Any, **_: Any) -> None:
         self._done(counts)
-        self.view.rows = Counter(texts(rows.frame))
+        self.view.first = rows.frame
 
     def append_nothing(self, rows: Any, path: str, batch: Any, step: str, counts: Any) -> None:
         self._done(counts)
@@ -217,7 +226,7 @@ class _Table:
         self.view.rows = Counter(kept) + new
 
     def _done(self, counts: Mapping[str, Any]) -> None:
-        self.view.versions = counts["versions"]  # type: ignore[attr-defined]
+        self.view.versions = counts["versions"]
 
 
 def _of(row: Any, places: Sequence[int]) -> Any:

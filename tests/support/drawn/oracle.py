@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -70,55 +69,56 @@ def rows_of(spark: Any, sql: str) -> Result:
         return error
 
 
-@dataclass
-class ManyRows:
-    """The rows of many statements over one version of drawn tables, by few queries."""
-
-    frames: Frames
-    version: int
-
-    def __post_init__(self) -> None:
-        for table in self.frames.life.columns:
-            self.frames.rows(table, self.version).createOrReplaceTempView(_view(table))
-
-    def of(self, statements: Sequence[str]) -> list[Result]:
-        """The rows of each statement."""
-        spark = self.frames.spark
-        found: list[Result | None] = [None] * len(statements)
-        texts_: dict[int, str] = {}
-        for place, sql in enumerate(statements):
-            try:
-                own = _TABLE.sub(lambda name: _view(name[0]), sql)
-                names = spark.sql(own).columns
-            except PySparkException as error:
-                found[place] = error
-                continue
-            named = ", ".join(f"c{at}" for at in range(len(names)))
-            fields = f"to_json(struct(*), map('ignoreNullFields', 'false'))"
-            texts_[place] = f"select {place} as n, {fields} as row from ({own}\n) as t({named})"
-        places = list(texts_)
-        for first in range(0, len(places), _MOST_AT_ONCE):
-            self._together(places[first : first + _MOST_AT_ONCE], texts_, found)
-        return [each for each in found if each is not None]
-
-    def _together(
-        self, places: Sequence[int], statements: Mapping[int, str], found: list[Result | None]
-    ) -> None:
-        """Run some statements as one, and by halves where that fails."""
+def many_rows(frames: Frames, version: int, statements: Sequence[str]) -> list[Result]:
+    """The rows of each of many statements over one version of drawn tables, by few queries."""
+    for table in frames.life.columns:
+        frames.rows(table, version).createOrReplaceTempView(_view(table))
+    found: dict[int, Result] = {}
+    valid: dict[int, str] = {}
+    for place, sql in enumerate(statements):
+        own = _TABLE.sub(lambda name: _view(name[0]), sql.strip().rstrip(";"))
         try:
-            rows = self.frames.spark.sql("\nunion all\n".join(statements[each] for each in places)).collect()
+            names = frames.spark.sql(own).columns
         except PySparkException as error:
-            if len(places) == 1:
-                found[places[0]] = error
-                return
-            half = len(places) // 2
-            self._together(places[:half], statements, found)
-            self._together(places[half:], statements, found)
-            return
-        for place in places:
-            found[place] = Counter()
+            found[place] = error
+        else:
+            valid[place] = _as_texts(place, f"({own}\n)", len(names))
+    found |= _together(frames.spark, valid, list(valid))
+    return [found[place] for place in range(len(statements))]
+
+
+def rows_of_frames(spark: Any, frames: Sequence[Any]) -> list[Result]:
+    """The rows of each of many frames, by few queries."""
+    for place, frame in enumerate(frames):
+        frame.createOrReplaceTempView(f"__frame_{place}")
+    texts_ = {place: _as_texts(place, f"__frame_{place}", len(each.columns)) for place, each in enumerate(frames)}
+    found = _together(spark, texts_, list(texts_))
+    return [found[place] for place in range(len(frames))]
+
+
+def _as_texts(place: int, relation: str, columns: int) -> str:
+    names = ", ".join(f"c{at}" for at in range(columns))
+    row = "to_json(struct(*), map('ignoreNullFields', 'false'))"
+    return f"select {place} as n, {row} as row from {relation} as t({names})"
+
+
+def _together(spark: Any, statements: Mapping[int, str], places: Sequence[int]) -> dict[int, Result]:
+    """The rows of some statements, run as one, and by halves where that fails."""
+    found: dict[int, Result] = {place: Counter() for place in places}
+    for first in range(0, len(places), _MOST_AT_ONCE):
+        some = places[first : first + _MOST_AT_ONCE]
+        try:
+            rows = spark.sql("\nunion all\n".join(statements[each] for each in some)).collect()
+        except PySparkException as error:
+            if len(some) == 1:
+                found[some[0]] = error
+                continue
+            half = len(some) // 2
+            found |= _together(spark, statements, some[:half]) | _together(spark, statements, some[half:])
+            continue
         for place, text in rows:
             found[place][tuple(plain(each) for each in json.loads(text).values())] += 1  # type: ignore[index]
+    return found
 
 
 def _view(table: str) -> str:
