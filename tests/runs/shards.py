@@ -22,8 +22,10 @@ TEST_CPU = TABLE.with_name("test_cpu.tsv")
 DEARER_SECONDS = 5.0
 NEW_FILE_SECONDS = 60.0
 """A file that the table lacks counts as so many."""
-DEALT = frozenset({"tests/pipeline/gold/test_view_statements.py"})
-"""Files whose tests are dealt to all shards by the number of their ``part``: too long for one."""
+DEALT = frozenset(
+    {"tests/pipeline/gold/test_view_statements.py", "tests/pipeline/gold/statements/test_drawn.py"}
+)
+"""Files whose long tests are dealt to all shards by the number of their ``part``: too long for one."""
 
 
 T = TypeVar("T")

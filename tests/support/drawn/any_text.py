@@ -9,7 +9,36 @@ from random import Random
 from tests.support.drawn.expressions import LITERALS, PLAIN
 from tests.support.drawn.statements import Statements
 
-_TOKEN = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"[^\"]*\"|`[^`]*`|--[^\n]*\n|/\*.*?\*/|\w+|\s+|[<>=!|&]+|.", re.DOTALL)
+_TOKEN = re.compile(
+    r"'(?:[^'\\]|\\.|'')*'|\"[^\"]*\"|`[^`]*`|--[^\n]*\n|/\*.*?\*/|\w+|\s+|[<>=!|&]+|.", re.DOTALL
+)
+
+_FOREIGN = (
+    *(
+        "(",
+        ")",
+        "'",
+        '"',
+        "`",
+        ",",
+        ".",
+        ";",
+        "*",
+        "--",
+        "/*",
+        "\\",
+        "::",
+        "->",
+        "=>",
+        "@",
+        "$",
+        "[",
+        "]",
+        "{",
+        "}",
+    ),
+    *("#", " select ", " from ", " over ", " as ", " by ", " in ", "1", " null ", "é"),
+)
 
 OTHER_DIALECTS = (
     "select top 3 id from silver.orders",
@@ -96,7 +125,7 @@ OTHER_DIALECTS = (
     "select id from silver.orders)",
     "((select id from silver.orders))",
     "select 'open from silver.orders",
-    "select \"open from silver.orders",
+    'select "open from silver.orders',
     "select `open from silver.orders",
     "select id /* open from silver.orders",
     "select id from silver.orders -- ",
@@ -217,7 +246,11 @@ def draw_text(random: Random, documented: Sequence[str]) -> str:
         return _changed(random, random.choice(OTHER_DIALECTS))
     if chance < 0.5:
         return _salad(random, documented)
-    text = str(Statements(random).statement()) if chance < 0.6 else random.choice(as_view(random.choice(documented)))
+    text = (
+        str(Statements(random).statement())
+        if chance < 0.6
+        else random.choice(as_view(random.choice(documented)))
+    )
     return _changed(random, text)
 
 
@@ -225,7 +258,9 @@ def draw_expression(random: Random, documented: Sequence[str]) -> str:
     """An expression of a column, or a text that was one."""
     template = random.choice([text for texts in PLAIN.values() for text in texts])
     kinds = [*LITERALS]
-    text = re.sub(r"\{(\w+)\}", lambda word: random.choice(LITERALS.get(word[1], LITERALS[kinds[0]])), template)
+    text = re.sub(
+        r"\{(\w+)\}", lambda word: random.choice(LITERALS.get(word[1], LITERALS[kinds[0]])), template
+    )
     if random.random() < 0.4:
         text = re.sub(r"^select ", "", random.choice(documented), flags=re.IGNORECASE)
     return text if random.random() < 0.4 else _changed(random, text)
@@ -233,32 +268,27 @@ def draw_expression(random: Random, documented: Sequence[str]) -> str:
 
 def _changed(random: Random, text: str) -> str:
     """A text with some of its words missing, doubled, exchanged, or foreign."""
-    tokens = _TOKEN.findall(text)
+    words = _TOKEN.findall(text)
     for _ in range(random.choice([1, 1, 2, 4])):
-        if not tokens:
+        if not words:
             break
-        place = random.randrange(len(tokens))
-        match random.choice(["cut", "head", "drop", "double", "swap", "foreign", "twice", "letter"]):
-            case "cut":
-                tokens = tokens[:place]
-            case "head":
-                tokens = tokens[place:]
-            case "drop":
-                del tokens[place]
-            case "double":
-                tokens.insert(place, tokens[place])
-            case "swap":
-                other = random.randrange(len(tokens))
-                tokens[place], tokens[other] = tokens[other], tokens[place]
-            case "foreign":
-                tokens.insert(place, random.choice(["(", ")", "'", '"', "`", ",", ".", ";", "*", "--", "/*", "\\", "\0", "::", "->", "=>", "select", "from", "over", "as", "by", "in", "1", "null", "é", "@", "$", "[", "]", "{", "}", "#"]))  # fmt: skip
-            case "twice":
-                tokens += [random.choice([" ", ";", "\n", ", "]), *tokens]
-            case "letter":
-                word = tokens[place]
-                at = random.randrange(len(word))
-                tokens[place] = word[:at] + chr(random.choice([32, 39, 45, 95, 120, 0x2014, 0x1F600])) + word[at:]
-    return "".join(tokens)
+        at, other = random.randrange(len(words)), random.randrange(len(words))
+        word = words[at]
+        inside = random.randrange(len(word))
+        odd = chr(random.choice([0, 32, 39, 45, 95, 120, 0x2014, 0x1F600]))
+        words = random.choice(
+            (
+                words[:at],
+                words[at:],
+                [*words[:at], *words[at + 1 :]],
+                [*words[:at], word, *words[at:]],
+                [*words[:at], words[other], *words[at + 1 :]],
+                [*words[:at], random.choice(_FOREIGN), *words[at:]],
+                [*words, random.choice([" ", ";", "\n", ", "]), *words],
+                [*words[:at], word[:inside] + odd + word[inside:], *words[at + 1 :]],
+            )
+        )
+    return "".join(words)
 
 
 def _salad(random: Random, documented: Sequence[str]) -> str:

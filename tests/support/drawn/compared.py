@@ -55,8 +55,8 @@ def try_statements(
     drawn = Drawn()
     for first in range(0, len(seeds), STATEMENTS_PER_LIFE):
         some = seeds[first : first + STATEMENTS_PER_LIFE]
-        frames = Frames(spark, draw_life(Random(some[0]), versions + 1))  # noqa: S311  # a seeded case, no secret
-        parts = [Statements(Random(seed), constants).statement() for seed in some]  # noqa: S311
+        frames = Frames(spark, draw_life(Random(some[0]), versions + 1))
+        parts = [Statements(Random(seed), constants).statement() for seed in some]
         for seed, root, how in zip(some, parts, _ends(frames, [*map(str, parts)], drawn), strict=True):
             if not how:
                 continue
@@ -101,27 +101,23 @@ def _started(frames: Frames, sql: str, want: Result, drawn: Drawn) -> KeptView |
         refusals = problems(sql, frames.life.columns)
     except Exception as error:  # noqa: BLE001  # whatever check raises is the fault that is looked for
         return f"check: {type(error).__name__} {_line(error)}"
-    if refusals:
-        drawn.counts["refused" if is_invalid else "refused though valid"] += 1
-        if not is_invalid:
-            drawn.refused.append((refusals[0], sql))
-        return ""
-    try:
-        view = KeptView("v", sql, frames)
-    except MedallionError as error:
-        drawn.counts["refused at the start"] += 1
-        if not is_invalid:
-            drawn.refused.append((str(error), sql))
-        return ""
-    except Exception as error:  # noqa: BLE001  # as above
-        how = "not refused in words" if is_invalid else "start"
-        return f"{how}: {type(error).__name__} {_line(error)}"
-    if is_invalid:
+    view = None
+    if not refusals:
+        try:
+            view = KeptView("v", sql, frames)
+        except MedallionError as error:
+            refusals = [str(error)]
+        except Exception as error:  # noqa: BLE001  # as above
+            how = "not refused in words" if is_invalid else "start"
+            return f"{how}: {type(error).__name__} {_line(error)}"
+    if view is not None and is_invalid:
         return f"run, though Spark does not: {_line(want)}"
-    if not isinstance(want, Counter):
-        drawn.counts["fails for a row"] += 1
-        return ""
-    return view
+    if view is not None and isinstance(want, Counter):
+        return view
+    drawn.counts["refused" if is_invalid else "refused though valid" if refusals else "fails for a row"] += 1
+    if refusals and not is_invalid:
+        drawn.refused.append((refusals[0], sql))
+    return ""
 
 
 def _load(frames: Frames, views: dict[int, KeptView], ends: list[str]) -> None:

@@ -13,7 +13,24 @@ import pyspark
 from common.sql.function_names import FUNCTIONS
 
 _SQL = re.compile(r"^\s*> (SELECT.*?);\s*$", re.MULTILINE | re.DOTALL | re.IGNORECASE)
-_SIZES = {3: 4, 4: 4, 5: 8, 6: 8, 7: 2, 8: 2, 9: 4, 10: 4, 11: 4, 12: 4, 15: 3, 16: 2, 17: 4, 18: 4, 19: 2, 20: 2}
+_SIZES = {
+    3: 4,
+    4: 4,
+    5: 8,
+    6: 8,
+    7: 2,
+    8: 2,
+    9: 4,
+    10: 4,
+    11: 4,
+    12: 4,
+    15: 3,
+    16: 2,
+    17: 4,
+    18: 4,
+    19: 2,
+    20: 2,
+}
 """Bytes of each kind of constant in a class file, besides its kind; a text has its own length."""
 
 

@@ -81,7 +81,20 @@ def tokens(sql: str) -> list[str]:
 
 def draw_edit(random: Random, sql: str) -> Edit | None:
     """An edit of a text; None where the drawn one does not fit it."""
-    edits = (_blanks, _in_literal, _literal, _comment, _brackets, _brackets, _more_brackets, _order, _alias, _function, _function, _literals_joined)
+    edits = (
+        _blanks,
+        _in_literal,
+        _literal,
+        _comment,
+        _brackets,
+        _brackets,
+        _more_brackets,
+        _order,
+        _alias,
+        _function,
+        _function,
+        _literals_joined,
+    )
     edit = random.choice(edits)
     after = edit(random, pieces(sql))
     return None if after is None or after == sql else Edit(edit.__name__.strip("_"), sql, after)
@@ -97,7 +110,10 @@ def _places(found: list[tuple[str, str]], *kinds: str) -> list[int]:
 
 def _blanks(random: Random, found: list[tuple[str, str]]) -> str | None:
     """Other white space, and comments."""
-    changed = [(kind, random.choice(_BLANKS) if kind == "blank" and random.random() < 0.5 else text) for kind, text in found]
+    changed = [
+        (kind, random.choice(_BLANKS) if kind == "blank" and random.random() < 0.5 else text)
+        for kind, text in found
+    ]
     return _text(changed)
 
 
@@ -114,7 +130,9 @@ def _in_literal(random: Random, found: list[tuple[str, str]]) -> str | None:
 
 def _literal(random: Random, found: list[tuple[str, str]]) -> str | None:
     """Another literal."""
-    places = [place for place in _places(found, "text", "name") if re.fullmatch(r"\d+|'[a-z]*'", found[place][1])]
+    places = [
+        place for place in _places(found, "text", "name") if re.fullmatch(r"\d+|'[a-z]*'", found[place][1])
+    ]
     if not places:
         return None
     place = random.choice(places)
@@ -145,7 +163,11 @@ def _pairs(found: list[tuple[str, str]]) -> list[tuple[int, int]]:
 
 
 def _is_call(found: list[tuple[str, str]], place: int) -> bool:
-    return place > 0 and found[place - 1][0] == "name" and found[place - 1][1].lower() not in {"and", "or", "not", "where", "on"}
+    return (
+        place > 0
+        and found[place - 1][0] == "name"
+        and found[place - 1][1].lower() not in {"and", "or", "not", "where", "on"}
+    )
 
 
 def _brackets(random: Random, found: list[tuple[str, str]]) -> str | None:
@@ -159,7 +181,11 @@ def _brackets(random: Random, found: list[tuple[str, str]]) -> str | None:
 
 def _more_brackets(random: Random, found: list[tuple[str, str]]) -> str | None:
     """Brackets around what stands between two conditions."""
-    words = [place for place, (kind, text) in enumerate(found) if kind == "name" and text.lower() in {"and", "or", "where", "on", "when"}]
+    words = [
+        place
+        for place, (kind, text) in enumerate(found)
+        if kind == "name" and text.lower() in {"and", "or", "where", "on", "when"}
+    ]
     if len(words) < 2:
         return None
     at = random.randrange(len(words) - 1)
@@ -186,7 +212,9 @@ def _order(random: Random, found: list[tuple[str, str]]) -> str | None:
 
 def _alias(random: Random, found: list[tuple[str, str]]) -> str | None:
     """A name that stands in front of a point, another one everywhere."""
-    names = {text.split(".")[0] for kind, text in found if kind == "name" and "." in text and text[0].isalpha()}
+    names = {
+        text.split(".")[0] for kind, text in found if kind == "name" and "." in text and text[0].isalpha()
+    }
     names -= {"silver", "gold"}
     if not names:
         return None

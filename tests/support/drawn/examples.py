@@ -14,7 +14,15 @@ from tests.support.spark_examples import spark_examples
 
 _PLAIN = re.compile(r"select\s+((?:(?!\bfrom\b|\bas\b).)+)", re.IGNORECASE | re.DOTALL)
 _OTHERWISE = AGGREGATES | GENERATORS | NON_DETERMINISTIC | WINDOWS
-_OF_A_SESSION = ("current_", "session_user", "user()", "version()", "raise_error", "unix_timestamp()", "assert_true")
+_OF_A_SESSION = (
+    "current_",
+    "session_user",
+    "user()",
+    "version()",
+    "raise_error",
+    "unix_timestamp()",
+    "assert_true",
+)
 
 
 def constants(spark: Any) -> Mapping[str, Sequence[str]]:
@@ -22,7 +30,11 @@ def constants(spark: Any) -> Mapping[str, Sequence[str]]:
     texts = []
     for example in spark_examples(spark):
         found = _PLAIN.fullmatch(example.sql)
-        if found is None or example.has_raw_literals or any(word in example.sql.lower() for word in _OF_A_SESSION):
+        if (
+            found is None
+            or example.has_raw_literals
+            or any(word in example.sql.lower() for word in _OF_A_SESSION)
+        ):
             continue
         if not {name.lower() for name in re.findall(r"(\w+)\s*\(", example.sql)} & _OTHERWISE:
             texts.append(found[1].strip())

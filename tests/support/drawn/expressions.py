@@ -136,7 +136,7 @@ PLAIN: Mapping[str, Sequence[str]] = {
         "date_trunc(coalesce({s}, 'MONTH'), {t})", "cast({D} as timestamp)", "timestamp_seconds({i})", "dateadd(hour, 2, {t})",
         "coalesce({t}, timestamp'2026-01-09')", "window({t}, '1 hour').start", "timestampadd(minute, 5, {t})", "timestamp({D})",
         "{t} + interval '1 02:03:04' day to second", "{t} + make_interval(0, 0, 0, 1)", "to_timestamp('2026-01-09 10', 'yyyy-MM-dd HH')",
-        "{t} + (- interval 1 day 1 hour)", "date_trunc(\"HOUR\", {t})", "from_utc_timestamp({t}, 'Asia/Tokyo')", "try_to_timestamp({s})",
+        "{t} + (- interval 1 day 1 hour)", 'date_trunc("HOUR", {t})', "from_utc_timestamp({t}, 'Asia/Tokyo')", "try_to_timestamp({s})",
     ],
     "S": [
         "split({s}, ' ')", "array({s}, {s})", "array_distinct({S})", "filter({S}, e -> e <> 'a')", "transform({S}, e -> e || '-')",
@@ -216,7 +216,7 @@ class Column:
 
 def letter_of(kind: str) -> str:
     """The letter of a type."""
-    plain = kind.split("(")[0]
+    plain = kind.split("(", maxsplit=1)[0]
     return next(letter for letter, each in KINDS.items() if each == plain)
 
 
@@ -252,8 +252,10 @@ class Drawer:
             return words[word] if word in words else self.value(word, columns, depth - 1)
 
         found = filled(template, fill)
-        simple = tuple(each for each in found.parts if isinstance(each, Part) and str(each) in {c.text for c in columns})
-        return Part(("(", found, ")"), (*simple, ))
+        simple = tuple(
+            each for each in found.parts if isinstance(each, Part) and str(each) in {c.text for c in columns}
+        )
+        return Part(("(", found, ")"), (*simple,))
 
     def aggregate(self, kind: str, columns: Sequence[Column]) -> Part:
         """An aggregate of a type over these columns."""
@@ -289,7 +291,12 @@ class Drawer:
                 if pairs:
                     text, other = random.choice(pairs)
                     return part(f"{text.text} {random.choice(['=', '=', '=', '<=>'])} {other.text}")
-        pairs = [(a, b) for a in ours for b in theirs if (a.kind, b.kind) in EQUAL and a.name not in TEXT_AND and b.name not in TEXT_AND]
+        pairs = [
+            (a, b)
+            for a in ours
+            for b in theirs
+            if (a.kind, b.kind) in EQUAL and a.name not in TEXT_AND and b.name not in TEXT_AND
+        ]
         if not pairs:
             return None
         named = [(a, b) for a, b in pairs if a.name == b.name]

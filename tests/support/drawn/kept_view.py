@@ -78,7 +78,7 @@ class Frames:
 
 
 def _as_arrow(value: Any) -> Any:
-    return list(value.items()) if isinstance(value, Mapping) and not {"a", "b"} == value.keys() else value
+    return list(value.items()) if isinstance(value, Mapping) and value.keys() != {"a", "b"} else value
 
 
 @dataclass
@@ -176,6 +176,7 @@ def _no_files(view: KeptView) -> Iterator[None]:
             (view_query, "last_commit_metadata", last_commit),
             (view_query, "keeps_feed", lambda context, path: True),
             (view_query, "stream", lambda *_, **__: nothing),
+            (view_query, "refuse_other_meaning", lambda *_: None),
             (view_query.create, "ensure", lambda *_, **__: None),
             (maintained, "delta_table", table),
         ):
@@ -219,7 +220,7 @@ class _Table:
             return
         names = list(keys.columns)
         places = [list(rows.columns).index(name) for name in names]
-        touched = {row for row in texts(keys.frame)}
+        touched = set(texts(keys.frame))
         kept = {row: n for row, n in self.view.rows.items() if _of(row, places) not in touched}
         outside = [row for row in new if _of(row, places) not in touched]
         assert not outside, f"rows of keys that are not touched: {outside}"

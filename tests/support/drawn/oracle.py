@@ -91,7 +91,9 @@ def rows_of_frames(spark: Any, frames: Sequence[Any]) -> list[Result]:
     """The rows of each of many frames, by few queries."""
     for place, frame in enumerate(frames):
         frame.createOrReplaceTempView(f"__frame_{place}")
-    texts_ = {place: _as_texts(place, f"__frame_{place}", len(each.columns)) for place, each in enumerate(frames)}
+    texts_ = {
+        place: _as_texts(place, f"__frame_{place}", len(each.columns)) for place, each in enumerate(frames)
+    }
     found = _together(spark, texts_, list(texts_))
     return [found[place] for place in range(len(frames))]
 

@@ -16,7 +16,15 @@ from tests.support.drawn.tables import COLUMNS
 
 _ALIASES = ("a", "b", "o", "q1", "q2", "k", "t", "orders", "st", "x", "e__f")
 _NAMES = ("c0", "c1", "c2", "c3", "k", "v", "n", "id", "x", "order", "a__b", "day")
-_JOINS = ("join", "inner join", "left join", "right outer join", "full join", "left semi join", "left anti join")
+_JOINS = (
+    "join",
+    "inner join",
+    "left join",
+    "right outer join",
+    "full join",
+    "left semi join",
+    "left anti join",
+)
 _WIDER = {"i": "ildp", "l": "lipd", "d": "dil", "p": "pil", "D": "Dt", "t": "tD", "s": "ss"}
 """What stands below a column of a type in a union."""
 _OF_ROWS = "iilldppssssbDtSImx"
@@ -80,7 +88,9 @@ class Statements:
         place = f"rank() over (partition by {self.random.choice(ordered)} order by {', '.join(ordered)})"
         listed = ", ".join(_quoted(name) for name, _ in inner.columns)
         text = part(
-            f"select {listed} from (select *, {place} as place from (", inner.text, ") t) where place <= 2",
+            f"select {listed} from (select *, {place} as place from (",
+            inner.text,
+            ") t) where place <= 2",
             instead=(inner.text,),
         )
         return Query(text, inner.columns)
@@ -92,7 +102,9 @@ class Statements:
         if self._chance(0.2):
             names = [f"w{place}" for place in range(len(inner.columns))]
             head = f"{name}({', '.join(names)})"
-            inner = Query(inner.text, tuple((new, kind) for new, (_, kind) in zip(names, inner.columns, strict=True)))
+            inner = Query(
+                inner.text, tuple((new, kind) for new, (_, kind) in zip(names, inner.columns, strict=True))
+            )
         further, known = part(""), {**named, name: inner}
         if self._chance(0.25):
             second = self._query(depth - 1, known)
@@ -100,13 +112,17 @@ class Statements:
             known = {**known, other: second}
             further = part(f", {other} as (", second.text, ")")
         query = self._block(depth - 1, known, kinds, first=name if self._chance(0.8) else "")
-        return Query(part(f"with {head} as (", inner.text, ")", further, self._gap(), query.text), query.columns)
+        return Query(
+            part(f"with {head} as (", inner.text, ")", further, self._gap(), query.text), query.columns
+        )
 
     def _set(self, depth: int, named: Mapping[str, Query], kinds: str) -> Query:
         first = self._block(depth - 1, named, kinds)
         below = "".join(self.random.choice(_WIDER.get(kind, kind)) for _, kind in first.columns)
         second = self._query(depth - 1, named, below)
-        word = self.random.choice(["union all"] * 4 + ["union", "union distinct", "except", "intersect", "except all"])
+        word = self.random.choice(
+            ["union all"] * 4 + ["union", "union distinct", "except", "intersect", "except all"]
+        )
         own, other = first.text, second.text
         if self._chance(0.2):
             own, other = part("(", own, ")"), part("(", other, ")")
@@ -118,8 +134,8 @@ class Statements:
         columns = [column for each in sources for column in each.columns]
         where = self._where(depth, named, sources, columns)
         chance = self.random.random()
-        if not kinds and chance < 0.1 and (found := self._starred(sources, columns)) is not None:
-            listed, shown, rest = found
+        if not kinds and chance < 0.1:
+            listed, shown, rest = self._starred(sources, columns)
         elif chance < 0.42:
             listed, shown, rest = self._grouped(columns, kinds)
         elif chance < 0.55:
@@ -162,7 +178,12 @@ class Statements:
             return part(text, " cross join ", other.text, instead=(text,)), True
         more: list[str | Part] = []
         if self._chance(0.25):
-            more += [optional(" and ", self._values.condition([*other.columns, *ours] if kind == "join" else other.columns))]
+            more += [
+                optional(
+                    " and ",
+                    self._values.condition([*other.columns, *ours] if kind == "join" else other.columns),
+                )
+            ]
         if self._chance(0.1) and (second := self._values.equal(ours, other.columns)) is not None:
             more += [optional(" and ", second)]
         on = part(equal, *more)
@@ -178,7 +199,13 @@ class Statements:
         alias = self.random.choice(free)
         if first or (named and chance < 0.35):
             name = first or self.random.choice(list(named))
-            return self._named(part(name), named[name].columns, alias if name in taken or self._chance(0.5) else name, name, taken)
+            return self._named(
+                part(name),
+                named[name].columns,
+                alias if name in taken or self._chance(0.5) else name,
+                name,
+                taken,
+            )
         if depth > 0 and chance < 0.5:
             inner = self._query(depth - 1, named)
             columns = inner.columns
@@ -214,7 +241,10 @@ class Statements:
         alias = next(each for each in ("w", "lv") if each not in taken)
         outer = self.random.choice(["", "outer "])
         if self._chance(0.5):
-            text, names = f" lateral view {outer}explode({self.random.choice(arrays)}) {alias} as word", (("word", "s"),)
+            text, names = (
+                f" lateral view {outer}explode({self.random.choice(arrays)}) {alias} as word",
+                (("word", "s"),),
+            )
         else:
             text = f" lateral view {outer}posexplode({self.random.choice(arrays)}) {alias} as place, word"
             names = (("place", "i"), ("word", "s"))
@@ -244,22 +274,39 @@ class Statements:
     def _with_query(self, depth: int, named: Mapping[str, Query], columns: Sequence[Column]) -> Part:
         """A condition that has a query inside."""
         random = self.random
-        inner, outer = self._source(depth - 1, named, set() if self._chance(0.4) else {c.text.split(".")[0] for c in columns}), columns
+        inner, outer = (
+            self._source(
+                depth - 1, named, set() if self._chance(0.4) else {c.text.split(".")[0] for c in columns}
+            ),
+            columns,
+        )
         form = random.choice(["in", "in", "not in", "exists", "exists", "not exists", "scalar", "pair"])
         own_alias = inner.alias in {c.text.rpartition(".")[0] for c in columns}
         link = None if own_alias else self._values.equal(outer, inner.columns)
-        more = part(" and ", self._values.condition(inner.columns), instead=("",)) if self._chance(0.4) else part("")
+        more = (
+            part(" and ", self._values.condition(inner.columns), instead=("",))
+            if self._chance(0.4)
+            else part("")
+        )
         if form in {"in", "not in"}:
             pairs = [(a, b) for a in outer for b in inner.columns if _compared(a, b)]
             if not pairs:
                 return self._values.condition(columns)
             ours, theirs = random.choice(pairs)
-            where = part(" where ", link if link is not None and self._chance(0.4) else "true", more, instead=("",))
-            return part(f"{ours.text} {form} (select {theirs.text} from ", inner.text, where, ")", instead=("true",))
+            where = part(
+                " where ", link if link is not None and self._chance(0.4) else "true", more, instead=("",)
+            )
+            return part(
+                f"{ours.text} {form} (select {theirs.text} from ", inner.text, where, ")", instead=("true",)
+            )
         if form == "scalar":
-            what = self._values.filled(random.choice(["avg({i})", "max({i})", "count(*)", "min({i}) + 1"]), inner.columns)
+            what = self._values.filled(
+                random.choice(["avg({i})", "max({i})", "count(*)", "min({i}) + 1"]), inner.columns
+            )
             side = self._values.value("i", columns, 1)
-            where = part(" where ", link, instead=("",)) if link is not None and self._chance(0.4) else part("")
+            where = (
+                part(" where ", link, instead=("",)) if link is not None and self._chance(0.4) else part("")
+            )
             return part(side, " > (select ", what, " from ", inner.text, where, ")", instead=("true",))
         if link is None:
             return self._values.condition(columns)
@@ -273,7 +320,9 @@ class Statements:
 
     # SELECT
 
-    def _listed(self, columns: Sequence[Column], kinds: str) -> tuple[Part, tuple[tuple[str, str], ...], Part]:
+    def _listed(
+        self, columns: Sequence[Column], kinds: str
+    ) -> tuple[Part, tuple[tuple[str, str], ...], Part]:
         wanted = kinds or "".join(self.random.choices(_OF_ROWS, k=self.random.randint(1, 4)))
         names = self._names(len(wanted))
         items, seen = [], list(columns)
@@ -297,37 +346,37 @@ class Statements:
 
     def _starred(
         self, sources: Sequence[Source], columns: Sequence[Column]
-    ) -> tuple[Part, tuple[tuple[str, str], ...], Part] | None:
-        names = [each.name for each in columns]
+    ) -> tuple[Part, tuple[tuple[str, str], ...], Part]:
+        """A list with a star."""
+        names, alias = [each.name for each in columns], self.random.choice(sources)
         shown = tuple((each.name, each.kind) for each in columns)
-        forms = ["xxhash64(*)", "to_json(struct(*))", "hash(*)", "alias.*", "struct", "except", "count"]
-        if len(set(names)) == len(names):
-            forms += ["*", "*", "* and more"]
-        form, alias = self.random.choice(forms), self.random.choice(sources)
-        structs = [each for each in columns if each.kind == "x"]
+        own = tuple((each.name, each.kind) for each in alias.columns)
         one = next((each for each in columns if each.kind in "is"), None)
-        head = f"{one.text} as c0, " if one is not None else ""
-        first = (("c0", one.kind),) if one is not None else ()
-        if form == "*":
-            return part("*"), shown, part("")
-        if form == "* and more" and "c9" not in names:
-            return part("*, ", self._values.value("i", columns), " as c9"), (*shown, ("c9", "i")), part("")
-        if form == "alias.*":
-            return part(f"{alias.alias}.*"), tuple((each.name, each.kind) for each in alias.columns), part("")
-        if form == "except" and len(set(names)) == len(names) and len(names) > 1 and "." not in alias.alias:
+        head, first = (f"{one.text} as c0, ", (("c0", one.kind),)) if one is not None else ("", ())
+        forms: list[tuple[str | Part, tuple[tuple[str, str], ...]]] = [
+            (f"{alias.alias}.*", own),
+            (f"{head}to_json(struct(*)) as j", (*first, ("j", "s"))),
+        ]
+        forms += [
+            (f"{head}{each.text}.*", (*first, ("a", "i"), ("b", "s"))) for each in columns if each.kind == "x"
+        ][:1]
+        if "m" not in {each.kind for each in columns}:  # of which Spark makes no hash
+            forms.append((f"{head}xxhash64(*) as h", (*first, ("h", "l"))))
+            forms.append((f"{head}hash(*) as h", (*first, ("h", "i"))))
+            forms.append((f"count({alias.alias}.*) as n", (("n", "l"),)))
+        if len(set(names)) == len(names) > 1:
             left = self.random.choice(names)
-            return part(f"* except ({_quoted(left)})"), tuple(each for each in shown if each[0] != left), part("")
-        if form == "struct" and structs:
-            return part(f"{head}{self.random.choice(structs).text}.*"), (*first, ("a", "i"), ("b", "s")), part("")
-        if form == "count" and "m" not in {each.kind for each in columns}:
-            return part(f"count({alias.alias}.*) as n"), (("n", "l"),), part("")
-        if form in {"xxhash64(*)", "hash(*)"} and "m" not in {each.kind for each in columns}:
-            return part(f"{head}{form} as h"), (*first, ("h", "l" if form[0] == "x" else "i")), part("")
-        if form == "to_json(struct(*))":
-            return part(f"{head}{form} as j"), (*first, ("j", "s")), part("")
-        return None
+            forms += [("*", shown)] * 2
+            forms.append((f"* except ({_quoted(left)})", tuple(each for each in shown if each[0] != left)))
+            if "c9" not in names:
+                more = part("*, ", self._values.value("i", columns), " as c9")
+                forms.append((more, (*shown, ("c9", "i"))))
+        listed, found = self.random.choice(forms)
+        return part(listed), found, part("")
 
-    def _grouped(self, columns: Sequence[Column], kinds: str) -> tuple[Part, tuple[tuple[str, str], ...], Part]:
+    def _grouped(
+        self, columns: Sequence[Column], kinds: str
+    ) -> tuple[Part, tuple[tuple[str, str], ...], Part]:
         random = self.random
         wanted = kinds or "".join(random.choices(_OF_GROUPS, k=random.randint(1, 3)))
         keys = random.choice([0, 1, 1, 1, 2])
@@ -351,23 +400,33 @@ class Statements:
             "alias": [_quoted(names[place]) for place, _ in texts],
         }
         way = random.choice(["text", "text", "place", "alias"])
-        group, having = "", ""
+        group = ""
         if texts:
             listed = ", ".join(ways[way])
             group = random.choice([f"group by {listed}"] * 8 + [f"group by rollup({listed})", f"group by cube({listed})",
                                   "group by all", f"group by grouping sets (({listed}), ())", f"GROUP BY {listed} with rollup"])  # fmt: skip
         rest: list[str | Part] = [self._gap(), group] if group else []
         if self._chance(0.2 if texts else 0.15):
-            having_ = self._values.filled(random.choice(["count(*) > 1", "max({i}) > 1", "count(*) > 3", "min({s}) is not null"]), columns)
+            having_ = self._values.filled(
+                random.choice(["count(*) > 1", "max({i}) > 1", "count(*) > 3", "min({s}) is not null"]),
+                columns,
+            )
             rest.append(optional(" having ", having_))
         return joined(items, ", "), tuple(zip(names, wanted, strict=True)), Part(tuple(rest))
 
-    def _windowed(self, columns: Sequence[Column], kinds: str) -> tuple[Part, tuple[tuple[str, str], ...], Part]:
-        wanted = kinds or "".join(self.random.choices("sib", k=self.random.randint(0, 2))) + self.random.choice("ilds")
+    def _windowed(
+        self, columns: Sequence[Column], kinds: str
+    ) -> tuple[Part, tuple[tuple[str, str], ...], Part]:
+        wanted = kinds or "".join(
+            self.random.choices("sib", k=self.random.randint(0, 2))
+        ) + self.random.choice("ilds")
         names, last = self._names(len(wanted)), len(wanted) - 1
         items = [
             self._item(
-                self._values.window(kind, columns) if place == last and kind in "ilds" else self._values.value(kind, columns, 1), name
+                self._values.window(kind, columns)
+                if place == last and kind in "ilds"
+                else self._values.value(kind, columns, 1),
+                name,
             )
             for place, (name, kind) in enumerate(zip(names, wanted, strict=True))
         ]
@@ -395,7 +454,9 @@ class Statements:
     def _gap(self) -> str:
         if self._chance(0.85):
             return " "
-        return self.random.choice(["\n", "  ", "\t", " /* it's */ ", " -- it's \"one\"\n", "\n    ", " /* a\nb */ "])
+        return self.random.choice(
+            ["\n", "  ", "\t", " /* it's */ ", ' -- it\'s "one"\n', "\n    ", " /* a\nb */ "]
+        )
 
     def _chance(self, share: float) -> bool:
         return self.random.random() < share
@@ -404,10 +465,11 @@ class Statements:
 def _compared(ours: Column, theirs: Column) -> bool:
     if theirs.name in TEXT_AND or ours.name in TEXT_AND:
         return any(
-            one.name in TEXT_AND and other.kind in TEXT_AND[one.name] for one, other in ((ours, theirs), (theirs, ours))
+            one.name in TEXT_AND and other.kind in TEXT_AND[one.name]
+            for one, other in ((ours, theirs), (theirs, ours))
         )
     return (ours.kind, theirs.kind) in EQUAL
 
 
 def _quoted(name: str) -> str:
-    return name if re.fullmatch(r"[a-z_]\w*", name) and name not in {"order"} else f"`{name}`"
+    return name if re.fullmatch(r"[a-z_]\w*", name) and name != "order" else f"`{name}`"

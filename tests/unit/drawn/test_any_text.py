@@ -82,7 +82,9 @@ def test_a_text_of_another_dialect_is_read_in_words(capfd: pytest.CaptureFixture
     assert _told(faults_of(check, OTHER_DIALECTS), capfd) == []
 
 
-@pytest.mark.parametrize("depth", [40, pytest.param(400, marks=pytest.mark.long), pytest.param(3000, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "depth", [40, pytest.param(400, marks=pytest.mark.long), pytest.param(3000, marks=pytest.mark.long)]
+)
 def test_a_deep_text_is_read_in_words(depth: int, capfd: pytest.CaptureFixture[str]) -> None:
     assert _told(faults_of(check, nested(depth)), capfd) == []
 

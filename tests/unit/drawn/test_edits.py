@@ -126,13 +126,15 @@ def test_white_space_and_comments_are_none(kind: str, before: str, after: str) -
 
 
 def _drawn(seed: int) -> tuple[str, Edit | None]:
-    random = Random(f"edit {seed}")  # noqa: S311  # a seeded case, no secret
+    random = Random(f"edit {seed}")
     if seed % 2:
         return "view", draw_edit(random, str(Statements(random).statement()))
     columns = [Column(name, name[0], name) for name in ("s1", "i1", "b1", "d1", "t1")]
     text = str(Drawer(random, {}).condition(columns))
     if random.random() < 0.6:
-        text = f"{text} and ({Drawer(random, {}).condition(columns)} or {Drawer(random, {}).condition(columns)})"
+        text = (
+            f"{text} and ({Drawer(random, {}).condition(columns)} or {Drawer(random, {}).condition(columns)})"
+        )
     return random.choice(EXPRESSIONS), draw_edit(random, text)
 
 

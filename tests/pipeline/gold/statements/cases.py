@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import Any
 
 from tests.support.drawn.tables import Life, Row
 
@@ -45,9 +44,7 @@ _NAN = float("nan")
 SHARED = life(
     {
         "silver.a": (
-            "id int; k string; v int; d double; p decimal(10,2); day date; at timestamp; name string; "
-            "unit string; json string; arr array<string>; m map<string,int>; st struct<a:int,b:string>; "
-            "big bigint; s string; flag boolean",
+            "id int; k string; v int; d double; p decimal(10,2); day date; at timestamp; name string; unit string; json string; arr array<string>; m map<string,int>; st struct<a:int,b:string>; big bigint; s string; flag boolean",
             [
                 [
                     (1, "a", 1, 0.5, Decimal("1.50"), date(2026, 1, 5), _at(5, 1), "O'Brien", "MONTH",
@@ -64,7 +61,7 @@ SHARED = life(
                           '{"a": 2}', [], {}, {"a": None, "b": None}, 2, "2", False)),
                 ],
                 [
-                    (5, "c", 7, -0.0, Decimal("0.25"), date(2026, 1, 9), _at(9, 13), "say \"hi\"", None,
+                    (5, "c", 7, -0.0, Decimal("0.25"), date(2026, 1, 9), _at(9, 13), 'say "hi"', None,
                      '{"a": 5}', ["x"], {"a": 1}, {"a": 5, "b": "x"}, 7, "x", None),
                     (6, "c", 7, -0.0, Decimal("0.25"), date(2026, 1, 9), _at(9, 13), "O'Brien", "DAY",
                      "[1]", ["x"], {"a": 1}, {"a": 5, "b": "x"}, 7, "09", False),
@@ -83,8 +80,7 @@ SHARED = life(
             ],
         ),
         "silver.c": (
-            "id int; score int; big bigint; price decimal(10,2); day date; at timestamp; ok boolean; "
-            "customer string; k string; credit_limit int",
+            "id int; score int; big bigint; price decimal(10,2); day date; at timestamp; ok boolean; customer string; k string; credit_limit int",
             [
                 [
                     (1, 9, 9, Decimal("9.50"), date(2026, 1, 9), _at(9), True, "k", "a", 1),
@@ -157,7 +153,9 @@ def _all(name: str, expression: str, rest: str = "from silver.a") -> Case:
 
 WRITTEN = (
     Case("A where with a doubled quote", "select id from silver.a where name = 'O''Brien'", 2, [(1,), (6,)]),
-    Case("A where with doubled double quotes", 'select id from silver.a where name = "say ""hi"""', 2, [(5,)]),
+    Case(
+        "A where with doubled double quotes", 'select id from silver.a where name = "say ""hi"""', 2, [(5,)]
+    ),
     Case("A adjacent texts", "select id from silver.a where name = 'O\\'' 'Brien'"),
     _written("A doubled quote in a text", "'O''Brien'"),
     _written("A doubled quotes of a pattern", "date_format(at, 'yyyy-MM-dd''T''HH')"),
@@ -474,8 +472,8 @@ MOMENTS = tuple(
     Case(f"N7 {text}", f"select id, {text} as x from silver.a", 0, is_refused=True)
     for text in (
         "timestamp'now'", "date'today'", "cast('now' as timestamp)", "cast('tomorrow' as date)",
-        "to_date('tomorrow')", "to_timestamp('now')", "unix_timestamp()", "date'Yesterday '", "'epoch'::date > "
-        "date'today'", "cast(' NOW ' as timestamp)", "current_timezone()", "current_user()", "version()", "now()",
+        "to_date('tomorrow')", "to_timestamp('now')", "unix_timestamp()", "date'Yesterday '",
+        "'epoch'::date > date'today'", "cast(' NOW ' as timestamp)", "current_timezone()", "current_user()", "version()", "now()",
     )
 )  # fmt: skip
 """Words of a moment: each evaluation gives another value."""
@@ -483,15 +481,13 @@ MOMENTS = tuple(
 REFUSED = tuple(
     Case(name, sql, 0, is_refused=True)
     for name, sql in (
-        ("C12 qualify over a star", "select *, row_number() over (partition by customer order by id) as place from "
-         "silver.orders qualify place <= 3"),
+        ("C12 qualify over a star", "select *, row_number() over (partition by customer order by id) as place from silver.orders qualify place <= 3"),
         ("C12 qualify", "select id, k from silver.a qualify rank() over (partition by k order by v desc) <= 1"),
         ("A a cast to time", "select id, cast('12:30:00' as time) as x from silver.a"),
         ("E an alias of the list in WHERE", "select v + 1 as v2 from silver.a where v2 > 3"),
         ("E grouping without sets", "select k, grouping(k) as g from silver.a group by k"),
         ("E row_number without an order", "select row_number() over (partition by k) as n from silver.a"),
-        ("E two WITH of one name", "with t as (select 1 as x from silver.a), t as (select 2 as x from silver.a) "
-         "select x from t"),
+        ("E two WITH of one name", "with t as (select 1 as x from silver.a), t as (select 2 as x from silver.a) select x from t"),
         ("E a column beside an aggregate", "select k, count(*) as n from silver.a"),
         ("E having an unknown name", "select k from silver.a group by k having cnt > 1"),
         ("E a sum of a text", "select sum(arr) as s from silver.a"),

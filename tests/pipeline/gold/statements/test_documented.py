@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 
 from common.sql.function_names import NON_DETERMINISTIC
 from tests.support.drawn.checked import problems
-from tests.support.drawn.kept_view import Frames, KeptView, texts
+from tests.support.drawn.kept_view import Frames, KeptView
 from tests.support.drawn.oracle import many_rows, rows_of_frames
 from tests.support.drawn.tables import Life
 from tests.support.spark_examples import Example, result_of, spark_examples
@@ -21,7 +21,8 @@ ONE = Life({"silver.one": {"id": "int"}}, {"silver.one": [[(1, (1,))], [(1, (2,)
 AT_ONCE = 40
 _EXPRESSION = re.compile(r"select\s+((?:(?!\bfrom\b|\bas\s+\w+\s*$).)+)", re.IGNORECASE | re.DOTALL)
 _OF_A_MOMENT = re.compile(
-    rf"\b({'|'.join(NON_DETERMINISTIC)}|current_\w+|session_user|user|version|unix_timestamp\(\)|'now')\b", re.IGNORECASE
+    rf"\b({'|'.join(NON_DETERMINISTIC)}|current_\w+|session_user|user|version|unix_timestamp\(\)|'now')\b",
+    re.IGNORECASE,
 )
 """What has another value in another session or at another time."""
 
@@ -101,7 +102,9 @@ def _differences(have: Any, want: Any, sql: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("every", [12, pytest.param(1, marks=pytest.mark.long)])
-def test_a_view_of_a_documented_expression_has_its_value(spark: Any, examples: list[Example], every: int) -> None:
+def test_a_view_of_a_documented_expression_has_its_value(
+    spark: Any, examples: list[Example], every: int
+) -> None:
     assert _of(spark, examples[::every]) == []
 
 

@@ -54,7 +54,9 @@ def test_a_drawn_statement_gives_the_rows_of_its_text(plain: Any) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("part", range(PARTS))
-def test_a_drawn_statement_gives_them_after_every_version(plain: Any, documented: Constants, part: int) -> None:
+def test_a_drawn_statement_gives_them_after_every_version(
+    plain: Any, documented: Constants, part: int
+) -> None:
     count = -(-STATEMENTS // PARTS)
     seeds = [f"{SEED} {part} {number}" for number in range(count)]
     check(try_statements(plain, seeds, documented, 2, tries=TRIES), count)

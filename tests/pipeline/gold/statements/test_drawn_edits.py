@@ -36,7 +36,9 @@ def _of_an_expression(random: Random) -> Edit | None:
 
 def _is_change(edit: Edit, *, of_view: bool) -> bool:
     one, other = (
-        meaning(View("v", sql=text) if of_view else Aggregate("a", reads="silver.orders", by=["k"], where=text))
+        meaning(
+            View("v", sql=text) if of_view else Aggregate("a", reads="silver.orders", by=["k"], where=text)
+        )
         for text in (edit.before, edit.after)
     )
     return changed(one, other) != ()
@@ -47,16 +49,20 @@ def _is_change(edit: Edit, *, of_view: bool) -> bool:
 def test_an_edit_that_is_no_change_gives_the_same_rows(spark: Any, of_view: bool) -> None:  # noqa: FBT001
     kept: list[tuple[str, str, str]] = []
     for seed in range(EDITS):
-        random = Random(f"rows {seed}")  # noqa: S311  # a seeded case, no secret
+        random = Random(f"rows {seed}")
         edit = _of_a_view(random) if of_view else _of_an_expression(random)
         try:
             if edit is not None and not _is_change(edit, of_view=of_view):
                 kept.append((f"{seed} {edit.what}", edit.before, edit.after))
         except MedallionError:
             continue  # one of the texts is refused, so nothing runs with it
-    frames = Frames(spark, draw_life(Random("edits"), 1, rows=12))  # noqa: S311
+    frames = Frames(spark, draw_life(Random("edits"), 1, rows=12))
     rows = [
-        many_rows(frames, 0, [text if of_view else f"select id from silver.orders where ({text}\n)" for text in texts])
+        many_rows(
+            frames,
+            0,
+            [text if of_view else f"select id from silver.orders where ({text}\n)" for text in texts],
+        )
         for texts in ([before for _, before, _ in kept], [after for _, _, after in kept])
     ]
     wrong = [
