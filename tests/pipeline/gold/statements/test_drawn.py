@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from tests.support.drawn.compared import Drawn, try_statements
 from tests.support.drawn.examples import constants
 
 STATEMENTS = int(os.environ.get("DRAWN_STATEMENTS", "20160"))
+STORED = int(os.environ.get("DRAWN_STORED", "288"))
 SEED = int(os.environ.get("DRAWN_SEED", "1"))
 PARTS = 24
 """Two for each shard."""
@@ -60,3 +62,13 @@ def test_a_drawn_statement_gives_them_after_every_version(
     count = -(-STATEMENTS // PARTS)
     seeds = [f"{SEED} {part} {number}" for number in range(count)]
     check(try_statements(plain, seeds, documented, 2, tries=TRIES), count)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a_drawn_statement_gives_them_in_delta_tables(
+    spark: Any, documented: Constants, tmp_path: Path, part: int
+) -> None:
+    count = -(-STORED // PARTS)
+    seeds = [f"stored {SEED} {part} {number}" for number in range(count)]
+    check(try_statements(spark, seeds, documented, 2, tries=TRIES // 4, folder=tmp_path), count)
