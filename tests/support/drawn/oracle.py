@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
 from decimal import Decimal
@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 
-from tests.support.drawn.kept_view import Frames, texts
+from tests.support.drawn.kept_view import Frames
 from tests.support.drawn.tables import Row, plain
 
 _TABLE = re.compile(r"\b(silver|gold)\.(\w+)")
@@ -33,9 +33,9 @@ def databases(spark: Any) -> Iterator[None]:
         spark.sql(f"drop database {name} cascade")
 
 
-def set_tables(frames: Frames, tables: Iterable[str], version: int) -> None:
-    """Give tables of the databases their rows of a version."""
-    for table in tables:
+def set_tables(frames: Frames, version: int) -> None:
+    """Give the tables of the databases their rows of a version."""
+    for table in frames.life.columns:
         rows = frames.life.rows(table, version)
         kind = ", ".join(f"`{name}`: {each}" for name, each in frames.life.columns[table].items())
         text = _quoted(json.dumps([_as_json(row, frames.life.columns[table]) for row in rows]))
@@ -61,29 +61,26 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def rows_of(spark: Any, sql: str) -> Result:
-    """The rows of a statement."""
-    try:
-        return Counter(texts(spark.sql(sql)))
-    except PySparkException as error:
-        return error
-
-
 def many_rows(frames: Frames, version: int, statements: Sequence[str]) -> list[Result]:
     """The rows of each of many statements over one version of drawn tables, by few queries."""
     for table in frames.life.columns:
         frames.rows(table, version).createOrReplaceTempView(_view(table))
+    return rows_of(frames.spark, [_TABLE.sub(lambda name: _view(name[0]), sql) for sql in statements])
+
+
+def rows_of(spark: Any, statements: Sequence[str]) -> list[Result]:
+    """The rows of each of many statements, by few queries."""
     found: dict[int, Result] = {}
     valid: dict[int, str] = {}
     for place, sql in enumerate(statements):
-        own = _TABLE.sub(lambda name: _view(name[0]), sql.strip().rstrip(";"))
+        own = sql.strip().rstrip(";")
         try:
-            names = frames.spark.sql(own).columns
+            names = spark.sql(own).columns
         except PySparkException as error:
             found[place] = error
         else:
             valid[place] = _as_texts(place, f"({own}\n)", len(names))
-    found |= _together(frames.spark, valid, list(valid))
+    found |= _together(spark, valid, list(valid))
     return [found[place] for place in range(len(statements))]
 
 
