@@ -467,7 +467,7 @@ class LeaseHeldError(MedallionError):
 
 
 class LeaseLostError(MedallionError):
-    """Another process has taken over the table's lease, which this process did not renew in time.
+    """The process no longer holds the table's lease: it was not renewed in time, or its file is gone.
 
     Attributes:
         table: The table whose lease is lost.
@@ -476,11 +476,14 @@ class LeaseLostError(MedallionError):
 
     exit_code = 4
 
-    def __init__(self, table: str, holder: str) -> None:
+    def __init__(
+        self, table: str, holder: str, what: str = "this process did not renew its lease in time"
+    ) -> None:
         self.table, self.holder = table, holder
+        now = f"{holder} writes the table now" if holder else "another process may write the table"
         super().__init__(
-            f"{table}: this process did not renew its lease in time, and {holder} writes the table now. This "
-            "process writes nothing more. If it is to write again, end the other job first, then start it."
+            f"{table}: {what}, and {now}. This process writes nothing more. If it is to write again, end the "
+            "other job first, if there is one, then start it."
         )
 
 

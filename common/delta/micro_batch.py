@@ -158,7 +158,14 @@ def of_each(told: int | Sequence[int]) -> tuple[int, ...]:
 
 
 def fenced() -> dict[str, int]:
-    """The fencing number for the metadata of a commit; empty where the tables are on no S3 store."""
+    """The fencing number for the metadata of a commit; empty where the tables are on no S3 store.
+
+    Every commit of the engine has metadata, so here its process proves that it may write.
+
+    Raises:
+        LeaseLostError: A lease of this process is another's, or its file is gone.
+    """
+    lease_owner.prove()
     number = lease_owner.fence()
     return {} if number is None else {"fence": number}
 

@@ -37,7 +37,7 @@ from common.streaming.attempt_mark import AttemptMark, attempt
 from common.streaming.dropped_rows import DroppedRows
 from common.streaming.failure_cause import cause_of, causes_text
 from common.streaming.spark_errors import FailedQuery, explain, without_values
-from common.streaming.table_watch import SourceWatch, TableWatch
+from common.streaming.table_watch import Beginning, SourceWatch, TableWatch
 from common.streaming.turns import Turns
 from common.streaming.wake_up import POLL_INTERVAL, CommitNotifier, wakeable
 
@@ -81,7 +81,9 @@ class Stream:
         paths: Paths or URIs of all tables that the query writes.
         streamed: The tables that the query reads as streams, in the order of its checkpoint.
         source: What a query without source tables reads: ``Kafka at host:port``.
-        again: Builds the stream again, with the current columns of its source.
+        beginning: What the checks of its start have judged; None: the query is not one of a job.
+        again: Judges the query and builds it again, with the current columns of its source: where it goes on
+            is another beginning.
         declared: Marks of the declaration's meaning, for the metadata of commits.
         is_awaited: Whether the first version that the query reads is still to come: the query is built again
             before it starts.
@@ -104,6 +106,7 @@ class Stream:
     paths: tuple[str, ...] = ()
     streamed: tuple[Source, ...] = ()
     source: str = ""
+    beginning: Beginning | None = None
     again: Callable[[], Stream] | None = None
     declared: Mapping[str, str] = field(default_factory=dict)
     is_awaited: bool = False
@@ -319,9 +322,9 @@ def _micro_batch_function(
 ) -> Callable[[DataFrame, int], None]:
     """The function that Spark calls for each micro-batch."""
     checkpoint = Checkpoint(stream.checkpoint)
-    tables = TableWatch(stream.name, stream.paths)
+    tables = TableWatch(stream.name, stream.paths, stream.beginning)
     note = None if stream.paths else SourceNote(stream.checkpoint)
-    sources = SourceWatch(stream.name, stream.streamed, note)
+    sources = SourceWatch(stream.name, stream.streamed, note, stream.beginning)
     mark = AttemptMark(stream.checkpoint)
 
     def run_micro_batch(frame: DataFrame, batch_id: int) -> None:

@@ -31,7 +31,6 @@ from common.errors import (
     RegistryError,
     SourceChangedError,
     SourceReplacedError,
-    TableShapeError,
 )
 from common.machine.console import say
 from common.machine.service_manager import ServiceManager
@@ -216,12 +215,18 @@ class Supervisor:
             stream, is_ready = waiting
             if is_ready() and not self._stop.is_requested():
                 self._waiting.remove(waiting)
-                if stream.is_awaited and stream.again is not None:
-                    stream = stream.again()
-                is_bounded = stream.name in self._bounded
-                self.queries.append(self._begin(stream, available_now=is_bounded))
+                self._begin_waiting(stream)
         for place, query in enumerate(self.queries):
             self._supervise(place, query)
+
+    def _begin_waiting(self, stream: Stream) -> None:
+        """Start a query whose condition is met; one that is refused has failed, and the others go on."""
+        try:
+            if stream.is_awaited and stream.again is not None:
+                stream = stream.again()
+            self.queries.append(self._begin(stream, available_now=stream.name in self._bounded))
+        except MedallionError as error:
+            self._fail(stream.name, error)
 
     @contextmanager
     def between_batches(self, queries: Sequence[str]) -> Iterator[None]:
@@ -291,12 +296,13 @@ class Supervisor:
         self._pausing += 1
         try:
             with self._changing:
+                built = tuple(streams)  # a query that is refused stays held
                 self._failed.pop(name, None)
                 self._restarts.pop(name, None)
                 self._waiting = [waiting for waiting in self._waiting if waiting[0].name != name]
                 self.queries = [query for query in self.queries if query.name != name]
                 self.gate.held.discard(name)
-                self._start(streams, available_now=False, when=when)
+                self._start(built, available_now=False, when=when)
         finally:
             self._pausing -= 1
 
@@ -402,7 +408,7 @@ class Supervisor:
             say(f"{query.name}: the table that it reads has new columns; the query is restarted with them")
             try:
                 stream = query.stream.again()
-            except TableShapeError as error:  # a column of another type, say: the other queries go on
+            except MedallionError as error:  # a column of another type, say: the other queries go on
                 self._fail(query.name, error)
                 return
             self.queries[place] = self._begin(stream, available_now=query.name in self._bounded)

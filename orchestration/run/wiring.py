@@ -44,9 +44,10 @@ from common.declare.declared import copy_with
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader
-from common.errors import TableMissingError
+from common.errors import BrokerAwayError, BrokerError, TableMissingError
 from common.machine.console import say
 from common.streaming.query import Stream
+from common.streaming.table_watch import Beginning
 from common.streaming.topic_identity import TopicIdentity
 from orchestration.access.declaration import last_declaration
 from orchestration.access.declaration.lineage import (
@@ -80,7 +81,8 @@ class Wiring:
     Attributes:
         bootstrap_servers: The broker's address; only bronze and publications to Kafka need one.
         topics: The topics of each bronze table whose queries were built.
-        judged: The queries that were judged: a start refuses none of them any more.
+        beginnings: What was judged of the queries that were not built since: a start refuses none of them
+            any more. Each is handed to the query's watches once; a later beginning is judged again.
         most_records: Most records of a micro-batch of bronze, where a run reads slower than it could; the
             declaration and the settings of a table stay what they are.
     """
@@ -91,7 +93,7 @@ class Wiring:
     layout: Layout
     bootstrap_servers: str
     topics: dict[str, TopicIdentity] = field(default_factory=dict)
-    judged: set[str] = field(default_factory=set)
+    beginnings: dict[str, Beginning] = field(default_factory=dict)
     most_records: int | None = None
 
     def streams(self, layer: Layer, *, only: str | None = None) -> Iterator[Stream]:
@@ -105,16 +107,15 @@ class Wiring:
             TopicChangedError: A topic is gone, or is another one than bronze has read.
         """
         chosen = self._chosen([layer], only)
-        if not self.judged.issuperset(declared.table for declared in chosen):
+        if not self.beginnings.keys() >= {declared.table for declared in chosen}:
             self.judge([layer], only=only)
-        for topic in self.pipeline.topics if layer == "bronze" else ():
-            self.topics[topic.table] = topic_identity(
-                self.pipeline, self.settings, self.layout, topic, self.bootstrap_servers
-            )
+        for topic in (one for one in chosen if isinstance(one, Topic)):
+            self._identify(topic)
         for declared in chosen:
+            beginning = self.beginnings.pop(declared.table)
             if self._is_stopped(declared):
                 continue
-            stream = self.stream(declared)
+            stream = replace(self.stream(declared), beginning=beginning)
             last_declaration.remember(stream.checkpoint, declared, self.settings)
             yield stream
 
@@ -135,19 +136,21 @@ class Wiring:
         """
         chosen, context = self._chosen(layers, only), self._context
         with start_checks.nothing_changed_if_refused() as torn:
-            last = {one.table: start_checks.check_table(context, one, torn) for one in chosen}
+            judged = {one.table: start_checks.check_table(context, one, torn) for one in chosen}
+            last = {table: one.last for table, one in judged.items()}
             for declared in chosen:
                 self._check_sources(declared)
             publish = self.pipeline.publish if with_publications else ()
             for one in publish:
                 start_checks.check_publication(context, one)
+                self._check_sources(one)
             if any(self._may_change(declared) for declared in chosen):
                 with trial.copies(self.spark, self.pipeline, self.layout) as copies:
                     self._build_over(copies, chosen, last, publish)
             else:
                 for declared in chosen:
                     start_checks.check_declaration(context, declared, last[declared.table])
-        self.judged.update(declared.table for declared in chosen)
+        self.beginnings.update((table, one.beginning) for table, one in judged.items())
 
     def _build_over(
         self,
@@ -164,7 +167,7 @@ class Wiring:
             last: The newest commit of each table by its query.
             publish: The publications that are built too.
         """
-        wiring = replace(self, layout=copies, topics={}, judged=set())
+        wiring = replace(self, layout=copies, topics={}, beginnings={})
         for declared in chosen:
             if not isinstance(declared, Bronze):
                 wiring.stream(declared)
@@ -173,7 +176,7 @@ class Wiring:
             if delta_table.exists(copies.table_path(one.reads)):
                 wiring.publication(one)
 
-    def _check_sources(self, declared: Table) -> None:
+    def _check_sources(self, declared: Table | Publish) -> None:
         """Refuse changes by another program in the tables that a query goes on reading."""
         if Checkpoint(self.layout.checkpoint_path(declared.table)).last_committed() is None:
             return  # where it begins is known when it is built
@@ -222,8 +225,8 @@ class Wiring:
         for declared in self.pipeline.publish:
             if only not in {None, declared.table} or self._is_stopped(declared):
                 continue
-            start_checks.check_publication(self._context, declared)
-            stream = self.publication(declared)
+            beginning = start_checks.check_publication(self._context, declared).beginning
+            stream = replace(self.publication(declared), beginning=beginning)
             last_declaration.remember(stream.checkpoint, declared, self.settings)
             yield stream
 
@@ -325,7 +328,7 @@ class Wiring:
             client = sink_options(self.settings, self.pipeline, declared.to, self.bootstrap_servers)
         stream = gold.publish.query.build_query(self._context, declared, client)
         source = f"Kafka at {client['bootstrap.servers']}" if client else ""
-        again = functools.partial(self.publication, declared)
+        again = functools.partial(self._again, declared)
         streamed = streamed_tables(self.layout, declared)
         return replace(
             stream,
@@ -348,7 +351,32 @@ class Wiring:
         paths = tuple(self.layout.table_path(table) for table in (declared.table, *beside))
         streamed = streamed_tables(self.layout, declared)
         stream = replace(self._build(declared), reads=reads, beside=beside, paths=paths, streamed=streamed)
-        return replace(stream, again=lambda: self.stream(declared), is_awaited=self._is_awaited(declared))
+        again = functools.partial(self._again, declared)
+        return replace(stream, again=again, is_awaited=self._is_awaited(declared))
+
+    def _again(self, declared: Table | Publish) -> Stream:
+        """The query, judged and built again: it was stopped, has failed, or its source was away.
+
+        Raises:
+            BrokerAwayError: The broker does not answer yet.
+            MedallionError: As ``streams``.
+        """
+        beginning = start_checks.check_beginning(self.layout, declared).beginning
+        self._check_sources(declared)
+        if isinstance(declared, Publish):
+            return replace(self.publication(declared), beginning=beginning)
+        if isinstance(declared, Topic):
+            try:
+                self._identify(declared)
+            except BrokerError as error:
+                raise BrokerAwayError(str(error)) from error
+        return replace(self.stream(declared), beginning=beginning)
+
+    def _identify(self, topic: Topic) -> None:
+        """Judge the topics that a bronze query is about to read."""
+        self.topics[topic.table] = topic_identity(
+            self.pipeline, self.settings, self.layout, topic, self.bootstrap_servers
+        )
 
     def _is_awaited(self, declared: Table | Publish) -> bool:
         """Whether the first version that a query reads is still to come."""

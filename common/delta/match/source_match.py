@@ -58,7 +58,7 @@ def source_faults(
         version = _last_read(positions, place) if entry is None else int(entry["version"])
         if version is None:
             continue
-        found = _digest(source.path, version)
+        found = commit_digest(source.path, version)
         if found is not None and (entry is None or found == entry["sha256"]):
             continue
         latest = latest_version(source.path)
@@ -126,7 +126,7 @@ def reads_others(commits: Sequence[Any], sources: Sequence[Source]) -> bool:
 
 def _entry(positions: Sequence[Any], place: int, source: Source) -> dict[str, Any] | None:
     version = _last_read(positions, place)
-    found = None if version is None else _digest(source.path, version)
+    found = None if version is None else commit_digest(source.path, version)
     return None if found is None else {"table": source.table, "version": version, "sha256": found}
 
 
@@ -139,7 +139,7 @@ def _last_read(positions: Sequence[Any], place: int) -> int | None:
     return version if version >= 0 else None
 
 
-def _digest(path: str, version: int) -> str | None:
+def commit_digest(path: str, version: int) -> str | None:
     """The digest of a commit's file; None where the log does not have it, or no longer."""
     content = (StorageFolder(path) / "_delta_log").read(commit_name(version))
     return hashlib.sha256(content).hexdigest()[:_DIGITS] if content else None

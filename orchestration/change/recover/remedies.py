@@ -22,7 +22,10 @@ gold: checkpoint or state                 silver                    ``rebuild``:
 gold: the table or a side table           silver                    ``refill``
 a source that is filled again             that source               ``refill`` or ``rebuild``: the reader's
                                                                     positions name commits that are gone
-publication: its source is filled again   that source               ``publish again``: every row once more
+publication to files: its checkpoint or   the folder, that source   ``repair``: the checkpoint goes to the
+its folder is an older copy                                         newest micro-batch of the folder
+publication: its source is filled again   that source               ``publish again``: every row once more, a
+                                                                    folder of files is moved aside
 ========================================  ========================  ==========================================
 
 ``refill`` moves the tables and the checkpoint of a query aside, under ``<path>__before_<time>``, and the next
@@ -43,7 +46,18 @@ from pathlib import Path
 from typing import Literal
 
 from common.config.paths import Layout
-from common.declare import Bronze, Custom, DeltaTable, Files, Pipeline, Publish, Silver, Stream, Table
+from common.declare import (
+    Bronze,
+    Custom,
+    DeltaTable,
+    Files,
+    FileSink,
+    Pipeline,
+    Publish,
+    Silver,
+    Stream,
+    Table,
+)
 from common.delta.log import LogReader
 from common.delta.maintenance.retention import expired_text, expired_topics
 from common.delta.match.checkpoint_repair import Change, plan_repair, repair
@@ -60,6 +74,7 @@ from orchestration.change.recover.damage import (
     table_damage,
 )
 from orchestration.records.rejudge.stage import record_paths
+from orchestration.run.start_checks import publication_repair
 
 Kind = Literal["repair", "refill", "rebuild", "publish again"]
 
@@ -139,7 +154,7 @@ def _sufficient_repair(
 ) -> list[Change] | None:
     """The changes of a checkpoint after which nothing is damaged any more; None if there are none."""
     if isinstance(declared, Publish):
-        return None
+        return publication_repair(layout, declared)
     refuse_lost_source(layout, declared)
     try:
         changes = plan_repair(
@@ -208,6 +223,8 @@ def _filled_again(layout: Layout, declared: Table | Publish, reasons: tuple[str,
     checkpoint = layout.checkpoint_path(declared.table)
     tables = () if isinstance(declared, Publish) else (*declared.side_tables, declared.table)
     paths = [layout.table_path(table) for table in tables]
+    if isinstance(declared, Publish) and isinstance(declared.to, FileSink):
+        paths = [declared.to.folder]
     kind: Kind = "publish again" if isinstance(declared, Publish) else "refill"
     if not isinstance(declared, Publish | Silver | Custom) and _are_whole(layout, declared):
         kind, paths = "rebuild", []

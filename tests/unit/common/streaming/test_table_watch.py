@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import time
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 from common.delta.match.source_match import Source
 from common.delta.micro_batch import MicroBatch
 from common.errors import CheckpointMismatchError
-from common.streaming.table_watch import SourceWatch, TableWatch
+from common.streaming.table_watch import Beginning, SourceWatch, TableWatch
 
 
 def commit(
@@ -70,9 +69,20 @@ def test_an_older_copy_is_refused(table: Path, watch: TableWatch) -> None:
 
 
 def test_another_table_in_its_place_is_refused(table: Path, watch: TableWatch) -> None:
-    first = table / "_delta_log" / f"{0:020}.json"
-    os.utime(first, ns=(0, 0))
+    commit(table, 4, "MERGE")
+    commit(table, 5)
     refuse(watch, "was replaced by another one")
+
+
+def test_a_watch_begins_with_what_the_start_has_judged(table: Path) -> None:
+    beginning = Beginning.of([str(table), str(table.parent / "created_later")])
+    (table / "_delta_log" / f"{4:020}.json").unlink()
+    refuse(
+        TableWatch("silver.orders", [str(table)], beginning), "ends with version 3, and ended with version 4"
+    )
+    commit(table, 4)
+    commit(table.parent / "created_later", 0)
+    TableWatch("silver.orders", [str(table), str(table.parent / "created_later")], beginning).check()
 
 
 @pytest.mark.parametrize("back", [{"version": "3"}, {"timestamp": "2026-01-01 00:00:00"}])
@@ -87,7 +97,7 @@ def test_a_restore_between_the_look_and_the_commit_is_found_after_it(table: Path
     watch.check()
     commit(table, 5, "RESTORE", {"version": "3"})
     commit(table, 6)
-    with pytest.raises(CheckpointMismatchError, match=r"by version 5, .* medallion recover silver\.orders"):
+    with pytest.raises(CheckpointMismatchError, match=r"by version 5, .* medallion recover,"):
         watch.check(is_written=True)
 
 
