@@ -229,7 +229,10 @@ class StorageFolder:
 
 
 def _disk_of(path: str) -> Disk:
-    return next((disk for root, disk in _mounted.items() if f"{path}/".startswith(root)), _LOCAL)
+    for root, disk in _mounted.items():
+        if path.startswith(root):
+            return disk
+    return _LOCAL
 
 
 def _local(path: str) -> str:

@@ -37,7 +37,7 @@ from common.streaming.attempt_mark import AttemptMark, attempt
 from common.streaming.dropped_rows import DroppedRows
 from common.streaming.failure_cause import cause_of, causes_text
 from common.streaming.spark_errors import FailedQuery, explain, without_values
-from common.streaming.table_watch import Beginning, SourceWatch, TableWatch
+from common.streaming.table_watch import Beginning, PlaceWatch, SourceWatch, TableWatch
 from common.streaming.turns import Turns
 from common.streaming.wake_up import POLL_INTERVAL, CommitNotifier, wakeable
 
@@ -323,6 +323,7 @@ def _micro_batch_function(
     """The function that Spark calls for each micro-batch."""
     checkpoint = Checkpoint(stream.checkpoint)
     tables = TableWatch(stream.name, stream.paths, stream.beginning)
+    place = PlaceWatch(stream.name, stream.checkpoint, stream.beginning)
     note = None if stream.paths else SourceNote(stream.checkpoint)
     sources = SourceWatch(stream.name, stream.streamed, note, stream.beginning)
     mark = AttemptMark(stream.checkpoint)
@@ -340,11 +341,14 @@ def _micro_batch_function(
             gate.require_leases()
             gate.require_space(stream.name)
             tables.check()
-            identity = sources.begin(_identity(stream, checkpoint, frame, batch_id))
+            identity = _identity(stream, checkpoint, frame, batch_id)
+            place.check(identity)
+            identity = sources.begin(identity)
             with attempt(mark, replace(identity, is_first=is_first), jvm.answers) as batch:
                 stream.write(frame, batch)
             tables.check(is_written=True)
             sources.end(identity)
+            place.end(identity)
             tables.remember()
             notifier.notify((stream.name, *stream.beside))
             state.finished += 1

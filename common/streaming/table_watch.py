@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from common.delta.checkpoint import Checkpoint
 from common.delta.commit import RESTORE
 from common.delta.log import LogReader
 from common.delta.match.source_match import (
@@ -44,6 +45,20 @@ class ReadUpTo(NamedTuple):
     commits: Sequence[Any] = ()
 
 
+class NextBatch(NamedTuple):
+    """The micro-batch that a checkpoint runs next.
+
+    Attributes:
+        number: Its number.
+        before: The positions at the end of the one before.
+        positions: Those at its own end, if it is planned already.
+    """
+
+    number: int
+    before: tuple[Any, ...]
+    positions: tuple[Any, ...] | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Beginning:
     """What the checks of a query's start have judged: its watches begin there.
@@ -51,15 +66,59 @@ class Beginning:
     Attributes:
         tables: The state of each table that the query writes, by path; those on a local disk.
         read: What it has read of its sources, as far as its tables or its checkpoint say.
+        follows: The micro-batch that the checkpoint runs next; None where that is not known.
     """
 
     tables: Mapping[str, TableState] = field(default_factory=dict)
     read: ReadUpTo = field(default_factory=ReadUpTo)
+    follows: NextBatch | None = None
 
     @classmethod
-    def of(cls, paths: Iterable[str]) -> Beginning:
-        """The tables that a query writes, as they are now; to be taken before they are judged."""
-        return cls({path: _state(path, LogReader(path)) for path in paths if StorageFolder(path).is_local})
+    def of(cls, paths: Iterable[str], checkpoint: str) -> Beginning:
+        """Tables and checkpoint of a query, as they are now; to be taken before they are judged."""
+        tables = {path: _state(path, LogReader(path)) for path in paths if StorageFolder(path).is_local}
+        return cls(tables, follows=_next_batch(Checkpoint(checkpoint)))
+
+
+class PlaceWatch:
+    """Refuses a micro-batch that does not follow the one before: the checkpoint was put back meanwhile.
+
+    Spark reads a checkpoint once, when the query starts, which is after it was judged; the numbers and the
+    positions of an older copy would have rows written a second time.
+
+    Args:
+        query: The query's name.
+        checkpoint: Its checkpoint, for messages.
+        beginning: What its start has judged; None: nothing is known before the first micro-batch.
+    """
+
+    def __init__(self, query: str, checkpoint: str, beginning: Beginning | None = None) -> None:
+        self._query, self._checkpoint = query, checkpoint
+        self._next = beginning.follows if beginning is not None else None
+
+    def check(self, batch: MicroBatch) -> None:
+        """Refuse a micro-batch that is not the next one.
+
+        Raises:
+            CheckpointMismatchError: Nothing of it is written.
+        """
+        wanted = self._next
+        if wanted is None:
+            return
+        is_own = batch.batch_id == wanted.number and (not wanted.number or batch.before == wanted.before)
+        if is_own and (wanted.positions is None or batch.positions == wanted.positions):
+            return
+        raise CheckpointMismatchError(
+            f"{self._query}: micro-batch {batch.batch_id} of the checkpoint {self._checkpoint} does not "
+            f"follow what was read before; micro-batch {wanted.number} does: an older copy of the "
+            "checkpoint was put back while the query was running or starting. Going on would write rows "
+            "twice or leave them out. Nothing was written. Restore the newest copy of the checkpoint, and "
+            "start the job again: the start names what is left to do."
+        )
+
+    def end(self, batch: MicroBatch) -> None:
+        """Call it after the micro-batch was written."""
+        self._next = NextBatch(batch.batch_id + 1, batch.positions)
 
 
 class TableWatch:
@@ -188,6 +247,19 @@ class SourceWatch:
         self._read = ReadUpTo(batch.positions, batch.source_commits)
         if self._note is not None and self._sources:
             self._note.write(batch.positions, batch.source_commits)
+
+
+def _next_batch(checkpoint: Checkpoint) -> NextBatch | None:
+    planned, committed = checkpoint.last_planned(), checkpoint.last_committed()
+    if planned is None:
+        return NextBatch(0, ())
+    entry = checkpoint.planned_batch(planned)
+    if entry is None:
+        return None  # refused by the checks
+    if planned == committed:
+        return NextBatch(planned + 1, entry.sources)
+    before = checkpoint.planned_batch(planned - 1)
+    return NextBatch(planned, before.sources if before is not None else (), entry.sources)
 
 
 def _state(path: str, log: LogReader) -> TableState:

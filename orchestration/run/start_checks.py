@@ -137,13 +137,13 @@ def check_beginning(layout: Layout, declared: Table | Publish) -> Judged:
     Raises:
         CheckpointMismatchError: The checkpoint does not belong to the tables, or a source is another one.
     """
+    tables = () if isinstance(declared, Publish) else (declared.table, *declared.side_tables)
+    checkpoint = layout.checkpoint_path(declared.table)
+    beginning = Beginning.of((layout.table_path(table) for table in tables), checkpoint)
     if isinstance(declared, Publish):
         read = check_sources(layout, declared, None)
-        checkpoint = Checkpoint(layout.checkpoint_path(declared.table))
-        refuse_other_publication(declared, checkpoint, streamed_tables(layout, declared))
-        return Judged(None, Beginning(read=read))
-    tables = (declared.table, *declared.side_tables)
-    beginning = Beginning.of(layout.table_path(table) for table in tables)
+        refuse_other_publication(declared, Checkpoint(checkpoint), streamed_tables(layout, declared))
+        return Judged(None, replace(beginning, read=read))
     last = check_checkpoint_and_tables(layout, declared)
     return Judged(last, replace(beginning, read=check_sources(layout, declared, last)))
 

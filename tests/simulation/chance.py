@@ -9,6 +9,7 @@ from tests.simulation import lives
 from tests.simulation.world import QUERIES, RESTORED, SCOPES, World, table
 
 _EVENTS = 45
+_WITH_BRONZE = {"bronze", "bronze and its checkpoint", "tables", "data folder"}
 Copy = dict[str, tuple[bytes, int]]
 
 
@@ -25,12 +26,13 @@ class Chance:
     faults: int = 0
     _copies: dict[str, Copy] = field(default_factory=dict)
     _brokers: list[object] = field(default_factory=list)
+    _is_broker_older: bool = False
+    _is_bronze_older: bool = False
 
     def live(self) -> None:
         """Live until something is refused, or a number of events have come."""
         world, draw = self.world, self.world.random
         self.faults = draw.choice((0, 1, 1, 1, 2))
-        world.kills = draw.choice((0.0, 0.0, 0.004, 0.02))
         happens: list[tuple[int, Callable[[], object]]] = [
             (20, lambda: world.produce(draw.randint(1, 9))),
             (45, world.trigger),
@@ -38,6 +40,7 @@ class Chance:
             (12, world.start),
             (4, world.stop),
             (2, world.kill),
+            (4, lambda: world.later(400, world.die)),
             (2, lambda: world.abort(draw.choice((1, 5, 40)), draw.randrange(2))),
             (3, lambda: world.hold(draw.choice(QUERIES))),
             (6, lambda: world.go_on(draw.choice(QUERIES))),
@@ -57,7 +60,8 @@ class Chance:
     def end(self) -> str:
         """What the life ends with, as ``lives.end``, once everything answers again; more records come."""
         world = self.world
-        world.broker.is_away, world.kills, world.at_step = False, 0.0, None
+        world.broker.is_away = False
+        world.nothing_later()
         if world.refusal is None:
             world.settle()
         for name in QUERIES:
@@ -87,23 +91,26 @@ class Chance:
         if self.faults_done >= self.faults:
             return
         choices: list[Callable[[], None]] = []
-        if self._copies:
-            scope = draw.choice(list(self._copies))
+        # A record that both the broker and bronze have lost is nowhere, and nobody could know of it.
+        copies = [one for one in self._copies if not (self._is_broker_older and one in _WITH_BRONZE)]
+        if copies:
+            scope = draw.choice(copies)
+            self._is_bronze_older |= scope in _WITH_BRONZE
             choices.append(lambda: self.world.put_back(scope, self._copies[scope]))
         name = draw.choice(RESTORED)
         latest = self.world.tables.latest(table(name)) if self.world.disk.names(table(name)) else None
         if latest:
             version = draw.randrange(latest)
             choices.append(lambda: self._restore(name, version))
-        if self._brokers and not self.world.broker.is_away:
+        if self._brokers and not self.world.broker.is_away and not self._is_bronze_older:
             former = draw.choice(self._brokers)
             choices.append(lambda: self._broker(former))
         if not choices:
             return
         self.faults_done += 1
         fault = draw.choice(choices)
-        if draw.random() < 0.3:
-            self.world.at_step = fault
+        if draw.random() < 0.4:
+            self.world.later(300, fault)
         else:
             fault()
 
@@ -112,6 +119,7 @@ class Chance:
             self.world.restore(name, version)
 
     def _broker(self, former: object) -> None:
+        self._is_broker_older = True
         self.world.events.append("an older copy of the broker")
         self.world.broker.put_back(former)  # type: ignore[arg-type]
 

@@ -92,6 +92,7 @@ class Tables:
             version=lambda: at,
             metadata=lambda: facts,
             files=self.files(path, at),
+            history=lambda limit: [],
             schema=lambda: SimpleNamespace(fields=()),
         )
 

@@ -1,4 +1,4 @@
-"""A disk in memory: a process may be killed before and after each change of it."""
+"""A disk in memory: before each call of it a process may be killed, or somebody change the disk."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class MemoryDisk(Disk):
 
     Attributes:
         files: Content and time of each file.
-        step: Called before each change: it may raise ``Killed``, or change the disk.
+        step: Called before each call of a process: it may raise ``Killed``, or change the disk.
     """
 
     def __init__(self) -> None:
@@ -28,15 +28,19 @@ class MemoryDisk(Disk):
         self._folders: dict[str, dict[str, int]] = {}
 
     def names(self, folder: str) -> list[str]:
+        self.step()
         return list(self._folders.get(folder, ()))
 
     def exists(self, path: str) -> bool:
+        self.step()
         return path in self.files or path in self._folders
 
     def has_file(self, path: str) -> bool:
+        self.step()
         return path in self.files
 
     def read(self, path: str) -> bytes:
+        self.step()
         found = self.files.get(path)
         if found is None:
             raise FileNotFoundError(path)
@@ -56,6 +60,7 @@ class MemoryDisk(Disk):
         return io.BytesIO(self.read(path))
 
     def modified_ms(self, path: str) -> int:
+        self.step()
         found = self.files.get(path)
         if found is None:
             raise FileNotFoundError(path)

@@ -72,6 +72,9 @@ class Query:
         self.is_in_batch = False
         self._error: BaseException | None = None
         self.done = 0
+        self._last: tuple[int, Positions] | None = None
+        """The newest micro-batch that has ended, in the memory of the process."""
+        self._has_begun = False
         self.id = self.checkpoint.query_id() or self._created()
 
     def _created(self) -> str:
@@ -110,18 +113,19 @@ class Query:
             self.is_in_batch = False
 
     def _run(self) -> bool:
-        planned, committed = self.checkpoint.last_planned(), self.checkpoint.last_committed()
-        number = 0 if planned is None else planned
-        if planned is None or planned == committed:
-            before = () if planned is None else self._positions(planned)
+        replayed = None if self._has_begun else self._began()
+        self._has_begun = True
+        number, before = (0, ()) if self._last is None else (self._last[0] + 1, self._last[1])
+        if replayed is not None:
+            after = replayed
+        else:
             after = self._next(before)
             if list(after) == list(before) or not any(after):
                 return False
-            number = 0 if planned is None else planned + 1
             head = json.dumps({**FIRST_HEAD, "batchTimestampMs": self.world.disk.clock})
+            if self.world.disk.has_file(f"{self.path}/offsets/{number}"):
+                raise QueryFailedError(self.frame.query, "another query uses the checkpoint")
             self.world.disk.write(f"{self.path}/offsets/{number}", offsets_entry(head, after))
-        else:
-            before, after = self._positions(planned - 1) if planned else (), self._positions(planned)
         self.is_in_batch = True
         session = SimpleNamespace(
             conf=SimpleNamespace(unset=lambda name: None),
@@ -132,8 +136,20 @@ class Query:
         if self.world.is_dead:
             raise Killed
         self.world.disk.write(f"{self.path}/commits/{number}", COMMIT_ENTRY)
+        self._last = number, after
         self.done += 1
         return True
+
+    def _began(self) -> Positions | None:
+        """Take the place of the checkpoint; the positions of a micro-batch that is to run again."""
+        planned, committed = self.checkpoint.last_planned(), self.checkpoint.last_committed()
+        if planned is None:
+            return None
+        if planned == committed:
+            self._last = planned, self._positions(planned)
+            return None
+        self._last = (planned - 1, self._positions(planned - 1)) if planned else None
+        return self._positions(planned)
 
     def _positions(self, number: int) -> Positions:
         entry = self.checkpoint.planned_batch(number)

@@ -168,6 +168,8 @@ LIVES: Mapping[str, Life] = {
 def end(world: World, *, may_repeat: bool = False) -> str:
     """What a life ends with: ``refused``, ``right``, or what is wrong although nothing was said.
 
+    ``open`` is what is wrong after the job has said that it could not compare something.
+
     Args:
         world: The world.
         may_repeat: Whether the database may have rows twice: after an older copy was put back, a function is
@@ -195,4 +197,6 @@ def _verdict(world: World, before: str, may_repeat: bool) -> str:  # noqa: FBT00
         wrong = world.wrong(may_repeat=may_repeat)
     except FileNotFoundError:
         return "refused"  # a commit or a file is gone: nobody can read the table
+    if wrong and world.is_open:
+        return "open"
     return f"{before}{'; '.join(wrong)}" if wrong else "right"

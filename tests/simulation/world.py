@@ -108,8 +108,6 @@ class World:
     Attributes:
         events: What has happened, in order: a life is told by them.
         said: By table, the numbers that were ever committed there.
-        kills: How likely a step of the disk is the process's last.
-        at_step: Called at a step inside a micro-batch, once.
     """
 
     def __init__(self, seed: int) -> None:
@@ -122,9 +120,9 @@ class World:
         self.events: list[str] = []
         self.said: dict[str, set[int]] = {BRONZE: set(), ORDERS: set(), QUARANTINE: set(), LATEST: set()}
         self.steps = self.sent = 0
-        self.kills = 0.0
-        self.is_dead = False
-        self.at_step: Callable[[], None] | None = None
+        self.is_dead = self.is_open = False
+        self._is_working = False
+        self._due: list[tuple[int, Callable[[], None]]] = []
         self.refusal: Exception | None = None
         self.disk.step = self._step
         self.spark: Any = SimpleNamespace(
@@ -256,6 +254,7 @@ class World:
     def _in_process(self, work: Callable[[], Any]) -> bool:
         """Do something in the job's process, which may be killed by it or refuse."""
         self.steps += 1
+        self._is_working = True
         try:
             return bool(work())
         except Killed:
@@ -269,6 +268,8 @@ class World:
                 self._tell(f"refused: {error}")
                 self._end()
             return False
+        finally:
+            self._is_working = False
 
     # Older copies -----------------------------------------------------------------------------------------
 
@@ -330,7 +331,7 @@ class World:
         with ExitStack() as stack:
             stack.enter_context(mounted(ROOT, self.disk))
             for module in quiet:
-                stack.enter_context(mock.patch.object(module, "say"))
+                stack.enter_context(mock.patch.object(module, "say", self._say))
             for module, name, made in (
                 (common.delta.log, "_open", self.tables.opened),
                 (common.delta.log, "_totals", lambda opened: (len(opened.files), 0, self._count(opened))),
@@ -452,16 +453,34 @@ class World:
         self.tables.append(table(name), rows, batch.metadata(step, counts))
         self.said[name] |= numbers
 
+    def later(self, most: int, happens: Callable[[], None]) -> None:
+        """Have something happen inside of the job's work, before one of its next steps."""
+        self._due.append((self.steps + self.random.randint(1, most), happens))
+
+    def nothing_later(self) -> None:
+        """Forget what was to happen."""
+        self._due.clear()
+
+    def die(self) -> None:
+        """The process ends at this step."""
+        self.is_dead = True
+        raise Killed
+
     def _step(self) -> None:
         self.steps += 1
         if self.is_dead:
             raise Killed
-        if self.at_step is not None and any(query.is_in_batch for query in self.running):
-            happens, self.at_step = self.at_step, None
-            happens()
-        if self.kills and self.job is not None and self.random.random() < self.kills:
-            self.is_dead = True
-            raise Killed
+        if self._due and self._is_working and self.steps >= self._due[0][0]:
+            _, happens = self._due.pop(0)
+            self._is_working = False  # what happens is no work of the job
+            try:
+                happens()
+            finally:
+                self._is_working = True
+
+    def _say(self, text: str, **facts: object) -> None:
+        """What the job says: a comparison that could not be made is an open point."""
+        self.is_open |= "not compared" in text
 
     def _tell(self, text: str) -> None:
         self.events.append(text)
