@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
+from unittest import mock
 
-from tests.simulation.world import LATEST, ORDERS, World
+from orchestration.run.wiring import Wiring
+from tests.simulation.world import LATEST, ORDERS, World, table
 
 Life = Callable[[World], None]
 
@@ -85,10 +88,11 @@ def _put_back_between_runs(world: World, scope: str, more: int = 20) -> None:
 
 
 def _restored_and_back(world: World) -> None:
-    """Somebody restores silver to an older version and back: publications read what is added."""
+    """Somebody restores silver to an older version and back; only publications read it, what is added."""
+    world.without_gold()
     _run(world)
     _run(world)
-    latest = world.tables.latest(_path(ORDERS)) or 0
+    latest = world.tables.latest(table(ORDERS)) or 0
     world.restore(ORDERS, 1)
     world.restore(ORDERS, latest)
     _run(world)
@@ -133,35 +137,59 @@ def _copy_runs_beside(world: World) -> None:
     _run(world, 15)
 
 
-def _restored_while_held(world: World) -> None:
-    """A RESTORE that the newest two micro-batches no longer show."""
-    _idle(world, versions={LATEST: 1})
+def _checkpoint_put_back(world: World) -> None:
+    """The checkpoint of bronze is put back while the job starts: after the checks, before Spark reads it."""
+    _run(world)
+    copy = world.copy("checkpoint of bronze")
+    _run(world)
+    _run(world)
+    judge = Wiring.judge
+
+    def judged(wiring: Wiring, *layers: Any, **more: Any) -> None:
+        judge(wiring, *layers, **more)
+        world.put_back("checkpoint of bronze", copy)
+
+    world.produce(20)
+    with mock.patch.object(Wiring, "judge", judged):
+        world.start()
+    world.settle()
+    world.stop()
 
 
-def _path(name: str) -> str:
-    from tests.simulation.world import table
-
-    return table(name)
+def _side_table_put_back_inside(world: World) -> None:
+    """Quarantine is put back inside of a micro-batch that writes it."""
+    for _ in range(2):
+        _run(world)
+    copy = world.copy("quarantine")
+    _run(world)
+    world.start()
+    world.produce(20)
+    world.trigger("bronze.orders")
+    world.at_write(table(f"{ORDERS}__quarantine"), lambda: world.put_back("quarantine", copy))
+    world.settle()
+    world.stop()
 
 
 LIVES: Mapping[str, Life] = {
-    "W1 broker put back while the job runs": _broker_put_back,
-    "W1 broker away, and put back": _broker_away,
-    "W2 data folder put back": lambda world: _put_back_between_runs(world, "data folder"),
-    "W3 checkpoints of publications put back": lambda world: _put_back_between_runs(
+    "broker put back while the job runs": _broker_put_back,
+    "broker away, and put back": _broker_away,
+    "data folder put back": lambda world: _put_back_between_runs(world, "data folder"),
+    "checkpoints of publications put back": lambda world: _put_back_between_runs(
         world, "checkpoints of publications"
     ),
-    "W4 published files put back": lambda world: _put_back_between_runs(world, "published files"),
-    "W5 silver restored and back": _restored_and_back,
-    "W6 stopped, put back, started": lambda world: _stopped(world, "gold"),
-    "W7 stopped by a RESTORE, started": _stopped_by_restore,
-    "W8 gold put back while idle": lambda world: _idle(world, "gold"),
-    "W9 silver put back while idle": lambda world: _idle(world, "silver"),
-    "W10 broker put back behind an aborted transaction": lambda world: _aborted(world, 40, 0),
-    "W10 broker put back before records and an aborted transaction": lambda world: _aborted(world, 40, 5),
-    "W11 a copy publishes beside": _copy_runs_beside,
-    "W12 gold restored while idle": _restored_while_held,
-    "W13 bronze put back while idle": lambda world: _idle(world, "bronze"),
+    "published files put back": lambda world: _put_back_between_runs(world, "published files"),
+    "silver restored and back": _restored_and_back,
+    "stopped, put back, started": lambda world: _stopped(world, "gold"),
+    "stopped by a RESTORE, started": _stopped_by_restore,
+    "gold put back while idle": lambda world: _idle(world, "gold"),
+    "silver put back while idle": lambda world: _idle(world, "silver"),
+    "broker put back behind an aborted transaction": lambda world: _aborted(world, 40, 0),
+    "broker put back before records and an aborted transaction": lambda world: _aborted(world, 40, 5),
+    "a copy publishes beside": _copy_runs_beside,
+    "gold restored while idle": lambda world: _idle(world, versions={LATEST: 1}),
+    "bronze put back while idle": lambda world: _idle(world, "bronze"),
+    "checkpoint put back while the job starts": _checkpoint_put_back,
+    "quarantine put back inside a micro-batch": _side_table_put_back_inside,
 }
 
 

@@ -122,6 +122,7 @@ class World:
         self.steps = self.sent = 0
         self.is_dead = self.is_open = False
         self._is_working = False
+        self._at_write: dict[str, Callable[[], None]] = {}
         self._due: list[tuple[int, Callable[[], None]]] = []
         self.refusal: Exception | None = None
         self.disk.step = self._step
@@ -150,6 +151,10 @@ class World:
                 Publish("db", reads=ORDERS, to=BatchSink(self._store)),
             ],
         )
+
+    def without_gold(self) -> None:
+        """Have only publications read silver."""
+        self.pipeline = replace(self.pipeline, gold=())
 
     # What may happen -------------------------------------------------------------------------------------
 
@@ -304,7 +309,7 @@ class World:
             "bronze": (bronze_rows, kept),
             "silver": (silver_rows, good),
             "quarantine": (aside, kept - good),
-            "gold": (Counter(row[0] for row in rows(table(LATEST))), good),
+            "gold": (Counter(row[0] for row in rows(table(LATEST))), good if self.pipeline.gold else set()),
             "files": (self._published(), good),
             "database": (Counter(set(stored)) if may_repeat else stored, good),
         }
@@ -450,12 +455,18 @@ class World:
     ) -> None:
         if delta_table.is_written(table(name), batch, step):
             return
+        if (happens := self._at_write.pop(table(name), None)) is not None:
+            happens()
         self.tables.append(table(name), rows, batch.metadata(step, counts))
         self.said[name] |= numbers
 
     def later(self, most: int, happens: Callable[[], None]) -> None:
         """Have something happen inside of the job's work, before one of its next steps."""
         self._due.append((self.steps + self.random.randint(1, most), happens))
+
+    def at_write(self, path: str, happens: Callable[[], None]) -> None:
+        """Have something happen inside of the next micro-batch that writes a table, before it does."""
+        self._at_write[path] = happens
 
     def nothing_later(self) -> None:
         """Forget what was to happen."""
