@@ -73,6 +73,7 @@ from orchestration.change.recover.damage import (
     refuse_lost_source,
     table_damage,
 )
+from orchestration.change.recover.lost_records import Ask, lost_records
 from orchestration.records.rejudge.stage import record_paths
 from orchestration.run.start_checks import publication_repair
 
@@ -108,7 +109,12 @@ def queries_in_order(pipeline: Pipeline) -> tuple[Table | Publish, ...]:
 
 
 def plan(
-    pipeline: Pipeline, layout: Layout, spark: SparkSource, *, only: str | None = None
+    pipeline: Pipeline,
+    layout: Layout,
+    spark: SparkSource,
+    *,
+    only: str | None = None,
+    ask: Ask | None = None,
 ) -> tuple[Step, ...]:
     """The steps that make a pipeline right again, in data order; none where nothing is damaged.
 
@@ -118,9 +124,11 @@ def plan(
         spark: Gives a session, if a state is to be read.
         only: A query to look at; others are included only if they read what is filled again, or have read
             what a repaired table has lost.
+        ask: Asks the broker for what it still has; None: it is not asked.
 
     Raises:
-        CheckpointMismatchError: A bronze table cannot be made again.
+        CheckpointMismatchError: A bronze table cannot be made again; or silver, filled again, would lose rows
+            whose records are nowhere else.
         UsageError: A checkpoint or a table that must be moved is in an object store.
     """
     steps: list[Step] = []
@@ -142,6 +150,8 @@ def plan(
                 continue
         elif not reasons and not isinstance(declared, Bronze) and not repaired.isdisjoint(sources(declared)):
             reasons = tuple(other_history(layout, declared))
+        if reasons and isinstance(declared, Silver):
+            reasons += _require_records(pipeline, layout, declared, ask)
         if reasons and (step := _filled_again(layout, declared, reasons)) is not None:
             steps.append(step)
             if step.kind == "refill" and not isinstance(declared, Publish):
@@ -247,6 +257,26 @@ def _filled_again(layout: Layout, declared: Table | Publish, reasons: tuple[str,
         reasons += lacking
     effort = effort_of(layout, declared.table, reads)
     return Step(declared.table, kind, reasons, reads, moves=moves, effort=effort)
+
+
+def _require_records(pipeline: Pipeline, layout: Layout, silver: Silver, ask: Ask | None) -> tuple[str, ...]:
+    """What was not asked, in words, where silver has read more of bronze than bronze has now.
+
+    Raises:
+        CheckpointMismatchError: Silver has rows of records that are neither in bronze nor in Kafka any more.
+    """
+    if not (ahead := tuple(other_history(layout, silver))):
+        return ()
+    lost, unknown = lost_records(pipeline, layout, silver, ask)
+    if lost:
+        raise CheckpointMismatchError(
+            f"{'; '.join(ahead)}. Bronze would have to read the records between again, and "
+            f"{'; '.join(lost)}: {silver.table} has rows of them, and filled again it would lose them. "
+            f"Nothing was changed. Restore the newest copy of {silver.read_text}. Without one: keep a copy "
+            f"of {silver.table}, move its tables and its checkpoint away, which gives these rows up, and "
+            "then: medallion recover"
+        )
+    return tuple(unknown)
 
 
 def _not_again(layout: Layout, silver: Silver) -> Iterator[str]:
