@@ -808,10 +808,10 @@ BUGS: tuple[Bug, ...] = (
         f"{UNIT}/test_simulation.py",
     ),
     Bug(
-        "a query of a job that is started again is not judged",
+        "a query is built without what its start has judged",
         WIRING,
-        "beginning = self.beginnings.pop(declared.table)",
-        "beginning = self.beginnings[declared.table]",
+        "stream = replace(self.stream(declared), beginning=beginning)",
+        "stream = self.stream(declared)",
         f"{UNIT}/test_simulation.py",
     ),
     Bug(
@@ -840,14 +840,14 @@ BUGS: tuple[Bug, ...] = (
         PUBLISHED,
         "if not isinstance(publish.to, FileSink):\n        return\n    files",
         "if True:\n        return\n    files",
-        f"{UNIT}/test_simulation.py",
+        f"{UNIT}/gold/test_published.py",
     ),
     Bug(
         "a manifest is known by its number alone",
         PUBLISHED,
         "if known and positions and list(known) != list(positions):",
         "if False:",
-        f"{UNIT}/test_simulation.py",
+        f"{UNIT}/gold/test_published.py",
     ),
     Bug(
         "a publication does not look at the commits of its table",
