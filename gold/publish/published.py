@@ -120,6 +120,10 @@ def refuse_other_publication(publish: Publish, checkpoint: Checkpoint, sources: 
     Raises:
         CheckpointMismatchError: Names what was put back, and the command to go on.
     """
+    if isinstance(publish.to, FileSink):
+        owner = PublishedFiles(publish.to.folder).owner()
+        if owner is not None and owner["query_id"] != checkpoint.query_id():
+            raise CheckpointMismatchError(_other_owner(publish.table, publish.to.folder, owner))
     for fault in publication_faults(publish, checkpoint, sources):
         raise CheckpointMismatchError(
             f"{publish.table}: {fault}. Going on would leave rows out. Nothing was written. Restore the "
