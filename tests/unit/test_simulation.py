@@ -18,10 +18,11 @@ FIRST = int(os.environ.get("SIMULATED_SEED", "1"))
 
 
 @pytest.mark.parametrize("name", LIVES)
-def test_a_told_life_ends_refused_or_right(name: str) -> None:
+def test_a_told_life_is_refused_at_once_and_by_the_next_start(name: str) -> None:
     world = World(1)
     with world.entered():
         LIVES[name](world)
+        assert world.refusal is not None, "\n".join(world.events)
         assert end(world) in {"refused", "right"}, "\n".join(world.events)
 
 
