@@ -187,7 +187,9 @@ class TableWatch:
                     self._refuse(
                         path,
                         f"was restored to an older version by version {number}",
-                        back_again if self._query.startswith("bronze.") or not must_refill else _RECOVER,
+                        back_again
+                        if self._query.startswith("bronze.") or not must_refill
+                        else f"Have it filled again: medallion recover {self._query}",
                     )
 
     def _refuse(self, path: str, what: str, remedy: str = "Restore its newest copy") -> None:
@@ -204,9 +206,6 @@ class TableWatch:
             "was not compared with what it was after the last micro-batch",
             level="warning",
         )
-
-
-_RECOVER = "Stop the job, have the tables filled again with: medallion recover"
 
 
 class SourceWatch:

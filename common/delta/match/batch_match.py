@@ -292,7 +292,7 @@ def _lacking(table: str, table_path: str, before: int, after: int) -> str:
         f"micro-batch {before + 1}" if after == before + 2 else f"micro-batches {before + 1} to {after - 1}"
     )
     way = (
-        "or have it filled again: medallion recover"
+        f"or have it filled again: medallion recover {table}"
         if not table.startswith("bronze.")
         else f"or see what can be done without one: medallion recover {table} --plan"
     )
@@ -308,7 +308,8 @@ def _lacking_side(side: SideStep, query: str, lost: int, checkpoint_path: str) -
         f"{side.table}: micro-batch {lost} of {query} has written rows into the table, but the table at "
         f"{side.path} has none of it, and has later ones: an older copy of it was put back while the query "
         f"was running. The checkpoint {checkpoint_path} counts the rows as written. Nothing was written. "
-        "Restore the table's newest copy, or have the tables of the query filled again: medallion recover"
+        "Restore the table's newest copy, or have the tables of the query filled again: medallion recover "
+        f"{query}"
     )
 
 
