@@ -850,13 +850,6 @@ BUGS: tuple[Bug, ...] = (
         f"{UNIT}/gold/test_published.py",
     ),
     Bug(
-        "a publication does not look at the commits of its table",
-        "gold/source/foreign_appends.py",
-        "return declared.deletes if isinstance(declared, Publish) else declared.takes_rows_back",
-        "return isinstance(declared, Publish) or declared.takes_rows_back",
-        f"{UNIT}/test_simulation.py",
-    ),
-    Bug(
         "a micro-batch that a table lacks between others is not noticed",
         MATCH,
         "if after is not None and batch_id < after - 1:",
