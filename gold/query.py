@@ -20,9 +20,11 @@ from gold.source.stream import lacks_feed
 from gold.table.compact_every import compacting
 from gold.table.context import Context
 from gold.table.declaration_marks import changed, keeps_deleted_keys, meaning
-from gold.table.defined import Defined, depends_on_order, why_undefined
+from gold.table.defined import Defined, why_undefined
 from gold.upsert import query as upsert
 from gold.view import query as view
+from gold.view.open_rows import is_approximate, leaves_open
+from gold.view.query import other_ways
 
 __all__ = [
     "Context",
@@ -31,11 +33,13 @@ __all__ = [
     "changed_attributes",
     "check_appends",
     "defined",
-    "depends_on_order",
     "former_side_tables",
+    "is_approximate",
     "is_awaited",
+    "leaves_open",
     "marks_of",
     "missing_feed_warning",
+    "other_ways",
     "side_steps",
     "why_undefined",
 ]

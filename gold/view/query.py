@@ -26,7 +26,7 @@ from gold.table import create
 from gold.table.context import Context
 from gold.table.defined import Defined
 from gold.table.maintained import Maintained, Work
-from gold.view import multiset
+from gold.view import multiset, open_rows
 from gold.view.analyzed import NO_TYPES, above, analyzed
 from gold.view.delta_rule import DeltaRule, Key, Touched, Types, consolidated, sql
 from gold.view.versions import Versions
@@ -130,12 +130,29 @@ def _without_feed(context: Context, gold: View, paths: Mapping[str, str]) -> tup
 
 def defined(context: Context, gold: View, versions: Sequence[int | None]) -> Defined:
     """The rows that a view must have at versions of its tables, in the order of ``sources``."""
-    tables = {
+    return Defined(gold.table, _over(gold, _at_versions(context, gold, versions)))
+
+
+def other_ways(
+    context: Context, gold: View, versions: Sequence[int | None]
+) -> tuple[Sequence[DataFrame], Sequence[DataFrame]]:
+    """The rows as a statement may give them too: over rows in other orders; with other places of rows."""
+    tables = _at_versions(context, gold, versions)
+    ordered = zip(*map(open_rows.orders, tables.values()), strict=True)
+    orders = [_over(gold, dict(zip(tables, frames, strict=True))) for frames in ordered]
+    return orders, [_over(each, tables) for each in open_rows.by_places(gold)]
+
+
+def _at_versions(context: Context, gold: View, versions: Sequence[int | None]) -> Mapping[str, DataFrame]:
+    return {
         table: at_version(context.spark, context.path(table), version)
         for table, version in zip(gold.sources, versions, strict=True)
     }
+
+
+def _over(gold: View, tables: Mapping[str, DataFrame]) -> DataFrame:
     statement = read_statement(gold.statement, {name: frame.columns for name, frame in tables.items()})
-    return Defined(gold.table, _all_of(statement, (tables[name] for name in statement.tables)))
+    return _all_of(statement, (tables[name] for name in statement.tables))
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,7 @@ class GoldTable:
         without: Columns that were not compared, because their values depend on the order of rows or on the
             time; with commas between them.
         why: Why the table was not compared, in words; empty if it was.
+        open_rows: Rows that are others than those computed now, where the statement leaves open which come.
     """
 
     table: str
@@ -71,6 +72,7 @@ class GoldTable:
     range_of: str = ""
     without: str = ""
     why: str = ""
+    open_rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)
