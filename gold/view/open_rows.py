@@ -1,8 +1,8 @@
 """What a view's statement leaves open: which of several rows come, or which of several values a row has.
 
 The parts of the statement say whether anything may be open. Whether something is, in these rows, is found by
-computing the statement in the other ways that it allows: over rows in other orders, and with the least and the
-greatest number that ``row_number()`` may give to rows of one place. What is the same in all of them is not open.
+computing the statement in the other ways that it allows: over rows in other orders, and with the least and
+the greatest number that ``row_number()`` may give to rows of one place. What all of them have is not open.
 """
 
 from __future__ import annotations

@@ -216,12 +216,15 @@ class SparkEngine:
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """The rows of a SELECT statement; raises ``TableError``."""
+        from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
 
         try:
             return [tuple(row) for row in self._spark.sql(sql).collect()]
         except PySparkException as error:
             raise TableError(first_line(error)) from error
+        except Py4JJavaError as error:
+            raise TableError(first_line(error.java_exception)) from error
 
     def own_rows(self, sql: str) -> list[tuple[Any, ...]]:
         """As ``rows``."""
@@ -261,9 +264,15 @@ class BothEngines:
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """The rows of a SELECT statement; raises ``TableError``."""
+        import duckdb
+
         try:
             return self._duckdb.own_rows(self._duckdb.translated(sql))
-        except (SqlError, TableError):
+        except SqlError:
+            return self._by_spark().rows(sql)
+        except TableError as error:
+            if isinstance(error.__cause__, duckdb.IOException):  # no engine reads a file that is gone
+                raise
             return self._by_spark().rows(sql)
 
     def _by_spark(self) -> SparkEngine:
