@@ -24,6 +24,9 @@ MedallionError                  exit 1, the base class; never raised itself
 │   ├── SourceChangedError      the query's source table has new columns; the query restarts with them
 │   ├── SourceReplacedError     the columns of the query's source table were replaced; it cannot be read on
 │   ├── TransientFailureError   the broker, a store or the network does not answer; the query restarts
+│   ├── StatementRefusedError   Spark refuses a statement, an expression or an option of the query's table
+│   ├── RowFailedError          a row makes a statement or an expression of the query's table fail
+│   ├── TablesFailedError       several tables of a run have failed, or some wait for one; the others went on
 │   ├── RuleFailedError         a row broke a rule with on_fail="fail"
 │   ├── ChangeRefusedError      a change feed has an unknown operation, such as a truncation
 │   ├── UnknownFieldError       a value has an unknown field under unknown_fields="fail"
@@ -47,7 +50,7 @@ coordinates. Faults in data are no exceptions: such rows are quarantined, with r
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher, get_close_matches
 from typing import Self
@@ -351,6 +354,56 @@ class SourceReplacedError(QueryFailedError):
                 else f"Fill the table again: medallion rebuild {query}."
             ),
         )
+
+
+class StatementRefusedError(QueryFailedError):
+    """Spark refuses a statement, an expression or an option of the query's table; nothing was written.
+
+    Attributes:
+        problems: The mistake with ``file:line:column`` of the part that is refused, as far as it is known.
+    """
+
+    cause_kind = "operator"
+
+    def __init__(self, query: str, cause: str, source: str = "") -> None:
+        super().__init__(query, cause)
+        self.problems = (Problem(query, Fault("MED-4014", str(self), source)),)
+
+
+class RowFailedError(QueryFailedError):
+    """A row makes a statement or an expression of the query's table fail; nothing of its micro-batch was
+    written.
+
+    Attributes:
+        problems: What fails, with ``file:line:column`` of the part of the text, as far as it is known.
+        part: The part of the author's text that fails; empty where it is not known.
+    """
+
+    cause_kind = "data"
+
+    def __init__(self, query: str, cause: str, source: str = "", part: str = "") -> None:
+        super().__init__(query, cause)
+        self.part = part
+        self.problems = (Problem(query, Fault("MED-4015", str(self), source)),)
+
+
+class TablesFailedError(QueryFailedError):
+    """Several tables of a run have failed, or some wait for one that has; the others went on.
+
+    Attributes:
+        problems: One for each line of the message: the tables that have failed, then those that wait.
+    """
+
+    def __init__(self, tables: Iterable[str], told: Mapping[str, Problem]) -> None:
+        """Tell of all of them.
+
+        Args:
+            tables: Those that have failed.
+            told: The lines of the message, each with its problem.
+        """
+        self.problems = tuple(told.values())
+        super().__init__(", ".join(tables), "; ".join(told))
+        self.args = ("\n".join(told),)
 
 
 class RuleFailedError(QueryFailedError):

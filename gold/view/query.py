@@ -14,7 +14,9 @@ from pyspark.sql.types import StructField, StructType
 from common.declare import View
 from common.declare.declared import is_path
 from common.delta import table as delta_table
+from common.delta.log import LogReader
 from common.delta.match.checkpoint_match import last_commit_metadata
+from common.delta.match.source_match import Source, commits_at
 from common.errors import TableMissingError, UsageError
 from common.rows.rows import Rows
 from common.sql.narrowed import narrowed
@@ -186,7 +188,7 @@ class _Kept(Maintained):
         if not any(versions.changed(table) for table in self.paths):
             return None
         rule, way = self._rule(work, versions), self.way
-        if way.kept == "whole" or self.statement.relation is None:
+        if way.kept == "whole" or self.statement.relation is None or not versions.can_leave_out:
             return work.rows
         if way.top is None:
             change = rule.change(self.statement.relation)
@@ -198,11 +200,11 @@ class _Kept(Maintained):
 
     def recompute(self, touched: Rows, work: Work) -> None:
         versions: Versions = work.found
-        way = self.way
-        if way.kept == "by row":
+        way, is_whole = self.way, not versions.can_leave_out
+        if way.kept == "by row" and not is_whole:
             multiset.change(touched, self.path, work.batch, work.counts)
             return
-        if way.kept == "whole" or way.top is None or self.statement.relation is None:
+        if is_whole or way.kept == "whole" or way.top is None or self.statement.relation is None:
             rows = work.rows.derive(self._all_rows(versions))
             multiset.replace(rows, None, self.path, work.batch, work.counts)
             return
@@ -236,10 +238,15 @@ class _Kept(Maintained):
         known = last["counts"].get(_VERSIONS) if last is not None and is_own else None
         before = None if known is None else {table: known.get(table) for table in self.paths}
         now: dict[str, int | None] = {}
-        for place, table in enumerate(self.paths):
+        for place, (table, path) in enumerate(self.paths.items()):
             version, covered = work.batch.source_version(place), (before or {}).get(table)
+            if work.batch.failed_at_row and version is not None:
+                version = LogReader(path).latest_version()  # it may have the row corrected
             now[table] = covered if version is None or (covered or 0) > version else version
-        return Versions(work.rows.session, self.paths, before, now)
+        if now != {table: work.batch.source_version(place) for place, table in enumerate(self.paths)}:
+            sources = [Source(*each) for each in self.paths.items()]
+            work.batch = replace(work.batch, source_commits=commits_at(list(now.values()), sources))
+        return Versions(work.rows.session, self.paths, before, now, is_again=work.batch.failed_at_row)
 
 
 def _all_of(statement: Statement, tables: Iterable[DataFrame]) -> DataFrame:

@@ -21,8 +21,8 @@ from common.delta.log import LogReader, is_creation_cut_off
 from common.delta.match.checkpoint_match import last_commit_metadata
 from common.errors import CheckpointMismatchError, QueryFailedError, TableError
 from common.machine.storage_folder import StorageFolder
+from common.streaming.error_lines import one_line
 from common.streaming.failure_cause import causes_text
-from common.streaming.query import one_line
 from common.streaming.spark_errors import without_values
 from orchestration.access.declaration.lineage import sources
 from orchestration.run.start_checks import check_beginning, check_sources
