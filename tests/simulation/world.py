@@ -219,7 +219,7 @@ class World:
         if job is None:
             return
         job.supervisor.poll()
-        failed = list(job.supervisor._failed.values())  # what it says of them
+        failed = list(job.supervisor.failures.errors.values())  # what it says of them
         if failed:
             raise failed[0]
 

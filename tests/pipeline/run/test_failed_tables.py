@@ -51,8 +51,7 @@ pipeline = Pipeline(
         View("having_alone", sql="""
             select id from silver.orders
             having n > 1"""),
-        View("qualified", sql="select *, row_number() over (partition by kind order by id) as p "
-             "from silver.orders qualify p <= 3"),
+        View("percent", sql="select id from silver.orders limit 3 percent"),
         View("of_text", sql="select kind, sum(t) as s from silver.orders group by kind"),
         View("divided", sql="select id, 100 div z as q from silver.newest"),
         View("of_divided", sql="select count(*) as n from gold.divided"),
@@ -76,7 +75,7 @@ CORRECTED = (
     '{"id": "b", "kind": "k", "t": "5", "a": 1, "z": 5, "at": "2026-01-05T11:01:00Z"}',
 )
 AT_ROWS = {"gold.divided", "gold.too_large", "gold.again", "gold.latest", "gold.versions", "gold.of_text"}
-REFUSED = {"silver.broken", "gold.no_group", "gold.having_alone", "gold.qualified"}
+REFUSED = {"silver.broken", "gold.no_group", "gold.having_alone", "gold.percent"}
 WAITING = {
     "gold.of_divided": "gold.divided",
     "gold.of_strict": "silver.strict",

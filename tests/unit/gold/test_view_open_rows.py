@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from common.declare import View
-from gold.table.defined import depends_on_order
+from gold.view.open_rows import leaves_open
 
 OF_ORDER = (
     "select id from silver.a limit 3",
@@ -31,9 +31,9 @@ OF_ROWS = (
 
 @pytest.mark.parametrize("sql", OF_ORDER)
 def test_a_choice_among_rows_depends_on_their_order(sql: str) -> None:
-    assert depends_on_order(View("v", sql=sql))
+    assert leaves_open(View("v", sql=sql))
 
 
 @pytest.mark.parametrize("sql", OF_ROWS)
 def test_a_word_in_a_name_a_text_or_a_comment_is_no_choice(sql: str) -> None:
-    assert not depends_on_order(View("v", sql=sql))
+    assert not leaves_open(View("v", sql=sql))
