@@ -70,9 +70,12 @@ class Pinned:
 class Engine(Protocol):
     """Evaluates SQL over pinned tables."""
 
+    name: str
+    """``duckdb`` or ``spark``: whose SQL ``own_rows`` takes, and whose names of types ``columns`` gives."""
+
     @property
-    def name(self) -> str:
-        """``duckdb`` or ``spark``: who has evaluated the rows so far."""
+    def asked(self) -> str:
+        """``spark`` once it has evaluated something, else ``name``."""
 
     def relation(self, pinned: Pinned) -> str:
         """The table in a ``FROM`` clause."""
@@ -94,7 +97,7 @@ class Engine(Protocol):
 class DuckDbEngine:
     """DuckDB in this process; it reads local files without a server and without a JVM."""
 
-    name = "duckdb"
+    name = asked = "duckdb"
 
     def __init__(self, *, threads: int | None = None, memory: str | None = None) -> None:
         """Open an empty database.
@@ -158,9 +161,7 @@ class DuckDbEngine:
         try:
             return self.own_rows(self.translated(sql))
         except SqlError as error:
-            raise TableError(
-                f"it {error} to DuckDB; under quality.engine: auto Spark evaluates it"
-            ) from error
+            raise TableError(f"it {error}; under quality.engine: auto, Spark evaluates it") from error
 
     def own_rows(self, sql: str) -> list[tuple[Any, ...]]:
         """The rows of a statement in DuckDB's SQL; raises ``TableError``."""
@@ -194,7 +195,7 @@ class DuckDbEngine:
 class SparkEngine:
     """Spark, for tables in an object store and for tables larger than one machine reads well."""
 
-    name = "spark"
+    name = asked = "spark"
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -244,14 +245,16 @@ class SparkEngine:
 class BothEngines:
     """DuckDB; and Spark for a statement that DuckDB may compute otherwise, or ends with an error."""
 
+    name = "duckdb"
+
     def __init__(self, duckdb: DuckDbEngine, spark: Callable[[], SparkSession]) -> None:
         self._duckdb, self._start = duckdb, spark
         self._pinned: dict[str, Pinned] = {}
         self._spark: SparkEngine | None = None
 
     @property
-    def name(self) -> str:
-        """``spark`` as soon as it has evaluated something."""
+    def asked(self) -> str:
+        """``spark`` once it has evaluated something."""
         return "duckdb" if self._spark is None else "spark"
 
     def relation(self, pinned: Pinned) -> str:

@@ -126,7 +126,7 @@ def run_suite(run: SuiteRun) -> SuiteResult:
         checked,
         since=run.pinned.since,
         seconds=time.monotonic() - began,
-        engine=run.engine.name,
+        engine=run.engine.asked,
         at=run.now,
     )
 
