@@ -17,7 +17,7 @@ from sqlglot.dialects.dialect import Dialect
 
 from common.declare import View
 from common.errors import SqlError
-from common.sql.as_written import parsed
+from common.sql.duckdb.as_written import parsed
 
 _APPROXIMATE = frozenset({"approx_percentile", "histogram_numeric", "percentile_approx"})
 _OF_ORDER = frozenset(

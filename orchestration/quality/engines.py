@@ -143,7 +143,7 @@ class DuckDbEngine:
         Raises:
             SqlError: A part of it may have another value in DuckDB.
         """
-        from common.sql.duckdb_text import statement  # loads a parser
+        from common.sql.duckdb.text import statement  # loads a parser
 
         tables = {name: (name, types) for name, types in self._types.items()}
         return statement(sql, tables, now=datetime.now(UTC))

@@ -9,8 +9,8 @@ from common.declare import Json, Silver
 from common.declare.declared import folder_of
 from common.errors import PipelineError, SqlError
 from common.schema.value_fields import Field, fields
+from common.sql.duckdb.text import expression
 from common.sql.duckdb.values import TIME, Value
-from common.sql.duckdb_text import expression
 from common.sql.quoting import double_quoted, standard_text
 
 _TYPES = {

@@ -23,7 +23,7 @@ from common.declare import (
 )
 from common.declare.intervals import length_of
 from common.errors import SqlError, TableError, first_line
-from common.sql.duckdb_text import columns_of, expression
+from common.sql.duckdb.text import columns_of, expression
 from common.sql.quoting import double_quoted
 from orchestration.records.proof.definitions import END, START, windows_of, written
 from orchestration.records.trace.behind import RECORD, group_keys, on_columns, source_of, view_rows

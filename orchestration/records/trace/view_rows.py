@@ -13,7 +13,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from common.errors import SqlError
-from common.sql.duckdb_text import columns_of, expression, statement
+from common.sql.duckdb.text import columns_of, expression, statement
 from common.sql.quoting import double_quoted
 from common.sql.relations import Joined, Keyed, Relation, RowWise, Scan, UnionAll, scans
 

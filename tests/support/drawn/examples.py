@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 
 from common.sql.function_names import AGGREGATES, GENERATORS, NON_DETERMINISTIC, WINDOWS
 from tests.support.drawn.expressions import KINDS, letter_of
-from tests.support.spark_examples import spark_examples
+from tests.support.drawn.spark_examples import spark_examples
 
 _PLAIN = re.compile(r"select\s+((?:(?!\bfrom\b|\bas\b).)+)", re.IGNORECASE | re.DOTALL)
 _OTHERWISE = AGGREGATES | GENERATORS | NON_DETERMINISTIC | WINDOWS

@@ -14,8 +14,8 @@ from common.sql.function_names import NON_DETERMINISTIC
 from tests.support.drawn.checked import problems
 from tests.support.drawn.kept_view import Frames, KeptView
 from tests.support.drawn.oracle import many_rows, rows_of_frames
+from tests.support.drawn.spark_examples import Example, result_of, spark_examples
 from tests.support.drawn.tables import Life
-from tests.support.spark_examples import Example, result_of, spark_examples
 
 ONE = Life({"silver.one": {"id": "int"}}, {"silver.one": [[(1, (1,))], [(1, (2,))]]})
 AT_ONCE = 40

@@ -1,6 +1,6 @@
 """Spark SQL in DuckDB's words: what is translated has the same value there, and everything else is refused.
 
-That the values are Spark's own is shown by tests/spark/common/test_duckdb_values.py.
+That the values are Spark's own is shown by tests/spark/test_duckdb_values.py.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 from common.errors import SqlError
-from common.sql.duckdb_text import columns_of, expression, statement
+from common.sql.duckdb.text import columns_of, expression, statement
 
 NOW = datetime(2026, 3, 1, 12, 34, 56, tzinfo=UTC)
 TYPES = {

@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 from common.errors import SqlError
-from common.sql.duckdb_text import statement
+from common.sql.duckdb.text import statement
 from common.sql.relations import Joined, Relation, below, scans
 from common.sql.statement import Statement, read_statement
 from orchestration.records.trace.view_rows import ViewRows

@@ -125,7 +125,7 @@ _POOLS: Mapping[str, tuple[Sequence[Any], pa.DataType]] = {
 
 def rows(number: int, seed: int = 0) -> pa.Table:
     """A table of edge values; each column has every one of its values, and nulls."""
-    random = Random(seed)  # noqa: S311  # a seeded case, no secret
+    random = Random(seed)  # a seeded case, no secret
     columns = {}
     for name, (pool, kind) in _POOLS.items():
         values = [*pool, None] * (number // (len(pool) + 1) + 1)

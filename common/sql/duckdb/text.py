@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from common.errors import SqlError
-from common.sql.as_written import parsed
+from common.sql.duckdb.as_written import parsed
 from common.sql.duckdb.calls import Calls
 from common.sql.duckdb.operators import CLOCKS, Columns
 from common.sql.duckdb.queries import Queries

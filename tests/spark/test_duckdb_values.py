@@ -15,9 +15,9 @@ import pyarrow as pa
 import pytest
 
 from common.errors import SqlError
-from common.sql.duckdb_text import columns_of, expression, statement
+from common.sql.duckdb.text import columns_of, expression, statement
 from tests.support import drawn_sql
-from tests.support.spark_examples import spark_examples
+from tests.support.drawn.spark_examples import spark_examples
 
 AGGREGATES = [
     *(f"{name}({{{kind}}})" for name in ("min", "max", "count") for kind in ("whole", "cents", "double",
