@@ -12,7 +12,7 @@ from pyspark.errors import AnalysisException
 
 from common.schema.ddl import parse
 from common.schema.kinds import CONDITION, KINDS, NOT_ADDED, REFUSED, UNCOMPARED, UNMIXED
-from common.schema.typed_statement import output_types, type_mistakes
+from common.typed.statement import output_types, statement_mistakes
 from common.sql.argument_counts import ARGUMENTS
 
 TYPES = [type_ for each in KINDS.values() for type_ in each]
@@ -133,7 +133,7 @@ def test_no_drawn_statement_that_spark_accepts_is_a_mistake(view: Any) -> None:
     for seed in range(RANDOM_STATEMENTS):
         expression = drawn(Random(seed))  # noqa: S311  # a seeded case, no secret
         sql = f"select {expression} as x from silver.t"
-        mistakes = [str(each) for each in type_mistakes(sql, FIELDS)]
+        mistakes = [str(each) for each in statement_mistakes(sql, FIELDS)]
         text = sql.replace("silver.t", "t")
         if mistakes:
             found += 1

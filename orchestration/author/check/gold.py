@@ -26,7 +26,6 @@ from orchestration.author.check.expression import (
     measure_faults,
     result,
     row_faults,
-    uncomparable_arguments,
 )
 from orchestration.author.check.names import each, name_faults, named, references
 from orchestration.author.check.publish import custom_problems, custom_scopes, ddl_fields, ddl_problems
@@ -202,7 +201,6 @@ def _measure_faults(
     own = None if groups is None else {*groups, *bounds}
     yield from measure_faults(sql, seen, own, in_state=gold.mode != "recompute", bounds=bounds)
     yield from division_faults(sql, gold.window)
-    yield from uncomparable_arguments(sql, seen)
     yield from _bounds_inside(sql, gold, silver)
 
 

@@ -140,13 +140,13 @@ def test_the_example_has_no_problem() -> None:
         (
             "uuid()",
             (
-                "uuid() returns another value when a micro-batch is replayed; "
+                "calls uuid(), whose value differs each time; "
                 "compute it from columns, as with sha2()"
             ),
         ),
         (
             "now()",
-            "now() returns another value when a micro-batch is replayed; use a column of the row instead",
+            "calls now(), whose value differs each time; use a column of the row instead",
         ),
         ("id as y", "ends in a name of its own, 'y'; leave it out (or is an operator missing?)"),
         ("*", "* is not one value; name a field"),
@@ -709,7 +709,7 @@ def test_the_columns_of_avro_are_known() -> None:
         ("magnitude > 1", "'magnitude' is another column of this table; a column sees only the value"),
         ("id = ", "the SQL "),
         ("id", "is a string, not a boolean; write a condition such as type = 'dns'"),
-        ("rand() < 0.5", "rand() returns another value when a micro-batch is replayed"),
+        ("rand() < 0.5", "calls rand(), whose value differs each time"),
         ("max(id) = 'a'", "max() is an aggregate"),
         ("cast(id as int) = 1", "write try_cast(… as int)"),
         ("_kafka.fault is null", "'_kafka' has no field 'fault'"),

@@ -100,7 +100,7 @@ def test_a_mistake_has_its_line_and_column_in_the_file_with_the_statement(tmp_pa
         ("gold.of_variable", "amuont", "did you mean 'amount'?"),
         ("gold.of_parts", "silver.ordres", "did you mean 'silver.orders'?"),
         ("gold.unread", "silver.orders", "an operator, a comma or a bracket"),
-        ("gold.clock", "curdate", "use a column of a row"),
+        ("gold.clock", "curdate", "use a column of the row"),
         ("gold.clock", "lenght", "did you mean 'length'?"),
         ("gold.clock", "`conutry`", "did you mean 'country'?"),
     ]:
@@ -120,7 +120,8 @@ def test_types_are_checked_through_views_and_as_far_as_spark_says(tmp_path: Path
     )
     views = [last, View("v", sql="select country from gold.last where last > 5 or n = 'a'")]
     assert told(*views) == [
-        "sql compares last (timestamp) and a number, which Spark refuses; cast one of them"
+        "sql compares last (timestamp) and a number, which Spark refuses; cast one of them",
+        "sql compares 'a' and n (bigint): 'a' is no number, so that the first row stops the query",
     ]
     lenient = Settings.model_validate({"spark": {"conf": {"spark.sql.ansi.enabled": "false"}}})
     assert check(pipeline(*views), lenient) == ()

@@ -1,0 +1,92 @@
+"""Spark SQL's functions: their kinds, and what they take and give, so that SQL text is judged without Spark.
+
+``functions.tsv`` is made of the installed Spark (``tests/reference/functions_of_spark.py``), and a test holds
+it against Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+MANY = 99
+"""The most arguments of a function that takes any number."""
+
+_LETTERS = {
+    "n": "number",
+    "t": "text",
+    "b": "boolean",
+    "d": "date",
+    "s": "timestamp",
+    "y": "binary",
+    "a": "array",
+    "m": "map",
+    "r": "struct",
+}
+"""The kinds of types, by their letters in the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function.
+
+    Attributes:
+        name: Its name, lower-case.
+        kind: ``aggregate``: one value for many rows; ``window``: needs ``over (…)``; ``generator``: any number
+            of rows; else empty.
+        least: The least number of arguments.
+        most: The most.
+        takes: The kinds of each argument; None where that depends on the other arguments, or any is taken.
+        result: The type of its value, with ``{0}`` for that of its first argument; ``number`` for one of the
+            types of numbers; empty where it depends on more.
+    """
+
+    name: str
+    kind: str
+    least: int
+    most: int
+    takes: tuple[frozenset[str] | None, ...]
+    result: str
+
+
+def _read() -> Mapping[str, Function]:
+    text = Path(__file__).with_name("functions.tsv").read_text(encoding="utf-8")
+    lines = (line.split("\t") for line in text.splitlines() if not line.startswith("#"))
+    return {
+        name: Function(name, kind, int(least), int(most), tuple(map(_kinds, takes.split())), result)
+        for name, kind, least, most, takes, result in lines
+    }
+
+
+def _kinds(letters: str) -> frozenset[str] | None:
+    return None if letters == "*" else frozenset(_LETTERS[letter] for letter in letters)
+
+
+FUNCTIONS: Mapping[str, Function] = _read()
+"""Every function that is called with parentheses, by its name."""
+
+
+def _of_kind(kind: str) -> frozenset[str]:
+    return frozenset(name for name, each in FUNCTIONS.items() if each.kind == kind)
+
+
+AGGREGATES, WINDOWS, GENERATORS = _of_kind("aggregate"), _of_kind("window"), _of_kind("generator")
+
+BY_CHANCE = frozenset({"rand", "randn", "random", "randstr", "shuffle", "uniform", "uuid"})
+"""Functions whose value is drawn."""
+
+NON_DETERMINISTIC = BY_CHANCE | frozenset(
+    {"curdate", "current_date", "current_time", "current_timestamp", "localtimestamp", "now"}
+    | {"current_catalog", "current_database", "current_schema", "current_timezone", "current_user"}
+    | {"session_user", "user", "version", "java_method", "reflect", "try_reflect"}
+    | {"input_file_block_length", "input_file_block_start", "input_file_name"}
+    | {"monotonically_increasing_id", "python_worker_logs", "spark_partition_id"}
+)
+"""Functions whose value differs by time, task, user or installation for the same row; kept by hand."""
+
+WITHOUT_BRACKETS = frozenset(
+    {"current_date", "current_time", "current_timestamp", "localtimestamp"}
+    | {"current_user", "session_user", "user"}
+)
+"""Of these, the names that stand without brackets too, where no column has them."""

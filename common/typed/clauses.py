@@ -1,0 +1,296 @@
+"""What stands in the wrong clause of a query: aggregates, window functions, generators, names of the list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from sqlglot import exp
+
+from common.sql.as_written import called, counted_unit
+from common.sql.functions import AGGREGATES, FUNCTIONS, GENERATORS, WINDOWS
+from common.typed.expression import Judge
+from common.typed.kinds import holds
+from common.typed.seen import Found, Seen
+
+_OF_SETS = frozenset({"grouping", "grouping_id"})
+_UNORDERED = frozenset({"count"})
+_WRAPPED = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
+_INNER = "compute it in an inner query, as in from (select …, {} over (…) as place …) where place = 1"
+_NAME, _CALL = "MED-1202", "MED-1204"
+
+
+@dataclass
+class Clauses:
+    """The clauses of one query.
+
+    Attributes:
+        query: The query.
+        seen: The columns that it sees.
+        judge: Takes what is found, and knows the types.
+    """
+
+    query: exp.Select
+    seen: Seen
+    judge: Judge
+
+    def look(self) -> None:
+        """Note what stands in the wrong clause."""
+        for word, condition in self._row_clauses:
+            if word != "group by":
+                self.judge.condition(condition, word)
+                self._aliases(condition, word)
+            self._of_rows(condition, word)
+        if (having := self._having) is not None:
+            self._no_windows(having, "having")
+        for each in self._expressions:
+            for call in _parts(each):
+                self._call(call)
+        self._positions()
+        self._beside_aggregates()
+        self._unordered()
+
+    @cached_property
+    def _having(self) -> exp.Expr | None:
+        found = self.query.args.get("having")
+        return None if found is None else found.this
+
+    @cached_property
+    def _row_clauses(self) -> Sequence[tuple[str, exp.Expr]]:
+        """What is evaluated row by row, before there are groups."""
+        where = self.query.args.get("where")
+        found = [("where", where.this)] if where is not None else []
+        for join in self.query.args.get("joins") or ():
+            found += [("on", join.args["on"])] if isinstance(join.args.get("on"), exp.Expr) else []
+        return [*found, *(("group by", each) for each in self._grouped)]
+
+    @cached_property
+    def _expressions(self) -> Sequence[exp.Expr]:
+        having = [] if self._having is None else [self._having]
+        order = self.query.args.get("order")
+        ordered = [each.this for each in order.expressions] if order is not None else []
+        return [*self.query.selects, *(each for _, each in self._row_clauses), *having, *ordered]
+
+    @cached_property
+    def _grouped(self) -> Sequence[exp.Expr]:
+        """The expressions of GROUP BY; a place or a name of the SELECT list is its expression."""
+        group = self.query.args.get("group")
+        found = [self._meant(each) for each in _flat(group)] if group is not None else []
+        return [each for each in found if each is not None]
+
+    def _meant(self, node: exp.Expr) -> exp.Expr | None:
+        if isinstance(node, exp.Literal) and not node.is_string:
+            place = int(node.name) if node.name.isdigit() else 0
+            items = self.query.selects
+            return items[place - 1].unalias() if 0 < place <= len(items) else None
+        if isinstance(node, exp.Column) and len(node.parts) == 1 and self.seen.find([node.name]) is None:
+            return self.seen.aliases.get(node.name.lower(), node)
+        return node
+
+    def _aliases(self, condition: exp.Expr, word: str) -> None:
+        """Names of the SELECT list in a clause that sees the columns of FROM alone."""
+        for node in _parts(condition):
+            name = node.name.lower() if isinstance(node, exp.Column) and len(node.parts) == 1 else ""
+            if name in self.seen.aliases and self.seen.lacks([name]):
+                text = (
+                    f"names {node.name!r} in {word}, which sees the columns of FROM, and no names of the "
+                    f"SELECT list; write the expression of {node.name} itself"
+                )
+                self.judge.add(node, text, _NAME)
+
+    def _of_rows(self, node: exp.Expr, word: str) -> None:
+        """What is no value of one row, in a clause that is evaluated row by row."""
+        for part in _parts(node):
+            name = called(part)
+            if name in AGGREGATES and not _is_over(part) and not self._is_of_outer(part):
+                instead = "a condition on groups stands in having" if word != "group by" else "group by columns"
+                self.judge.add(part, f"calls {name}() in {word}, which has no groups yet; {instead}", _CALL)
+            elif name in GENERATORS:
+                self.judge.add(part, f"calls {name}() in {word}; write it behind from, as lateral view", _CALL)
+        self._no_windows(node, word)
+
+    def _no_windows(self, node: exp.Expr, word: str) -> None:
+        for part in _parts(node):
+            if isinstance(part, exp.Window):
+                name = called(_inner(part)) or "a function"
+                instead = _INNER.format(f"{name}()")
+                self.judge.add(part, f"calls {name}() over (…) in {word}, where Spark has none; {instead}", _CALL)
+
+    def _is_of_outer(self, call: exp.Expr) -> bool:
+        """Whether an aggregate is one of the query around: all of its columns are."""
+        found = [self._found(each) for each in _parts(call) if isinstance(each, exp.Column)]
+        return bool(found) and not any(each is None or each.is_own for each in found)
+
+    def _found(self, column: exp.Column) -> Found | None:
+        return self.seen.find([part.name for part in column.parts])
+
+    def _call(self, node: exp.Expr) -> None:
+        """A call that lacks ``over (…)``, its order, or a grouping that it is about."""
+        name, inner = called(node), called(_inner(node))
+        if isinstance(node, exp.Window):
+            self._window(node)
+        elif isinstance(node, exp.Filter) and inner in FUNCTIONS and inner not in AGGREGATES:
+            self.judge.add(node, f"calls {inner}() with filter (…), which aggregates alone have", _CALL)
+        elif name in GENERATORS and not isinstance(node.parent, (exp.Select, exp.Alias, exp.Aliases)):
+            self.judge.add(node, f"calls {name}() inside of an expression; write it behind from, as lateral view", _CALL)
+        elif name in WINDOWS and not _is_over(node):
+            self.judge.add(node, f"calls {name}() without over (…); write {name}() over (order by …)", _CALL)
+        elif name in _OF_SETS and not self._has_sets:
+            text = f"calls {name}(), and its group by has no grouping sets, cube or rollup; leave it out"
+            self.judge.add(node, text, "MED-1206")
+        elif name in AGGREGATES and not _is_over(node):
+            for part in (each for each in _parts(node) if each is not node):
+                if called(part) in AGGREGATES and not _is_over(part):
+                    text = f"calls {called(part)}() inside of {name}(); aggregate once, or in an inner query"
+                    self.judge.add(part, text, "MED-1206")
+
+    @cached_property
+    def _has_sets(self) -> bool:
+        group = self.query.args.get("group")
+        return group is not None and group.find(exp.Cube, exp.Rollup, exp.GroupingSets) is not None
+
+    def _window(self, window: exp.Window) -> None:
+        inner = _inner(window)
+        name = called(inner)
+        over = self._over(window)
+        if name is None or over is None:
+            return
+        if name in FUNCTIONS and name not in AGGREGATES | WINDOWS:
+            self.judge.add(window, f"calls {name}() over (…), which is no window function", _CALL)
+        elif name in WINDOWS and not over.args.get("order"):
+            text = f"calls {name}() over rows without an order; add order by inside of over (…)"
+            self.judge.add(window, text, _CALL)
+        elif any(isinstance(each, exp.Distinct) for each in inner.expressions):
+            text = f"calls {name}(distinct …) over (…), which Spark does not have; count in an inner query"
+            self.judge.add(window, text, _CALL)
+
+    def _over(self, window: exp.Window) -> exp.Expr | None:
+        """The window that a call is over: its own, or one of the clause WINDOW."""
+        alias = window.args.get("alias")
+        if alias is None:
+            return window
+        known = {each.this.name.lower(): each for each in self.query.args.get("windows") or ()}
+        found: exp.Expr | None = known.get(alias.name.lower())
+        if found is None:
+            self.judge.add(alias, f"names the window {alias.name!r}, and has no such window", _NAME)
+        return found
+
+    def _positions(self) -> None:
+        """Places of the SELECT list that there are not, in GROUP BY and ORDER BY."""
+        count = len(self.query.selects)
+        if any(each.is_star for each in self.query.selects):
+            return
+        group, order = self.query.args.get("group"), self.query.args.get("order")
+        found = [("group by", each) for each in (group.expressions if group is not None else ())]
+        found += [("order by", each.this) for each in (order.expressions if order is not None else ())]
+        for word, each in found:
+            if isinstance(each, exp.Literal) and each.name.isdigit() and not 0 < int(each.name) <= count:
+                self.judge.add(each, f"has {word} {each.name}, and its SELECT list has {count}", _NAME)
+
+    def _beside_aggregates(self) -> None:
+        """Columns outside of aggregates that have several values in a group."""
+        group = self.query.args.get("group")
+        whole = [each for each in (*self.query.selects, self._having) if each is not None]
+        aggregates = any(_aggregates(each) for each in whole)
+        if group is None and self._having is not None and not aggregates:
+            text = "has having without group by and without an aggregate; a condition on rows stands in where"
+            self.judge.add(self._having, text, _CALL)
+            return
+        if not (group is not None or aggregates) or (group is not None and group.args.get("all")):
+            return
+        keys, inside = self._keys()
+        for each in whole:
+            if each.is_star and group is None:
+                self.judge.add(each, "has * beside an aggregate; group by the columns that it is to have", _CALL)
+            for column in _outside(each):
+                self._beside(column, keys | inside, grouped=group is not None, in_having=each is self._having)
+
+    def _unordered(self) -> None:
+        """Values without an order that are sorted, ranked or told apart."""
+        order, group = self.query.args.get("order"), self.query.args.get("group")
+        found = [(each.this, "orders by") for each in (order.expressions if order is not None else ())]
+        found += [(each, "groups by") for each in (self._grouped if group is not None else ())]
+        found += [(each, "tells rows apart by") for each in self.query.selects if self.query.args.get("distinct")]
+        for window in self.query.find_all(exp.Window):
+            parts = [*window.args.get("partition_by", ()), *(window.args.get("order") or exp.Order()).expressions]
+            found += [(each.this if isinstance(each, exp.Ordered) else each, "orders by") for each in parts]
+        for each, what in found:
+            lacking = ("variant",) if what == "groups by" else ("map", "variant")
+            if holds(self.judge.type_of(each), lacking):
+                self.judge.add(each, f"{what} {self.judge.shown(each)}, which has no order; take a field of it")
+
+    def _keys(self) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
+        """The columns of GROUP BY, and those inside of its expressions."""
+        keys, inside = set(), set()
+        for each in self._grouped:
+            for column in (part for part in _parts(each) if isinstance(part, exp.Column)):
+                if (found := self._found(column)) is not None:
+                    (keys if column is each else inside).add(found.key)
+        return keys, inside
+
+    def _beside(
+        self, column: exp.Column, known: set[tuple[str, str]], *, grouped: bool, in_having: bool
+    ) -> None:
+        found = self._found(column)
+        is_alias = in_having and len(column.parts) == 1 and column.name.lower() in self.seen.aliases
+        if found is None or not found.is_own or is_alias or found.key in known:
+            return
+        name = column.name
+        if grouped:
+            text = f"names {name!r}, which group by does not have; add it to group by, or write any_value({name})"
+        else:
+            text = f"names {name!r} beside an aggregate; add group by {name}, or write any_value({name})"
+        self.judge.add(column, text, _CALL)
+
+
+def _flat(group: exp.Expr) -> Iterator[exp.Expr]:
+    """The expressions of a GROUP BY, with those of its grouping sets."""
+    waiting = [each for part in group.args.values() if isinstance(part, list) for each in part]
+    while waiting:
+        each = waiting.pop(0)
+        if isinstance(each, exp.Cube | exp.Rollup | exp.GroupingSets | exp.Tuple | exp.Paren):
+            waiting += [*each.expressions, *([each.this] if isinstance(each.this, exp.Expr) else [])]
+        elif isinstance(each, exp.Expr):
+            yield each
+
+
+def _parts(node: exp.Expr) -> Iterator[exp.Expr]:
+    """A node and its parts, but those of queries inside, and no unit that looks like a column."""
+    for each in node.walk(prune=lambda one: isinstance(one, exp.Query)):
+        if each.parent is None or counted_unit(each.parent) is not each:
+            yield each
+
+
+def _inner(node: exp.Expr) -> exp.Expr:
+    """The call inside of ``over``, ``filter`` and ``within group``."""
+    while isinstance(node, (exp.Window, *_WRAPPED)):
+        node = node.this
+    return node
+
+
+def _is_over(call: exp.Expr) -> bool:
+    """Whether a call has ``over (…)``."""
+    around = call.parent
+    while isinstance(around, _WRAPPED):
+        around = around.parent
+    return isinstance(around, exp.Window) and _inner(around) is call
+
+
+def _aggregates(node: exp.Expr) -> bool:
+    return any(called(each) in AGGREGATES and not _is_over(each) for each in _parts(node))
+
+
+def _outside(node: exp.Expr) -> Iterator[exp.Column]:
+    """The columns of an expression that are inside of no aggregate."""
+    if isinstance(node, exp.Query) or (called(node) in AGGREGATES and not _is_over(node)):
+        return
+    if isinstance(node, exp.Filter | exp.WithinGroup) and called(_inner(node)) in AGGREGATES and not _is_over(_inner(node)):
+        return
+    if isinstance(node, exp.Column):
+        yield node
+        return
+    unit = counted_unit(node)
+    for child in node.iter_expressions():
+        if child is not unit:
+            yield from _outside(child)

@@ -1,0 +1,111 @@
+"""Words inside of SQL's literals that Spark alone reads: units, patterns of times, moments, numbers. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import date
+
+from common.errors import nearest
+
+_YEARS, _MONTHS = ("year", "yyyy", "yy"), ("month", "mon", "mm")
+_DATES = (*_YEARS, "quarter", *_MONTHS, "week")
+_CLOCK = ("hour", "minute", "second", "millisecond", "microsecond")
+_LENGTHS = ("year", "quarter", "month", "week", "day", *_CLOCK)
+
+UNITS: Mapping[str, tuple[str, ...]] = {
+    "trunc": _DATES,
+    "date_trunc": (*_DATES, "day", "dd", *_CLOCK),
+    "time_trunc": _CLOCK,
+    "extract": (
+        *("year", "years", "y", "yr", "yrs", "yearofweek", "quarter", "qtr"),
+        *("month", "months", "mon", "mons", "week", "weeks", "w", "day", "days", "d"),
+        *("dayofweek", "dow", "dayofweek_iso", "dow_iso", "doy"),
+        *("hour", "hours", "h", "hr", "hrs", "minute", "minutes", "m", "min", "mins"),
+        *("second", "seconds", "s", "sec", "secs"),
+    ),
+    "date_add": (*_LENGTHS, "dayofyear"),
+    "interval": tuple(
+        f"{unit}{plural}"
+        for unit in ("year", "month", "week", "day", *_CLOCK, "nanosecond")
+        for plural in ("", "s")
+    ),
+}
+"""The words for a unit, by the function that takes them; ``date_add`` stands for all that count in a unit."""
+
+_MOMENT = re.compile(r"\s*(now|today|tomorrow|yesterday)(\s+[\w/:+-]+)?\s*", re.IGNORECASE)
+_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+|inf(inity)?|nan)(e[+-]?\d+)?[dfl]?\s*", re.IGNORECASE)
+_DAY = re.compile(r"\s*[+-]?(\d{4,7})(-(\d{1,2})(-(\d{1,2}))?)?(?P<rest>[ T].*)?\s*", re.DOTALL)
+_CLOCK_TIME = re.compile(r"\s*T?\d{1,2}:.*", re.DOTALL)
+_BOOLEANS = {"t", "true", "y", "yes", "1", "f", "false", "n", "no", "0"}
+
+WRITTEN_BY_PATTERN = frozenset({"date_format", "from_unixtime"})
+"""Functions whose second argument is a pattern by which a time is written."""
+PATTERNS = WRITTEN_BY_PATTERN | frozenset(
+    {"to_date", "to_timestamp", "to_timestamp_ltz", "to_timestamp_ntz", "unix_timestamp", "to_unix_timestamp"}
+)
+"""The same, and those whose second argument is a pattern by which a text is read."""
+UNIT_PLACES: Mapping[str, int] = {"date_trunc": 0, "trunc": 1, "time_trunc": 0}
+"""The argument that is a text with a unit, by function."""
+_LETTERS = frozenset("GyMLdDEFaHhKkmsSqQVzOXxZ")
+_UNREAD = frozenset("EFqQ")
+
+
+def is_moment(text: str) -> bool:
+    """Whether Spark reads a text, where a time is wanted, as the moment at which it is evaluated."""
+    return _MOMENT.fullmatch(text) is not None
+
+
+def fits(text: str, kind: str) -> bool:
+    """Whether a text may be a value of a kind; False only where Spark surely cannot cast it."""
+    if kind == "number":
+        return _NUMBER.fullmatch(text) is not None
+    if kind == "boolean":
+        return text.strip().lower() in _BOOLEANS
+    if kind in {"date", "timestamp"}:
+        is_time = kind == "timestamp" and _CLOCK_TIME.fullmatch(text) is not None
+        return is_time or is_moment(text) or text.strip().lower() == "epoch" or _is_day(text)
+    return True
+
+
+def _is_day(text: str) -> bool:
+    found = _DAY.fullmatch(text)
+    if found is None:
+        return False
+    year, month, day = int(found[1]), int(found[3] or 1), int(found[5] or 1)
+    try:
+        return year > 9999 or bool(date(max(year, 1), month, day))
+    except ValueError:
+        return False
+
+
+def unit_fault(function: str, unit: str) -> str | None:
+    """What is wrong with the word for a unit; None where it is one."""
+    known = UNITS[function]
+    return None if unit.strip().lower() in known else nearest(unit.strip().lower(), known)
+
+
+def pattern_faults(pattern: str, *, is_read: bool) -> Iterator[str]:
+    """Why Spark refuses a pattern at the first row.
+
+    Args:
+        pattern: The pattern.
+        is_read: Whether a text is read by it; else a time is written.
+    """
+    plain = re.sub(r"'[^']*'", "", pattern)
+    for letter in dict.fromkeys(re.findall(r"[A-Za-z]", plain)):
+        if letter == "Y":
+            yield "'Y' counts years by weeks, which Spark does not have; write y"
+        elif letter not in _LETTERS:
+            yield f"{letter!r} is no letter of a pattern; text stands between quotes: '{letter}'"
+        elif is_read and letter in _UNREAD:
+            yield f"{letter!r} is written and not read; leave it out of a pattern that reads"
+
+
+def pattern_doubts(pattern: str) -> Iterator[str]:
+    """What a pattern hardly means."""
+    plain = re.sub(r"'[^']*'", "", pattern)
+    if "mm" in plain and not re.search(r"[HhKk]", plain):
+        yield "mm are minutes; months are MM"
+    if "DD" in plain:
+        yield "DD is the day of the year; the day of the month is dd"
