@@ -44,6 +44,10 @@ APP_NAME = "spark.app.name"
 REDACTION = "spark.redaction.regex"
 UMASK = "spark.hadoop.fs.permissions.umask-mode"
 
+_UNEVEN = (
+    "a query over two sources would have the watermark of the faster one, and rows of the slower one would "
+    "be dropped without a word"
+)
 _GONE = (
     "rows of files that are gone or damaged would be left out without an error, and the checkpoints would "
     "count them as read. Where a file is gone, medallion recover --plan says what can be done"
@@ -51,11 +55,7 @@ _GONE = (
 LOSES_ROWS: Mapping[str, tuple[str, str]] = {
     "spark.sql.files.ignoreMissingFiles": ("true", _GONE),
     "spark.sql.files.ignoreCorruptFiles": ("true", _GONE),
-    "spark.sql.streaming.multipleWatermarkPolicy": (
-        "max",
-        "a query over two sources would have the watermark of the faster one, and rows of the slower one "
-        "would be dropped without a word",
-    ),
+    "spark.sql.streaming.multipleWatermarkPolicy": ("max", _UNEVEN),
 }
 """Values of settings with which Spark leaves out rows without an error, and what would be lost."""
 
@@ -65,6 +65,7 @@ def losing(conf: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for name, (value, lost) in LOSES_ROWS.items():
         if str(conf.get(name, "")).strip().lower() == value:
             yield name, f"{name} is {value}: {lost}. Take the setting out of spark.conf"
+
 
 STATE_STORES = {
     "rocksdb": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",

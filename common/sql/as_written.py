@@ -84,7 +84,9 @@ def called(node: exp.Expr) -> str | None:
     """The name of the function that a node calls, lower-case; None where it calls none."""
     if isinstance(node, exp.Anonymous):
         name = str(node.name).lower()
-        is_quantified = name in {"any", "some", "all"} and any(isinstance(each, exp.Query) for each in node.expressions)
+        is_quantified = name in {"any", "some", "all"} and any(
+            isinstance(each, exp.Query) for each in node.expressions
+        )
         return None if is_quantified else name
     return _PARTED[type(node)][0] if type(node) in _PARTED else None
 

@@ -6,7 +6,7 @@ Names are not resolved: whether a column exists is checked by ``orchestration.au
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import Token, TokenType, exp

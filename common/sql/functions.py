@@ -33,11 +33,12 @@ class Function:
 
     Attributes:
         name: Its name, lower-case.
-        kind: ``aggregate``: one value for many rows; ``window``: needs ``over (…)``; ``generator``: any number
-            of rows; else empty.
+        kind: ``aggregate``: one value for many rows; ``window``: needs ``over (…)``; ``generator``: any
+            number of rows; else empty.
         least: The least number of arguments.
         most: The most.
         takes: The kinds of each argument; None where that depends on the other arguments, or any is taken.
+        casts: The kind as which each argument reads a text; empty where a text is meant.
         result: The type of its value, with ``{0}`` for that of its first argument; ``number`` for one of the
             types of numbers; empty where it depends on more.
     """
@@ -47,20 +48,33 @@ class Function:
     least: int
     most: int
     takes: tuple[frozenset[str] | None, ...]
+    casts: tuple[str, ...]
     result: str
+
+    def argument(self, place: int) -> tuple[frozenset[str] | None, str]:
+        """The kinds that an argument takes, and the kind as which it reads a text; empty for a text."""
+        return (self.takes[place], self.casts[place]) if place < len(self.takes) else (None, "")
 
 
 def _read() -> Mapping[str, Function]:
     text = Path(__file__).with_name("functions.tsv").read_text(encoding="utf-8")
     lines = (line.split("\t") for line in text.splitlines() if not line.startswith("#"))
-    return {
-        name: Function(name, kind, int(least), int(most), tuple(map(_kinds, takes.split())), result)
-        for name, kind, least, most, takes, result in lines
-    }
+    found = {}
+    for name, kind, least, most, letters, result in lines:
+        takes = tuple(map(_kinds, letters.split()))
+        casts = tuple(map(_read_as, letters.split()))
+        found[name] = Function(name, kind, int(least), int(most), takes, casts, result)
+    return found
 
 
 def _kinds(letters: str) -> frozenset[str] | None:
-    return None if letters == "*" else frozenset(_LETTERS[letter] for letter in letters)
+    return None if letters == "*" else frozenset(_LETTERS[letter.lower()] for letter in letters)
+
+
+def _read_as(letters: str) -> str:
+    """The kind as which a text is read: ``T`` stands for one that is, ``t`` for one that is meant."""
+    others = (letter for letter in "nsdb" if letter in letters)
+    return _LETTERS[next(others)] if "T" in letters else ""
 
 
 FUNCTIONS: Mapping[str, Function] = _read()

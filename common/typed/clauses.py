@@ -104,10 +104,14 @@ class Clauses:
         for part in _parts(node):
             name = called(part)
             if name in AGGREGATES and not _is_over(part) and not self._is_of_outer(part):
-                instead = "a condition on groups stands in having" if word != "group by" else "group by columns"
+                instead = (
+                    "a condition on groups stands in having" if word != "group by" else "group by columns"
+                )
                 self.judge.add(part, f"calls {name}() in {word}, which has no groups yet; {instead}", _CALL)
             elif name in GENERATORS:
-                self.judge.add(part, f"calls {name}() in {word}; write it behind from, as lateral view", _CALL)
+                self.judge.add(
+                    part, f"calls {name}() in {word}; write it behind from, as lateral view", _CALL
+                )
         self._no_windows(node, word)
 
     def _no_windows(self, node: exp.Expr, word: str) -> None:
@@ -115,7 +119,9 @@ class Clauses:
             if isinstance(part, exp.Window):
                 name = called(_inner(part)) or "a function"
                 instead = _INNER.format(f"{name}()")
-                self.judge.add(part, f"calls {name}() over (…) in {word}, where Spark has none; {instead}", _CALL)
+                self.judge.add(
+                    part, f"calls {name}() over (…) in {word}, where Spark has none; {instead}", _CALL
+                )
 
     def _is_of_outer(self, call: exp.Expr) -> bool:
         """Whether an aggregate is one of the query around: all of its columns are."""
@@ -133,7 +139,9 @@ class Clauses:
         elif isinstance(node, exp.Filter) and inner in FUNCTIONS and inner not in AGGREGATES:
             self.judge.add(node, f"calls {inner}() with filter (…), which aggregates alone have", _CALL)
         elif name in GENERATORS and not isinstance(node.parent, (exp.Select, exp.Alias, exp.Aliases)):
-            self.judge.add(node, f"calls {name}() inside of an expression; write it behind from, as lateral view", _CALL)
+            self.judge.add(
+                node, f"calls {name}() inside of an expression; write it behind from, as lateral view", _CALL
+            )
         elif name in WINDOWS and not _is_over(node):
             self.judge.add(node, f"calls {name}() without over (…); write {name}() over (order by …)", _CALL)
         elif name in _OF_SETS and not self._has_sets:
@@ -202,7 +210,9 @@ class Clauses:
         keys, inside = self._keys()
         for each in whole:
             if each.is_star and group is None:
-                self.judge.add(each, "has * beside an aggregate; group by the columns that it is to have", _CALL)
+                self.judge.add(
+                    each, "has * beside an aggregate; group by the columns that it is to have", _CALL
+                )
             for column in _outside(each):
                 self._beside(column, keys | inside, grouped=group is not None, in_having=each is self._having)
 
@@ -211,14 +221,21 @@ class Clauses:
         order, group = self.query.args.get("order"), self.query.args.get("group")
         found = [(each.this, "orders by") for each in (order.expressions if order is not None else ())]
         found += [(each, "groups by") for each in (self._grouped if group is not None else ())]
-        found += [(each, "tells rows apart by") for each in self.query.selects if self.query.args.get("distinct")]
-        for window in self.query.find_all(exp.Window):
-            parts = [*window.args.get("partition_by", ()), *(window.args.get("order") or exp.Order()).expressions]
+        found += [
+            (each, "tells rows apart by") for each in self.query.selects if self.query.args.get("distinct")
+        ]
+        for window in (each for part in self._expressions for each in part.find_all(exp.Window)):
+            parts = [
+                *window.args.get("partition_by", ()),
+                *(window.args.get("order") or exp.Order()).expressions,
+            ]
             found += [(each.this if isinstance(each, exp.Ordered) else each, "orders by") for each in parts]
         for each, what in found:
             lacking = ("variant",) if what == "groups by" else ("map", "variant")
             if holds(self.judge.type_of(each), lacking):
-                self.judge.add(each, f"{what} {self.judge.shown(each)}, which has no order; take a field of it")
+                self.judge.add(
+                    each, f"{what} {self.judge.shown(each)}, which has no order; take a field of it"
+                )
 
     def _keys(self) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
         """The columns of GROUP BY, and those inside of its expressions."""
@@ -237,11 +254,13 @@ class Clauses:
         if found is None or not found.is_own or is_alias or found.key in known:
             return
         name = column.name
-        if grouped:
-            text = f"names {name!r}, which group by does not have; add it to group by, or write any_value({name})"
-        else:
-            text = f"names {name!r} beside an aggregate; add group by {name}, or write any_value({name})"
-        self.judge.add(column, text, _CALL)
+        what = (
+            "which group by does not have; add it there"
+            if grouped
+            else f"beside an aggregate; group by {name}"
+        )
+        comma = ", " if grouped else " "
+        self.judge.add(column, f"names {name!r}{comma}{what}, or write any_value({name})", _CALL)
 
 
 def _flat(group: exp.Expr) -> Iterator[exp.Expr]:
@@ -285,7 +304,11 @@ def _outside(node: exp.Expr) -> Iterator[exp.Column]:
     """The columns of an expression that are inside of no aggregate."""
     if isinstance(node, exp.Query) or (called(node) in AGGREGATES and not _is_over(node)):
         return
-    if isinstance(node, exp.Filter | exp.WithinGroup) and called(_inner(node)) in AGGREGATES and not _is_over(_inner(node)):
+    if (
+        isinstance(node, exp.Filter | exp.WithinGroup)
+        and called(_inner(node)) in AGGREGATES
+        and not _is_over(_inner(node))
+    ):
         return
     if isinstance(node, exp.Column):
         yield node

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from common.schema.ddl import Field
-from common.typed.expression import UNKNOWN, named
+from common.typed.types import UNKNOWN, named
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Seen:
         """The column that a name begins with; None where there is no such, or which one is not known."""
         around: Seen | None = self
         while around is not None:
-            found = around._own(parts)
+            found = around.own(parts)
             if found:
                 first = found[0]
                 is_one = all(each.column.type == first.column.type for each in found)
@@ -85,7 +85,7 @@ class Seen:
         """Whether surely neither this query nor one around it has a column of this name."""
         around: Seen | None = self
         while around is not None:
-            if not around.is_known or around._own(parts):
+            if not around.is_known or around.own(parts):
                 return False
             around = around.outer
         return True
@@ -95,7 +95,7 @@ class Seen:
         found = self.find(parts)
         return (UNKNOWN, ()) if found is None else (found.column, found.steps)
 
-    def _own(self, parts: Sequence[str]) -> list[Found]:
+    def own(self, parts: Sequence[str]) -> list[Found]:
         """The columns of its own FROM that a name may mean; those by the name of an item come first."""
         first = parts[0].lower()
         by_table = [

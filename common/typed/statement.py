@@ -17,10 +17,11 @@ from common.errors import DOUBTFUL, SqlError
 from common.schema.ddl import Field
 from common.sql.as_written import called, statement
 from common.typed.clauses import Clauses
-from common.typed.expression import Judge, a, common_type, element_of, struct_of
+from common.typed.expression import Judge
 from common.typed.foreign_forms import foreign_forms
 from common.typed.kinds import NUMBER, UNMIXED, kind_of
 from common.typed.seen import Seen, Source
+from common.typed.types import a, common_type, element_of, struct_of
 
 Types = Mapping[str, Sequence[Field]]
 """The columns of each table, with their types as far as they are known."""
@@ -233,7 +234,9 @@ def _starred(star: exp.Expr, query: exp.Select, seen: Seen) -> _Outputs:
     sources = [each for each in seen.sources if not table or each.alias == table]
     if not sources or any(each.fields is None for each in sources) or (merges and not table):
         return None
-    left_out = {each.name.lower() for one in star.find_all(exp.Star) for each in one.args.get("except_") or ()}
+    left_out = {
+        each.name.lower() for one in star.find_all(exp.Star) for each in one.args.get("except_") or ()
+    }
     columns = (column for each in sources for column in each.fields or ())
     return [each for each in columns if each.name.lower() not in left_out]
 

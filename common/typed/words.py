@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import date
+from datetime import MAXYEAR, date
 
-from common.errors import nearest
+from common.errors import DOUBTFUL, nearest
 
 _YEARS, _MONTHS = ("year", "yyyy", "yy"), ("month", "mon", "mm")
 _DATES = (*_YEARS, "quarter", *_MONTHS, "week")
@@ -16,7 +16,6 @@ _LENGTHS = ("year", "quarter", "month", "week", "day", *_CLOCK)
 UNITS: Mapping[str, tuple[str, ...]] = {
     "trunc": _DATES,
     "date_trunc": (*_DATES, "day", "dd", *_CLOCK),
-    "time_trunc": _CLOCK,
     "extract": (
         *("year", "years", "y", "yr", "yrs", "yearofweek", "quarter", "qtr"),
         *("month", "months", "mon", "mons", "week", "weeks", "w", "day", "days", "d"),
@@ -45,8 +44,14 @@ PATTERNS = WRITTEN_BY_PATTERN | frozenset(
     {"to_date", "to_timestamp", "to_timestamp_ltz", "to_timestamp_ntz", "unix_timestamp", "to_unix_timestamp"}
 )
 """The same, and those whose second argument is a pattern by which a text is read."""
-UNIT_PLACES: Mapping[str, int] = {"date_trunc": 0, "trunc": 1, "time_trunc": 0}
-"""The argument that is a text with a unit, by function."""
+UNIT_PLACES: Mapping[str, tuple[int, str, str]] = {
+    "date_trunc": (0, "date_trunc", DOUBTFUL),
+    "trunc": (1, "trunc", DOUBTFUL),
+    "date_part": (0, "extract", ""),
+    "datepart": (0, "extract", ""),
+}
+"""The argument that is a text with a unit, the units that it may be, and what it is where it is none of them,
+by function: Spark takes some, and gives null."""
 _LETTERS = frozenset("GyMLdDEFaHhKkmsSqQVzOXxZ")
 _UNREAD = frozenset("EFqQ")
 
@@ -74,7 +79,7 @@ def _is_day(text: str) -> bool:
         return False
     year, month, day = int(found[1]), int(found[3] or 1), int(found[5] or 1)
     try:
-        return year > 9999 or bool(date(max(year, 1), month, day))
+        return year > MAXYEAR or bool(date(max(year, 1), month, day))
     except ValueError:
         return False
 
@@ -83,6 +88,16 @@ def unit_fault(function: str, unit: str) -> str | None:
     """What is wrong with the word for a unit; None where it is one."""
     known = UNITS[function]
     return None if unit.strip().lower() in known else nearest(unit.strip().lower(), known)
+
+
+def length_fault(text: str) -> str | None:
+    """Why no window of time has a length; None where one may have it."""
+    for word in re.findall(r"[A-Za-z]+", text):
+        if advice := unit_fault("interval", word):
+            return f"where {word!r} is no unit; {advice}"
+        if word.lower().rstrip("s") in {"month", "year"}:
+            return f"and {word} differ in length; write days, or group by date_trunc('month', at)"
+    return None
 
 
 def pattern_faults(pattern: str, *, is_read: bool) -> Iterator[str]:

@@ -18,7 +18,11 @@ _WIDEST = 200
 
 
 def print_problems(
-    console: Console, problems: Sequence[Problem], file: Path | None, *, what: Literal["problem", "warning"] = "problem"
+    console: Console,
+    problems: Sequence[Problem],
+    file: Path | None,
+    *,
+    what: Literal["problem", "warning"] = "problem",
 ) -> None:
     """Print mistakes by declaration, each with its line of the file."""
     number, colour = len(problems), "red" if what == "problem" else "yellow"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from common.sql.function_names import AGGREGATES, FUNCTIONS, GENERATORS, GRAMMAR, NON_DETERMINISTIC, WINDOWS
 from pyspark.errors import PySparkException
 from pyspark.sql.types import StructType
 
@@ -14,7 +15,6 @@ from common.config.durations import duration_text
 from common.errors import SqlError
 from common.schema.ddl import DDL_TYPES, JSON_TYPES, DdlError, parse
 from common.sql.expression import analyze
-from common.sql.function_names import AGGREGATES, FUNCTIONS, GENERATORS, GRAMMAR, NON_DETERMINISTIC, WINDOWS
 
 OPERATORS = {"and", "or", "not", "in", "like", "ilike", "rlike", "regexp", "case", "between", "div"}
 """Registered as functions, but written between their operands."""

@@ -8,12 +8,12 @@ from random import Random
 from typing import Any
 
 import pytest
+from common.schema.kinds import CONDITION, KINDS, NOT_ADDED, REFUSED, UNCOMPARED, UNMIXED
 from pyspark.errors import AnalysisException
 
 from common.schema.ddl import parse
-from common.schema.kinds import CONDITION, KINDS, NOT_ADDED, REFUSED, UNCOMPARED, UNMIXED
-from common.typed.statement import output_types, statement_mistakes
 from common.sql.argument_counts import ARGUMENTS
+from common.typed.statement import output_types, statement_mistakes
 
 TYPES = [type_ for each in KINDS.values() for type_ in each]
 COLUMNS = {f"c{place}": type_ for place, type_ in enumerate(TYPES)}

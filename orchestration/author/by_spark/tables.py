@@ -38,4 +38,6 @@ def view_of(table: str) -> str:
 def define(spark: SparkSession, table: str, columns: Columns) -> None:
     """Have the session know a table of these columns; it has no rows, and no files."""
     nulls = (f"CAST(NULL AS {kind}) AS {backquoted(column)}" for column, kind in columns)
-    spark.sql(f"CREATE OR REPLACE TEMP VIEW {view_of(table)} AS SELECT {', '.join(nulls)} WHERE false")  # noqa: S608  # names and types of declarations
+    spark.sql(
+        f"CREATE OR REPLACE TEMP VIEW {view_of(table)} AS SELECT {', '.join(nulls)} WHERE false"
+    )  # names and types of declarations

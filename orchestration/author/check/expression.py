@@ -6,19 +6,19 @@ to other rows, and the same result when a micro-batch is replayed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from difflib import get_close_matches
 
 from common.errors import DOUBTFUL, Fault, SqlError, nearest
 from common.schema.ddl import Field
 from common.sql.as_written import expression
 from common.sql.expression import Facts, analyze
 from common.sql.functions import FUNCTIONS
-from common.typed.expression import NO_FUNCTION, STOPS, TYPE, UNKNOWN, Judge
+from common.typed.expression import NO_FUNCTION, STOPS, TYPE, Judge
 from common.typed.foreign_forms import foreign_forms
 from common.typed.kinds import NUMBER, holds
+from common.typed.types import UNKNOWN
 from orchestration.author.check.visible_columns import Scope, unknown
 
 _EXTRA_FUNCTIONS: ContextVar[bool] = ContextVar("SQL may call functions that Spark lacks", default=False)
@@ -147,27 +147,34 @@ def judge_of(scope: Scope, *, may_ask_clock: bool = False) -> Judge:
     )
 
 
-def _judged(
-    sql: str, scope: Scope, *, may_ask_clock: bool = False, may_stop: bool = True
-) -> Iterator[Fault]:
+def _judged(sql: str, scope: Scope, *, may_ask_clock: bool = False, may_stop: bool = True) -> Iterator[Fault]:
     """What is wrong with the types, the words and the calls of an expression."""
     root = expression(sql)
     if root is None:
         return
     judge = judge_of(scope, may_ask_clock=may_ask_clock)
     judge.judge(root)
-    for found in dict.fromkeys([*map(_told, (*foreign_forms(root), *judge.faults))]):
-        code, text = found
-        if code == NO_FUNCTION:
-            name = text
-            if (advice := unknown_function(name)) is not None:
-                yield Fault(code, f"Spark has no function {name}(); {advice}")
-        elif ansi_is_on() or code not in {TYPE, STOPS}:
-            yield Fault(DOUBTFUL if code == STOPS and may_stop else code, text)
+    found = {str(each): each for each in told((*foreign_forms(root), *judge.faults), may_stop=may_stop)}
+    yield from (Fault(each.code, text) for text, each in found.items())
 
 
-def _told(mistake: SqlError) -> tuple[str, str]:
-    return mistake.code, mistake.word if mistake.code == NO_FUNCTION else str(mistake)
+def told(mistakes: Iterable[SqlError], *, may_stop: bool = True) -> Iterator[SqlError]:
+    """The mistakes of an SQL text, as far as the settings make them one.
+
+    Args:
+        mistakes: What is known of the text alone.
+        may_stop: Whether what stops a query at some values is a doubt, and no mistake.
+    """
+    for each in mistakes:
+        if each.code == NO_FUNCTION and "did you mean" not in str(each):
+            if not _EXTRA_FUNCTIONS.get():
+                instead = "write one of Spark's, or name the extension that adds it in the setting"
+                text = f"{each}; {instead} spark.conf.spark.sql.extensions"
+                yield SqlError(text, each.word, at=each.at, code=each.code)
+        elif each.code == STOPS and may_stop and ansi_is_on():
+            yield SqlError(str(each), each.word, at=each.at, code=DOUBTFUL)
+        elif ansi_is_on() or each.code not in {TYPE, STOPS}:
+            yield each
 
 
 def result(sql: str, name: str, scope: Scope) -> Field:
@@ -211,23 +218,11 @@ def _common(facts: Facts, scope: Scope, siblings: Collection[str]) -> Iterator[s
         yield from _column(path, scope, siblings)
 
 
-def unknown_function(name: str) -> str | None:
-    """What to write instead of a function that Spark does not have by itself; None if others may add it."""
-    if near := get_close_matches(name, FUNCTIONS, n=1, cutoff=0.8):
-        return f"did you mean {near[0]!r}?"
-    if _EXTRA_FUNCTIONS.get():
-        return None
-    return (
-        "write one of Spark's, or name the extension that adds it in the setting "
-        "spark.conf.spark.sql.extensions"
-    )
-
-
 def _column(path: tuple[str, ...], scope: Scope, siblings: Collection[str]) -> Iterator[str]:
     problem = scope.missing(path)
     if problem is None:
         return
-    if path[0].lower() in {name.lower() for name in siblings}:
+    if not scope.has(path[0]) and path[0].lower() in {name.lower() for name in siblings}:
         near = nearest(path[0], scope.names)
         advice = f"; {near}" if near.startswith("did") else ""
         yield Fault(

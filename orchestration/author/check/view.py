@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 from common.config.paths import is_local
 from common.declare import View
 from common.declare.declared import is_path, source_of
-from common.errors import DOUBTFUL, UNNAMED, Fault, MedallionError, Problem, SqlError, as_fault
+from common.errors import UNNAMED, Fault, MedallionError, Problem, SqlError, as_fault
 from common.schema.ddl import DdlError, Field, parse
 from common.sql.statement import Statement, read_statement
 from common.sql.way import way_of
-from common.typed.expression import NO_FUNCTION, STOPS, TYPE
 from common.typed.statement import output_types, statement_mistakes
-from orchestration.author.check.expression import ansi_is_on, unknown_function
+from orchestration.author.check.expression import told
 from orchestration.author.check.names import each, name_faults
 from orchestration.author.check.visible_columns import Scope, unknown
 
@@ -79,12 +78,8 @@ def _faults(view: View, scopes: Mapping[str, Scope]) -> Iterator[str]:
 
 def _mistakes(view: View, scopes: Mapping[str, Scope]) -> Iterator[str]:
     """What is wrong with the statement's types, words, calls and clauses."""
-    for mistake in statement_mistakes(view.statement, _columns(view, scopes)):
-        code = DOUBTFUL if mistake.code == STOPS else mistake.code
-        if code == NO_FUNCTION and (advice := unknown_function(mistake.word)) is not None:
-            yield view.fault(code, f"sql {mistake}, which Spark does not have; {advice}", mistake.at)
-        elif code != NO_FUNCTION and (ansi_is_on() or mistake.code not in {STOPS, TYPE}):
-            yield view.fault(code, f"sql {mistake}", mistake.at)
+    for mistake in told(statement_mistakes(view.statement, _columns(view, scopes))):
+        yield view.fault(mistake.code, f"sql {mistake}", mistake.at)
 
 
 def read_view(view: View, scopes: Mapping[str, Scope], *, remote: bool = False) -> Statement | None:

@@ -23,6 +23,11 @@ _OTHER_TABLE = (
 
 _STAYS = "rows of the table stay as they are"
 
+_OTHER_PLACE = (
+    "the former place is read no more. The same files or table are read on at the new one; another table is "
+    f"refused. {_STAYS}"
+)
+
 _BRONZE: Mapping[str, tuple[Effect, str]] = {
     "starting_offsets": (
         "no effect",
@@ -30,11 +35,7 @@ _BRONZE: Mapping[str, tuple[Effect, str]] = {
     ),
     "starting_timestamp": ("no effect", _FROM_CHECKPOINT),
     "starting_version": ("no effect", _FROM_CHECKPOINT),
-    "path": (
-        "next start",
-        "the former place is read no more. The same files or table are read on at the new one; another "
-        f"table is refused. {_STAYS}",
-    ),
+    "path": ("next start", _OTHER_PLACE),
     "only": (
         "next start",
         f"files that match now are read, also old ones; those that match no more are read no more. {_STAYS}",
@@ -73,7 +74,7 @@ _SILVER: Mapping[str, tuple[Effect, str]] = {
     "keep": ("next start", "rows that were replaced by then are not in the table"),
     "where": (
         "next start",
-        f"{_JUDGED}. Records that the former condition left out are not read again: only a new table has them",
+        f"{_JUDGED}. Records that the former condition left out are not read again: a new table has them",
     ),
 }
 
@@ -168,8 +169,8 @@ def _other_topics(declared: Topic, before: Declaration, now: Declaration) -> str
     was, is_now = (_topics(declared, each) for each in (before, now))
     if was is None or is_now is None:
         return (
-            "topics that match no more are read no more, and their rows stay; those that are new are read from "
-            "their first record"
+            "topics that match no more are read no more, and their rows stay; those that are new are read "
+            "from their first record"
         )
     found = []
     if gone := [each for each in was if each not in is_now]:

@@ -1,4 +1,4 @@
-"""The parts in which two texts of one attribute differ: of a format its own attributes, of a schema its fields.
+"""The parts in which two texts of an attribute differ: of a format its attributes, of a schema its fields.
 
 The texts are those of ``orchestration.access.declaration.last_declaration``. Pure.
 """
@@ -75,8 +75,12 @@ def _of_document(name: str, kind: object) -> Field:
     if not isinstance(kind, Mapping):
         return Field(name, str(kind))
     if kind["type"] == "struct":
-        return Field(name, "struct", tuple(_of_document(each["name"], each["type"]) for each in kind["fields"]))
-    inner = [_of_document(part, kind[part]) for part in ("elementType", "keyType", "valueType") if part in kind]
+        return Field(
+            name, "struct", tuple(_of_document(each["name"], each["type"]) for each in kind["fields"])
+        )
+    inner = [
+        _of_document(part, kind[part]) for part in ("elementType", "keyType", "valueType") if part in kind
+    ]
     return Field(name, f"{kind['type']}<{','.join(each.type for each in inner)}>", tuple(inner))
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from common.errors import DOUBTFUL, SqlError
 from common.schema.ddl import parse
+from common.sql.statement import parse_statement
 from common.typed.expression import STOPS
 from common.typed.statement import output_types, statement_mistakes
-from common.sql.statement import parse_statement
 from tests.support.oracles.view_statements import COLUMNS, draw
 
 TABLES = {

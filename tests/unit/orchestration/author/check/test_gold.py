@@ -100,7 +100,11 @@ def test_a_change_feed_that_is_right_has_no_problems() -> None:
         (upsert(key=["ID"]), "gold.latest", "key 'ID' is 'id' in silver.changes; use that spelling"),
         (upsert(delete_when="is_gone"), "gold.latest, delete_when", "silver.changes has no 'is_gone'"),
         (upsert(delete_when="op = "), "gold.latest, delete_when", "the SQL"),
-        (upsert(delete_when="rand() < 0.5"), "gold.latest, delete_when", "calls rand(), whose value differs each time"),
+        (
+            upsert(delete_when="rand() < 0.5"),
+            "gold.latest, delete_when",
+            "calls rand(), whose value differs each time",
+        ),
     ],
 )
 def test_each_mistake_of_an_upsert_or_a_change_feed_has_its_place(gold: Gold, place: str, text: str) -> None:

@@ -121,12 +121,13 @@ def test_the_example_has_no_problem() -> None:
         ("magnitude", "'magnitude' is another column of this table; a column sees only the value"),
         (
             "timestamp_milis(1)",
-            "Spark has no function timestamp_milis(); did you mean 'timestamp_millis'?",
+            "calls timestamp_milis(), which Spark does not have; did you mean 'timestamp_millis'?",
         ),
         (
             "my_udf(id)",
             (
-                "Spark has no function my_udf(); write one of Spark's, or name the extension that adds it in "
+                "calls my_udf(), which Spark does not have; write one of Spark's, or name the extension that "
+                "adds it in "
                 "the setting spark.conf.spark.sql.extensions"
             ),
         ),
@@ -139,10 +140,7 @@ def test_the_example_has_no_problem() -> None:
         ),
         (
             "uuid()",
-            (
-                "calls uuid(), whose value differs each time; "
-                "compute it from columns, as with sha2()"
-            ),
+            ("calls uuid(), whose value differs each time; compute it from columns, as with sha2()"),
         ),
         (
             "now()",
@@ -331,7 +329,7 @@ def test_a_wrong_schema_is_told_at_its_own_line_and_does_not_spread() -> None:
             "max(magnitude) - magnitude",
             "'magnitude' is outside of any aggregate; write max(magnitude), or add it to by",
         ),
-        ("coumt(*)", "Spark has no function coumt(); did you mean 'count'?"),
+        ("coumt(*)", "calls coumt(), which Spark does not have; did you mean 'count'?"),
         ("max(magnitud)", "silver.quakes has no 'magnitud'; did you mean 'magnitude'?"),
         ("max(_kafka.offset)", "silver.quakes has no '_kafka'; did you mean '_kafka_topic'?"),
     ],
@@ -585,7 +583,7 @@ _EACH_OF_MANY = (
     "joins 'silver.click', which the pipeline does not declare",
     "'expect_nothing' is no expectation",
     "by|silver.orders has no 'order_i'",
-    "Spark has no function coumt()",
+    "calls coumt(), which Spark does not have",
     "'gold.top' is not declared; did you mean 'gold.tops'?",
 )
 
@@ -714,7 +712,7 @@ def test_the_columns_of_avro_are_known() -> None:
         ("cast(id as int) = 1", "write try_cast(… as int)"),
         ("_kafka.fault is null", "'_kafka' has no field 'fault'"),
         ("window(_kafka.timestamp, '1 hour').start is not null", "compare the time itself"),
-        ("nosuch(id)", "Spark has no function nosuch()"),
+        ("nosuch(id)", "calls nosuch(), which Spark does not have"),
     ],
 )
 def test_the_condition_where_is_checked(where: str, fault: str | None) -> None:
