@@ -83,12 +83,19 @@ _PARTED: Mapping[type[exp.Expr], tuple[str, tuple[str, ...]]] = {
 def called(node: exp.Expr) -> str | None:
     """The name of the function that a node calls, lower-case; None where it calls none."""
     if isinstance(node, exp.Anonymous):
-        name = str(node.name).lower()
-        is_quantified = name in {"any", "some", "all"} and any(
-            isinstance(each, exp.Query) for each in node.expressions
-        )
-        return None if is_quantified else name
+        return None if _is_quantifier(node) else str(node.name).lower()
     return _PARTED[type(node)][0] if type(node) in _PARTED else None
+
+
+def _is_quantifier(node: exp.Expr) -> bool:
+    """Whether a node is no call: ``like any ('a', 'b')``, ``= any (select …)``."""
+    is_compared = isinstance(node.parent, exp.Like | exp.ILike | exp.RegexpLike) or has_query(node)
+    return is_compared and str(node.name).lower() in {"any", "some", "all"}
+
+
+def has_query(node: exp.Expr) -> bool:
+    """Whether a query stands in the brackets of a node."""
+    return any(isinstance(each, exp.Query) for each in node.expressions)
 
 
 def arguments(node: exp.Expr) -> list[exp.Expr]:

@@ -47,9 +47,9 @@ class Clauses:
         for each in self._expressions:
             for call in _parts(each):
                 self._call(call)
-        self._positions()
-        self._beside_aggregates()
         self._unordered()
+        if self._positions():
+            self._beside_aggregates()
 
     @cached_property
     def _having(self) -> exp.Expr | None:
@@ -184,17 +184,22 @@ class Clauses:
             self.judge.add(alias, f"names the window {alias.name!r}, and has no such window", _NAME)
         return found
 
-    def _positions(self) -> None:
-        """Places of the SELECT list that there are not, in GROUP BY and ORDER BY."""
+    def _positions(self) -> bool:
+        """Note places of the SELECT list that there are not, in GROUP BY and ORDER BY; whether all are there."""
         count = len(self.query.selects)
         if any(each.is_star for each in self.query.selects):
-            return
+            return True
         group, order = self.query.args.get("group"), self.query.args.get("order")
         found = [("group by", each) for each in (group.expressions if group is not None else ())]
         found += [("order by", each.this) for each in (order.expressions if order is not None else ())]
-        for word, each in found:
-            if isinstance(each, exp.Literal) and each.name.isdigit() and not 0 < int(each.name) <= count:
-                self.judge.add(each, f"has {word} {each.name}, and its SELECT list has {count}", _NAME)
+        wrong = [
+            (word, each)
+            for word, each in found
+            if isinstance(each, exp.Literal) and each.name.isdigit() and not 0 < int(each.name) <= count
+        ]
+        for word, each in wrong:
+            self.judge.add(each, f"has {word} {each.name}, and its SELECT list has {count}", _NAME)
+        return not wrong
 
     def _beside_aggregates(self) -> None:
         """Columns outside of aggregates that have several values in a group."""
@@ -213,8 +218,9 @@ class Clauses:
                 self.judge.add(
                     each, "has * beside an aggregate; group by the columns that it is to have", _CALL
                 )
+            known = keys if isinstance(each.unalias(), exp.Column) else keys | inside
             for column in _outside(each):
-                self._beside(column, keys | inside, grouped=group is not None, in_having=each is self._having)
+                self._beside(column, known, grouped=group is not None, in_having=each is self._having)
 
     def _unordered(self) -> None:
         """Values without an order that are sorted, ranked or told apart."""

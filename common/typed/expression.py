@@ -53,6 +53,7 @@ from common.typed.types import (
 )
 from common.typed.words import (
     PATTERNS,
+    READS_TIMES,
     UNIT_PLACES,
     WRITTEN_BY_PATTERN,
     fits,
@@ -328,6 +329,13 @@ class Judge(Types):
         """Judge the words that a function reads in its texts: units, patterns, lengths of time."""
         if unit is not None and (advice := unit_fault("date_add", unit.name)):
             self.add(unit, f"calls {name}() with {unit.name!r}, which is no unit; {advice}")
+        if (
+            name in READS_TIMES
+            and len(given) == 1
+            and (word := _text(given[0])) is not None
+            and is_moment(word)
+        ):
+            self._differs(given[0], f"has the time {word!r}")
         place, form, code = UNIT_PLACES.get(name, (-1, "", ""))
         for each in given[place : place + 1] if place >= 0 else ():
             if (word := _text(each)) is not None and (advice := unit_fault(form, word)):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from sqlglot import exp
 
 from common.errors import SqlError
-from common.sql.as_written import called
+from common.sql.as_written import called, has_query
 from common.sql.places import offset_of
 
 _RANKED = "compute row_number() over (…) as place in an inner query, and keep its rows where place = 1"
@@ -94,7 +94,7 @@ def _form(node: exp.Expr) -> tuple[str, str] | None:
         elif name in {"array_agg", "collect_list"}:
             instead = f"write sort_array({name}(struct(y, x)))"
         return f"order by inside of {name}(…)", instead
-    if isinstance(node, exp.Anonymous) and called(node) is None:
+    if isinstance(node, exp.Anonymous) and called(node) is None and has_query(node):
         return f"{node.name} (select …)", "write in (select …), or compare with (select max(…) …)"
     return None
 

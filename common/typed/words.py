@@ -44,6 +44,10 @@ PATTERNS = WRITTEN_BY_PATTERN | frozenset(
     {"to_date", "to_timestamp", "to_timestamp_ltz", "to_timestamp_ntz", "unix_timestamp", "to_unix_timestamp"}
 )
 """The same, and those whose second argument is a pattern by which a text is read."""
+READS_TIMES = PATTERNS - WRITTEN_BY_PATTERN | frozenset(
+    {"date", "timestamp", "try_to_date", "try_to_timestamp"}
+)
+"""Functions that read a text as a time."""
 UNIT_PLACES: Mapping[str, tuple[int, str, str]] = {
     "date_trunc": (0, "date_trunc", DOUBTFUL),
     "trunc": (1, "trunc", DOUBTFUL),

@@ -10,8 +10,9 @@ import pytest
 from common.errors import DOUBTFUL, SqlError
 from common.schema.ddl import parse
 from common.sql.statement import parse_statement
-from common.typed.expression import STOPS
+from common.typed.expression import CLOCK, STOPS
 from common.typed.statement import output_types, statement_mistakes
+from tests.support.oracles import judged_sql
 from tests.support.oracles.view_statements import COLUMNS, draw
 
 TABLES = {
@@ -139,3 +140,29 @@ def test_types_of_columns_that_are_surely_known_are_passed_on() -> None:
         *("string", "decimal(10,2)", "bigint", "timestamp", "date", "string", ""),
         *("array<string>", "string", "variant"),
     )
+
+
+CASES = [
+    *judged_sql.REFUSED,
+    *((sql, told, "MED-1207") for sql, told in judged_sql.STOPPED),
+    *((sql, told, STOPS) for sql, told in judged_sql.AT_SOME_VALUES),
+    *((sql, told, DOUBTFUL) for sql, told in judged_sql.NEVER_TRUE),
+    *((sql, "whose value differs each time", CLOCK) for sql in judged_sql.OF_THE_MOMENT),
+]
+JUDGED = {table: parse(columns) for table, columns in judged_sql.TABLES.items()}
+
+
+@pytest.mark.parametrize(("sql", "told", "code"), CASES)
+def test_what_is_wrong_with_a_statement_is_told_once_with_its_place(sql: str, told: str, code: str) -> None:
+    """The same statements are given to Spark in ``tests/spark/test_types_agree.py``."""
+    found = statement_mistakes(sql.replace("|", ""), JUDGED)
+    first = found[0]
+    assert told in str(first)
+    assert (first.at, first.code) == (sql.index("|"), code)
+    assert {each.at for each in found} == {first.at}
+
+
+@pytest.mark.parametrize("sql", judged_sql.ACCEPTED)
+def test_what_spark_takes_is_no_mistake(sql: str) -> None:
+    parse_statement(sql)
+    assert refused(sql, JUDGED) == []
