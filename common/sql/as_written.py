@@ -1,7 +1,7 @@
-"""SQL texts with the calls as their authors wrote them: each function under its own name, with its arguments.
+"""Trees of SQL texts with the calls as their authors wrote them: each function by its name, with its arguments.
 
-sqlglot's own Spark parser makes classes of functions, and puts their arguments into the order of other
-dialects. What judges a text needs neither. Places are offsets in characters, from 0.
+sqlglot makes classes of functions, and puts their arguments into the order of other dialects. What judges a
+text needs neither.
 """
 
 from __future__ import annotations
@@ -9,64 +9,52 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from sqlglot import Token, TokenType, exp
-from sqlglot.dialects.spark import Spark
+from sqlglot import TokenType, exp
 from sqlglot.errors import ParseError, TokenError
+from sqlglot.parsers.spark import SparkParser
+
+from common.errors import SqlError
+from common.sql.syntax import Parser, parse_text, shifted
 
 _WITH_A_GRAMMAR = {"CAST", "TRY_CAST", "EXTRACT", "OVERLAY", "POSITION", "SUBSTRING", "SUBSTR", "TRIM"}
 """Functions whose arguments may be parted by words."""
-_START = "start"
 _COUNTING = frozenset({"date_add", "dateadd", "date_diff", "datediff", "timestampadd", "timestampdiff"})
 """Functions that take a unit as their first of three arguments, as a word without quotes."""
 
 
-class _Parser(Spark.Parser):
+class _AsWritten(Parser):
+    """Makes every call a name with its arguments."""
+
     FUNCTIONS: ClassVar[dict[str, Any]] = {}
     FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
-        name: parser for name, parser in Spark.Parser.FUNCTION_PARSERS.items() if name in _WITH_A_GRAMMAR
+        name: parser for name, parser in SparkParser.FUNCTION_PARSERS.items() if name in _WITH_A_GRAMMAR
     }
     NO_PAREN_FUNCTIONS: ClassVar[dict[TokenType, Any]] = {}
     NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
-        "CASE": Spark.Parser.NO_PAREN_FUNCTION_PARSERS["CASE"]
+        "CASE": SparkParser.NO_PAREN_FUNCTION_PARSERS["CASE"]
     }
     SUBQUERY_PREDICATES: ClassVar[dict[TokenType, Any]] = {TokenType.EXISTS: exp.Exists}
 
-    def _parse_function_call(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
-        begun = self._curr
-        return _placed(super()._parse_function_call(*args, **kwargs), begun)
-
-    def _parse_interval(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
-        begun = self._curr
-        return _placed(super()._parse_interval(*args, **kwargs), begun)
-
-
-class _AsWritten(Spark):
-    Parser = _Parser
-
-
-_DIALECT = _AsWritten()
-
 
 def expression(sql: str) -> exp.Expr | None:
-    """The syntax tree of one expression; None where it cannot be read."""
-    root = _parsed(f"({sql}\n)")
+    """The tree of one expression; None where it cannot be read."""
+    root = _read(f"({sql}\n)")
+    if not isinstance(root, exp.Paren | exp.Subquery):
+        return None
     inner = root.this if isinstance(root, exp.Paren) else root
-    for node in root.walk() if root is not None else ():
-        if _START in node.meta:
-            node.meta[_START] -= 1
-    return inner if isinstance(inner, exp.Expr) else None
+    return shifted(inner, -1)
 
 
 def statement(sql: str) -> exp.Query | None:
-    """The syntax tree of a statement; None where it cannot be read."""
-    root = _parsed(sql)
+    """The tree of a statement; None where it cannot be read."""
+    root = _read(sql)
     return root if isinstance(root, exp.Query) else None
 
 
-def _parsed(sql: str) -> exp.Expr | None:
+def _read(sql: str) -> exp.Expr | None:
     try:
-        found = [each for each in _DIALECT.parse(sql) if each is not None]
-    except (ParseError, TokenError, RecursionError, ValueError):
+        found = parse_text(sql, _AsWritten)
+    except (ParseError, TokenError, SqlError):
         return None
     return found[0] if len(found) == 1 else None
 

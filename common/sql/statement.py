@@ -17,7 +17,7 @@ from sqlglot.errors import ParseError, TokenError
 from common.errors import SqlError, closest
 from common.sql.argument_counts import count_mistakes
 from common.sql.expression import function_name, has_sliding_window
-from common.sql.function_names import AGGREGATES, GENERATORS, WINDOWS
+from common.sql.functions import AGGREGATES, GENERATORS, WINDOWS
 from common.sql.names import Item, Names, Scope, Source, table_name, unique_names
 from common.sql.places import offset_of
 from common.sql.quoting import backquoted

@@ -56,7 +56,7 @@ def _around(one: Span, other: Span | None) -> Span:
     return one if other is None else (min(one[0], other[0]), max(one[1], other[1]))
 
 
-class _Parser(SparkParser):
+class Parser(SparkParser):
     """The library's parser, which also notes the tokens that each node was made of."""
 
     COLON_IS_VARIANT_EXTRACT = True  # parse_json(text):a.b
@@ -64,7 +64,7 @@ class _Parser(SparkParser):
 
 for _name in dir(SparkParser):
     if _name.startswith("_parse_") and not _name.startswith(_WITHOUT_PARTS):
-        setattr(_Parser, _name, _with_span(getattr(SparkParser, _name)))
+        setattr(Parser, _name, _with_span(getattr(SparkParser, _name)))
 
 
 def tokens_of(sql: str) -> list[Token]:
@@ -76,8 +76,12 @@ def tokens_of(sql: str) -> list[Token]:
     return _as_spark_reads(Dialect.get_or_raise("spark").tokenize(sql))
 
 
-def parse_text(sql: str) -> list[exp.Expr]:
+def parse_text(sql: str, parser: type[Parser] = Parser) -> list[exp.Expr]:
     """The trees of the statements of a text; each node has its span.
+
+    Args:
+        sql: The text.
+        parser: What makes the trees.
 
     Raises:
         TokenError: A quote is opened and never closed.
@@ -89,7 +93,7 @@ def parse_text(sql: str) -> list[exp.Expr]:
     dialect.ORIGINAL_NAME_META_KEY = "name"
     try:
         with _as_library():
-            roots = _Parser(dialect=dialect).parse(tokens_of(sql), sql)
+            roots = parser(dialect=dialect).parse(tokens_of(sql), sql)
     except (ParseError, TokenError):
         raise
     except RecursionError as error:
@@ -148,6 +152,14 @@ def span_of(node: exp.Expr) -> Span | None:
     """The characters of a node in its text; None for one that the library has added."""
     found = node.meta.get(_SPAN)
     return None if found is None else (int(found[0]), int(found[1]))
+
+
+def shifted(root: exp.Expr, by: int) -> exp.Expr:
+    """A tree whose places are in another text, that begins so many characters later."""
+    for node in root.walk():
+        if (span := span_of(node)) is not None:
+            node.meta[_SPAN] = (span[0] + by, span[1] + by)
+    return root
 
 
 def text_of(sql: str, node: exp.Expr) -> str:

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from common.schema.kinds import CONDITION, KINDS, NOT_ADDED, REFUSED, UNCOMPARED, UNMIXED
+from common.typed.kinds import CONDITION, KINDS, NOT_ADDED, UNCAST, UNCOMPARED, UNLIKE, UNMIXED
 from pyspark.errors import AnalysisException
 
 from common.schema.ddl import parse
