@@ -1,4 +1,4 @@
-"""Trees of SQL texts with the calls as their authors wrote them: each function by its name, with its arguments.
+"""Trees of SQL texts whose calls are as their authors wrote them: a name, and its arguments in their order.
 
 sqlglot makes classes of functions, and puts their arguments into the order of other dialects. What judges a
 text needs neither.
@@ -102,12 +102,3 @@ def counted_unit(node: exp.Expr) -> exp.Expr | None:
     given = arguments(node) if called(node) in _COUNTING else []
     is_unit = len(given) == 3 and isinstance(given[0], exp.Column) and len(given[0].parts) == 1  # noqa: PLR2004
     return given[0] if is_unit else None
-
-
-def _placed(node: exp.Expr | None, begun: Token | None) -> exp.Expr | None:
-    if node is not None and begun is not None:
-        inner = node.this if isinstance(node, exp.Window | exp.Filter | exp.WithinGroup) else node
-        for each in (node, inner):
-            if isinstance(each, exp.Expr):
-                each.meta.setdefault(_START, begun.start)
-    return node

@@ -26,7 +26,8 @@ _WORDS = (exp.Interval, exp.Extract, exp.DataType, exp.WindowSpec)
 """Parts whose words are no columns: ``interval 1 day``, ``extract(year from at)``, a type, a frame."""
 
 
-_OPEN_STAR = "a star whose columns only Spark knows"
+OPEN_STAR = "a star whose columns only Spark knows"
+"""The problem of a scope whose SELECT list has such a star."""
 _QUANTIFIERS = frozenset({"any", "some", "all"})
 _COMPARING = {TokenType.LIKE, TokenType.ILIKE, TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.GT}
 _OPENED = {TokenType.L_PAREN, TokenType.L_BRACKET}
@@ -208,6 +209,10 @@ class Names:
         start, end = span_of(node) or (0, 0)
         return [each for at, each in sorted(self._references.items()) if start <= at < end]
 
+    def reference(self, column: exp.Column) -> Reference | None:
+        """The column of a table that a name is; None where it is an alias, none, or only Spark knows."""
+        return self._references.get(offset_of(column) or 0)
+
     def item_of_alias(self, node: exp.Expr) -> Item | None:
         """The part of the SELECT list that a name is an alias of, if it is nothing but that."""
         start, end = span_of(node) or (0, 0)
@@ -320,7 +325,7 @@ class Names:
             self._read(_projected(each), scope, queries, before=place)
         self._clauses(query, scope, queries)
         found = [name for item in scope.items for name in item.names]
-        return None if scope.problem == _OPEN_STAR or not found else found
+        return None if scope.problem == OPEN_STAR or not found else found
 
     def _clauses(self, query: exp.Select, scope: Scope, queries: _Queries) -> None:
         """Read what follows FROM; WHERE alone may not use the aliases of the SELECT list."""
@@ -504,7 +509,7 @@ class Names:
         found = self._starred(node, scope)
         left_out = {each.name.lower() for each in star.args.get("except_") or ()}
         if found is None or star.args.get("replace") or star.args.get("rename"):
-            scope.problem = _OPEN_STAR
+            scope.problem = OPEN_STAR
             return []
         found = [each for each in found if each[1].lower() not in left_out]
         for source, column in found:

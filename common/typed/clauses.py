@@ -10,15 +10,17 @@ from sqlglot import exp
 
 from common.sql.as_written import called, counted_unit
 from common.sql.functions import AGGREGATES, FUNCTIONS, GENERATORS, WINDOWS
+from common.sql.names import Names, Reference, Scope
 from common.typed.expression import Judge
 from common.typed.kinds import holds
-from common.typed.seen import Found, Seen
 
 _OF_SETS = frozenset({"grouping", "grouping_id"})
 _UNORDERED = frozenset({"count"})
 _WRAPPED = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
 _INNER = "compute it in an inner query, as in from (select …, {} over (…) as place …) where place = 1"
 _NAME, _CALL = "MED-1202", "MED-1204"
+_Key = tuple[int, str]
+"""A part of FROM, by its identity, and a column of it."""
 
 
 @dataclass
@@ -27,12 +29,14 @@ class Clauses:
 
     Attributes:
         query: The query.
-        seen: The columns that it sees.
+        names: What the names of the statement mean.
+        scope: What those of the query mean.
         judge: Takes what is found, and knows the types.
     """
 
     query: exp.Select
-    seen: Seen
+    names: Names
+    scope: Scope
     judge: Judge
 
     def look(self) -> None:
@@ -40,7 +44,6 @@ class Clauses:
         for word, condition in self._row_clauses:
             if word != "group by":
                 self.judge.condition(condition, word)
-                self._aliases(condition, word)
             self._of_rows(condition, word)
         if (having := self._having) is not None:
             self._no_windows(having, "having")
@@ -84,20 +87,8 @@ class Clauses:
             place = int(node.name) if node.name.isdigit() else 0
             items = self.query.selects
             return items[place - 1].unalias() if 0 < place <= len(items) else None
-        if isinstance(node, exp.Column) and len(node.parts) == 1 and self.seen.find([node.name]) is None:
-            return self.seen.aliases.get(node.name.lower(), node)
-        return node
-
-    def _aliases(self, condition: exp.Expr, word: str) -> None:
-        """Names of the SELECT list in a clause that sees the columns of FROM alone."""
-        for node in _parts(condition):
-            name = node.name.lower() if isinstance(node, exp.Column) and len(node.parts) == 1 else ""
-            if name in self.seen.aliases and self.seen.lacks([name]):
-                text = (
-                    f"names {node.name!r} in {word}, which sees the columns of FROM, and no names of the "
-                    f"SELECT list; write the expression of {node.name} itself"
-                )
-                self.judge.add(node, text, _NAME)
+        item = self.names.item_of_alias(node)
+        return node if item is None else item.node
 
     def _of_rows(self, node: exp.Expr, word: str) -> None:
         """What is no value of one row, in a clause that is evaluated row by row."""
@@ -125,11 +116,12 @@ class Clauses:
 
     def _is_of_outer(self, call: exp.Expr) -> bool:
         """Whether an aggregate is one of the query around: all of its columns are."""
-        found = [self._found(each) for each in _parts(call) if isinstance(each, exp.Column)]
-        return bool(found) and not any(each is None or each.is_own for each in found)
+        found = [self.names.reference(each) for each in _parts(call) if isinstance(each, exp.Column)]
+        return bool(found) and not any(each is None or self._is_own(each) for each in found)
 
-    def _found(self, column: exp.Column) -> Found | None:
-        return self.seen.find([part.name for part in column.parts])
+    def _is_own(self, found: Reference) -> bool:
+        """Whether a column is one of the query's own FROM."""
+        return any(found.source is each for each in self.scope.sources)
 
     def _call(self, node: exp.Expr) -> None:
         """A call that lacks ``over (…)``, its order, or a grouping that it is about."""
@@ -185,7 +177,7 @@ class Clauses:
         return found
 
     def _positions(self) -> bool:
-        """Note places of the SELECT list that there are not, in GROUP BY and ORDER BY; whether all are there."""
+        """Note places of the SELECT list, in GROUP BY and ORDER BY, that there are not; whether all are there."""
         count = len(self.query.selects)
         if any(each.is_star for each in self.query.selects):
             return True
@@ -220,7 +212,7 @@ class Clauses:
                 )
             known = keys if isinstance(each.unalias(), exp.Column) else keys | inside
             for column in _outside(each):
-                self._beside(column, known, grouped=group is not None, in_having=each is self._having)
+                self._beside(column, known, grouped=group is not None)
 
     def _unordered(self) -> None:
         """Values without an order that are sorted, ranked or told apart."""
@@ -243,21 +235,19 @@ class Clauses:
                     each, f"{what} {self.judge.shown(each)}, which has no order; take a field of it"
                 )
 
-    def _keys(self) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
+    def _keys(self) -> tuple[set[_Key], set[_Key]]:
         """The columns of GROUP BY, and those inside of its expressions."""
-        keys, inside = set(), set()
+        keys: set[_Key] = set()
+        inside: set[_Key] = set()
         for each in self._grouped:
             for column in (part for part in _parts(each) if isinstance(part, exp.Column)):
-                if (found := self._found(column)) is not None:
-                    (keys if column is each else inside).add(found.key)
+                if (found := self.names.reference(column)) is not None:
+                    (keys if column is each else inside).add(_key(found))
         return keys, inside
 
-    def _beside(
-        self, column: exp.Column, known: set[tuple[str, str]], *, grouped: bool, in_having: bool
-    ) -> None:
-        found = self._found(column)
-        is_alias = in_having and len(column.parts) == 1 and column.name.lower() in self.seen.aliases
-        if found is None or not found.is_own or is_alias or found.key in known:
+    def _beside(self, column: exp.Column, known: set[_Key], *, grouped: bool) -> None:
+        found = self.names.reference(column)
+        if found is None or not self._is_own(found) or _key(found) in known:
             return
         name = column.name
         what = (
@@ -267,6 +257,10 @@ class Clauses:
         )
         comma = ", " if grouped else " "
         self.judge.add(column, f"names {name!r}{comma}{what}, or write any_value({name})", _CALL)
+
+
+def _key(found: Reference) -> _Key:
+    return id(found.source), found.column
 
 
 def _flat(group: exp.Expr) -> Iterator[exp.Expr]:

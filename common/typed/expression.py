@@ -214,7 +214,7 @@ class Judge(Types):
 
     def _subquery(self, node: exp.Expr) -> None:
         """Judge the columns of a query that stands for a value, or for the values of ``in``."""
-        found, around = self.queries.get(id(node)), node.parent
+        found, around = self.outputs(node), node.parent
         if found is None or isinstance(around, exp.Exists):
             return
         one = around.this if isinstance(around, exp.In) else None
@@ -226,8 +226,8 @@ class Judge(Types):
             both = f"{self.shown(one)} with {a(found[0])}"
             self.add(node, f"compares {both}, which Spark refuses; cast one of them")
 
-    def _column(self, node: exp.Expr) -> None:
-        inside, steps = self.resolve([part.name for part in node.parts])
+    def _name(self, node: exp.Column) -> None:
+        inside, steps = self.resolve(node)
         if inside is UNKNOWN and len(node.parts) == 1 and node.name.lower() in WITHOUT_BRACKETS:
             self._differs(node, f"has {node.name.lower()}")
         for step in steps if self.tells_fields else ():
@@ -326,38 +326,38 @@ class Judge(Types):
             self.read_as(given, casts, said, to)
 
     def _words_of(self, name: str, given: Sequence[exp.Expr], unit: exp.Expr | None) -> None:
-        """Judge the words that a function reads in its texts: units, patterns, lengths of time."""
+        """Judge the words that a function reads in its texts: units, patterns, lengths, moments."""
         if unit is not None and (advice := unit_fault("date_add", unit.name)):
             self.add(unit, f"calls {name}() with {unit.name!r}, which is no unit; {advice}")
-        if (
-            name in READS_TIMES
-            and len(given) == 1
-            and (word := _text(given[0])) is not None
-            and is_moment(word)
-        ):
-            self._differs(given[0], f"has the time {word!r}")
-        place, form, code = UNIT_PLACES.get(name, (-1, "", ""))
-        for each in given[place : place + 1] if place >= 0 else ():
-            if (word := _text(each)) is not None and (advice := unit_fault(form, word)):
-                why = "which is no unit" + (": it gives null" if code else "")
-                self.add(each, f"calls {name}() with {word!r}, {why}; {advice}", code or TYPE)
-        for each in given[1:2] if name in PATTERNS else ():
-            if (pattern := _text(each)) is not None:
-                said = f"calls {name}() with {pattern!r}: "
-                for text in pattern_faults(pattern, is_read=name not in WRITTEN_BY_PATTERN):
-                    self.add(each, said + text)
-                for text in pattern_doubts(pattern):
-                    self.add(each, said + text, DOUBTFUL)
-        for each in given[1:] if name in {"window", "session_window"} else ():
-            if (length := _text(each)) is not None and (why := length_fault(length)):
-                self.add(each, f"calls {name}() with {length!r}, {why}")
+        for place, each in enumerate(given):
+            if (text := _text(each)) is None:
+                continue
+            said = f"calls {name}() with {text!r}"
+            if name in READS_TIMES and len(given) == 1 and is_moment(text):
+                self._differs(each, f"has the time {text!r}")
+            elif UNIT_PLACES.get(name, (-1,))[0] == place:
+                self._unit(each, name, said)
+            elif name in PATTERNS and place == 1:
+                for why in pattern_faults(text, is_read=name not in WRITTEN_BY_PATTERN):
+                    self.add(each, f"{said}: {why}")
+                for why in pattern_doubts(text):
+                    self.add(each, f"{said}: {why}", DOUBTFUL)
+            elif name in {"window", "session_window"} and place and (fault := length_fault(text)):
+                self.add(each, f"{said}, {fault}")
+
+    def _unit(self, text: exp.Expr, name: str, said: str) -> None:
+        """Judge a text that is a unit of time."""
+        _, form, code = UNIT_PLACES[name]
+        if advice := unit_fault(form, text.name):
+            why = "which is no unit" + (": it gives null" if code else "")
+            self.add(text, f"{said}, {why}; {advice}", code or TYPE)
 
 
 _LOOKS = (
     (LOGIC, Judge._logic),  # noqa: SLF001  # of this module
     (exp.If, Judge._branch),  # noqa: SLF001
     (exp.Subquery, Judge._subquery),  # noqa: SLF001
-    (exp.Column, Judge._column),  # noqa: SLF001
+    (exp.Column, Judge._name),  # noqa: SLF001
     (exp.Dot, Judge._dot),  # noqa: SLF001
     (exp.Bracket, Judge._bracket),  # noqa: SLF001
     (exp.Cast, Judge._cast),  # noqa: SLF001

@@ -43,7 +43,7 @@ _OF_AN_ELEMENT = frozenset({"element_at", "try_element_at", "get", "array_max", 
 _OVER_ELEMENTS = frozenset({"transform", "filter", "exists", "forall"})
 _WORDS = {"text": "a string", "array": "an array"}
 
-Resolve = Callable[[Sequence[str]], tuple[Field, Sequence[str]]]
+Resolve = Callable[[exp.Column], tuple[Field, Sequence[str]]]
 """The column that a name of one or several parts begins with, and the parts that are fields of it."""
 
 
@@ -53,11 +53,11 @@ class Types:
 
     Attributes:
         resolve: Finds a column; ``UNKNOWN`` where it is not known.
-        queries: The output columns of the queries inside, by the query's identity, as far as they are known.
+        outputs: Gives the output columns of a query inside; None where they are not known.
     """
 
     resolve: Resolve
-    queries: dict[int, Sequence[Field] | None] = field(default_factory=dict)
+    outputs: Callable[[exp.Expr], Sequence[Field] | None] = lambda _: None
     _known: dict[int, Field] = field(default_factory=dict)
 
     def type_of(self, node: exp.Expr) -> Field:
@@ -86,8 +86,8 @@ class Types:
                 return read(self, node)
         return self._result(node)
 
-    def _column(self, node: exp.Expr) -> Field:
-        inside, steps = self.resolve([part.name for part in node.parts])
+    def _column(self, node: exp.Column) -> Field:
+        inside, steps = self.resolve(node)
         return reduce(into, steps, inside)
 
     def _calculated(self, node: exp.Expr) -> Field:
@@ -98,7 +98,7 @@ class Types:
         return self.type_of(node.this) if self.kind(node.this) == "number" else UNKNOWN
 
     def _of_query(self, node: exp.Expr) -> Field:
-        columns = self.queries.get(id(node)) or ()
+        columns = self.outputs(node) or ()
         return columns[0] if len(columns) == 1 else UNKNOWN
 
     def _result(self, node: exp.Expr) -> Field:

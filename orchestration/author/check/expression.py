@@ -141,7 +141,10 @@ def judge_of(scope: Scope, *, may_ask_clock: bool = False) -> Judge:
     """Judges expressions over columns; a field that there is not is told with the column."""
     fields = {field.name.lower(): field for field in scope.fields or ()}
     return Judge(
-        lambda parts: (fields.get(parts[0].lower(), UNKNOWN), parts[1:]),
+        lambda column: (
+            fields.get(column.parts[0].name.lower(), UNKNOWN),
+            [one.name for one in column.parts[1:]],
+        ),
         tells_fields=False,
         may_ask_clock=may_ask_clock,
     )
