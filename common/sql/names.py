@@ -250,34 +250,6 @@ class Names:
             or any(start <= at < end for start, end in self._words)
         )
 
-    def qualify(self, root: exp.Query, tables: Mapping[str, str]) -> None:
-        """Write the tree anew, for those who read it: each column with its source, no star.
-
-        Args:
-            root: The tree; is changed.
-            tables: The name that each table gets.
-        """
-        for select in [each for each in root.find_all(exp.Select) if id(each) in self.scopes]:
-            projected = []
-            for item, node in _with_nodes(self.scopes[id(select)].items, select.expressions):
-                projected.append(node if item.column is None else _column_of(*item.column))
-            select.set("expressions", projected)
-        for node in list(root.find_all(exp.Column)):
-            found = self._references.get(offset_of(node) or 0)
-            if found is not None:
-                fields = [each for each in node.parts if (span_of(each) or (0, 0))[0] >= found.end]
-                new: exp.Expr = _column_of(found.source, found.column, node)
-                for each in fields:
-                    new = exp.Dot(this=new, expression=each.copy())
-                node.replace(new)
-        for node in list(root.find_all(exp.Table, exp.Subquery)):
-            source = self.sources.get(id(node))
-            if source is not None:
-                node.set("alias", exp.TableAlias(this=exp.to_identifier(source.prefix, quoted=True)))
-            if source is not None and source.table in tables:
-                node.set("this", exp.to_identifier(tables[source.table]))
-                node.set("db", None)
-
     # Queries
 
     def _query(self, query: exp.Expr, queries: _Queries, outer: Scope | None) -> list[str | None] | None:
@@ -782,21 +754,6 @@ def _closed(tokens: Sequence[Token], opened: int) -> int:
         if depth <= 0:
             return place + 1
     return len(tokens)
-
-
-def _with_nodes(items: Sequence[Item], nodes: Sequence[exp.Expr]) -> Iterator[tuple[Item, exp.Expr]]:
-    """Each part of a SELECT list with the node that it is written as."""
-    written = {id(_projected(node)): node for node in nodes}
-    for item in items:
-        yield item, written.get(id(item.node), nodes[0])
-
-
-def _column_of(source: Source, name: str, written: exp.Column | None = None) -> exp.Column:
-    column = exp.column(exp.to_identifier(name, quoted=True), exp.to_identifier(source.prefix, quoted=True))
-    if written is not None:
-        column.meta.update(written.meta)
-        column.this.meta.update(written.parts[-1].meta)
-    return column
 
 
 def _own_name(node: exp.Expr) -> str | None:

@@ -22,6 +22,7 @@ from common.declare import (
     Expect,
     Json,
     Lookup,
+    Meets,
     Pipeline,
     Protobuf,
     Quality,
@@ -38,6 +39,7 @@ from orchestration.author.check.pipeline import (
     ENGINE_REASONS,
     check,
     draft_problems,
+    findings,
     unchecked,
 )
 from orchestration.author.check.settings import setting_problems
@@ -157,6 +159,81 @@ def test_the_example_has_no_problem() -> None:
 def test_a_wrong_silver_column_is_told_in_words(sql: str, message: str) -> None:
     found = [text for text in told(with_column(sql)) if "write get(…, index)" not in text]
     assert found == [f"silver.quakes, column 'x': {message}"]
+
+
+def test_a_field_of_a_text_is_no_other_column() -> None:
+    """A column of the name of a field is told apart from a path into it, and from a name that there is not."""
+    columns = COLUMNS | {"id": "id.name", "quake": "id", "tag": "quake", "order_id": "order_id"}
+    assert told(pipeline(silver(columns=columns))) == [
+        "silver.quakes, column 'id': 'id' is string, which has no field 'name'",
+        "silver.quakes, column 'tag': 'quake' is another column of this table; a column sees only the value",
+        "silver.quakes, column 'order_id': the value has no 'order_id'; known: id, properties, tags",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"rules": [Rule("x", "quake_id > 0 and raw.mag > 1")]},
+            (
+                "rule 'x': compares quake_id (string) and a number: each text is read as a number, and one that is "
+                "none stops the query; write try_cast(… as int)"
+            ),
+        ),
+        (
+            {"rules": [Rule("x", "quake_id and magnitude > 1")]},
+            (
+                "rule 'x': has quake_id (string) as a condition: each text is read as a boolean, and one that is "
+                "none stops the query; write try_cast(… as boolean)"
+            ),
+        ),
+        (
+            {"columns": COLUMNS | {"size": "case when properties.mag > 5 then 'big' else 0 end"}},
+            (
+                "column 'size': has in one case 'big' and a number: 'big' is no number, so that the first row stops "
+                "the query"
+            ),
+        ),
+        (
+            {"columns": COLUMNS | {"event_at": "upper(id)"}},
+            (
+                "event_time 'event_at' is of type string; convert it to a timestamp, as in timestamp_millis(…) or "
+                "try_to_timestamp(…)"
+            ),
+        ),
+        (
+            {"columns": COLUMNS | {"day": "date'today'"}},
+            "column 'day': has the time 'today', whose value differs each time; use a column of the row instead",
+        ),
+        (
+            {"columns": COLUMNS | {"by": "current_user()"}},
+            "column 'by': calls current_user(), whose value differs each time; use a column of the row instead",
+        ),
+        (
+            {"columns": COLUMNS | {"x": "abs(tags)"}},
+            "column 'x': calls abs() with tags (array<struct<k:string>>)",
+        ),
+    ],
+)
+def test_types_and_words_of_an_expression_are_checked(changes: dict[str, Any], message: str) -> None:
+    (found,) = told(pipeline(silver(**changes)))
+    assert found.removeprefix("silver.quakes").lstrip(",: ").startswith(message)
+
+
+def test_a_comparison_with_null_is_a_warning() -> None:
+    """In a rule, in gold and in a suite."""
+    suite = Quality("gold.latest", [Meets("magnitude <> null")])
+    checked = pipeline(
+        silver(rules=[Rule("r", "quake_id = null")]), upsert(where="null < magnitude"), quality=(suite,)
+    )
+    found = findings(checked)
+    assert found.problems == ()
+    assert [(each.place, each.code) for each in found.doubts] == [
+        ("silver.quakes, rule 'r'", "MED-1211"),
+        ("gold.latest, where", "MED-1211"),
+        ("quality of gold.latest, Meets", "MED-1211"),
+    ]
 
 
 @pytest.mark.parametrize(
