@@ -117,13 +117,23 @@ def parse_text(sql: str, parser: type[Parser] = Parser) -> list[exp.Expr]:
 @contextmanager
 def _as_library() -> Iterator[None]:
     """The library warns of what it would write otherwise elsewhere; nothing that it writes is used."""
-    before, deepest = _LIBRARY.disabled, sys.getrecursionlimit()
+    before = _LIBRARY.disabled
     _LIBRARY.disabled = True
+    try:
+        with in_depth():
+            yield
+    finally:
+        _LIBRARY.disabled = before
+
+
+@contextmanager
+def in_depth() -> Iterator[None]:
+    """Trees are read as deep as they are made."""
+    deepest = sys.getrecursionlimit()
     sys.setrecursionlimit(max(deepest, _DEEPEST))
     try:
         yield
     finally:
-        _LIBRARY.disabled = before
         sys.setrecursionlimit(deepest)
 
 

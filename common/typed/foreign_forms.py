@@ -14,7 +14,6 @@ _RANKED = "compute row_number() over (…) as place in an inner query, and keep 
 
 _PARTS: Mapping[type[exp.Expr], Mapping[str, tuple[str, str]]] = {
     exp.Select: {
-        "qualify": ("qualify", _RANKED),
         "kind": ("select as struct", "write struct(…)"),
         "connect": ("connect by", "write with recursive …"),
         "match": ("match_recognize", "compare rows by lag() and lead() over (…)"),
@@ -59,8 +58,6 @@ _FORMS: Mapping[type[exp.Expr], tuple[str, str]] = {
     exp.Overlaps: ("overlaps", "compare the beginnings and ends"),
     exp.JSON: ("is json", "write get_json_object(a, '$') is not null"),
     exp.National: ("n'…'", "leave n out"),
-    exp.Parameter: ("a parameter", "write its value"),
-    exp.Placeholder: ("a parameter", "write its value"),
     exp.Any: ("any (select …)", "write in (select …)"),
     exp.All: ("all (select …)", "compare with (select max(…) …) or (select min(…) …)"),
 }

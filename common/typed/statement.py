@@ -17,7 +17,7 @@ from common.errors import DOUBTFUL, SqlError
 from common.schema.ddl import Field
 from common.sql.as_written import called, statement
 from common.sql.names import OPEN_STAR, Names, Source, unique_names
-from common.sql.syntax import span_of
+from common.sql.syntax import in_depth, span_of
 from common.typed.clauses import Clauses
 from common.typed.expression import Judge
 from common.typed.foreign_forms import foreign_forms
@@ -40,8 +40,9 @@ def statement_mistakes(sql: str, tables: Columns) -> tuple[SqlError, ...]:
     if root is None:
         return ()
     reader = _Reader(root, sql, tables)
-    for query in root.find_all(exp.Query):
-        reader.outputs(query)
+    with in_depth():
+        for query in root.find_all(exp.Query):
+            reader.outputs(query)
     unique = {(each.at, str(each)): each for each in (*foreign_forms(root), *reader.faults)}
     return tuple(sorted(unique.values(), key=lambda each: each.at or 0))
 
@@ -49,7 +50,8 @@ def statement_mistakes(sql: str, tables: Columns) -> tuple[SqlError, ...]:
 def output_types(sql: str, tables: Columns) -> tuple[str, ...]:
     """The types of a statement's output columns, an empty text for one not surely known; () for none."""
     root = statement(sql)
-    found = None if root is None else _Reader(root, sql, tables).outputs(root)
+    with in_depth():
+        found = None if root is None else _Reader(root, sql, tables).outputs(root)
     return tuple("" if each.type == NUMBER else each.type for each in found or ())
 
 
@@ -98,7 +100,9 @@ class _Reader:
         return self._select(query) if isinstance(query, exp.Select) else None
 
     def _select(self, query: exp.Select) -> _Outputs:
-        scope = self.names.scopes[id(query)]
+        scope = self.names.scopes.get(id(query))
+        if scope is None:
+            return None  # a query of another statement inside, which Spark does not have
         judge = self._judges[id(query)] = Judge(self._resolve(query), self.outputs)
         for each in _roots(query):
             judge.judge(each)
@@ -156,6 +160,8 @@ class _Reader:
                 [judge.together(column) for column in zip(*rows, strict=True)] if len(widths) == 1 else None
             )
         call = part.this
+        if not isinstance(call, exp.Expr):
+            return None
         name = (called(call) or "").removesuffix("_outer")
         given = judge.type_of(call.expressions[0]) if call.expressions else UNKNOWN
         place = [Field("pos", "int")] if name == "posexplode" else []

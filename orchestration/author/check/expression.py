@@ -15,6 +15,7 @@ from common.schema.ddl import Field
 from common.sql.as_written import expression
 from common.sql.expression import Facts, analyze
 from common.sql.functions import FUNCTIONS
+from common.sql.syntax import in_depth
 from common.typed.expression import NO_FUNCTION, STOPS, TYPE, Judge
 from common.typed.foreign_forms import foreign_forms
 from common.typed.kinds import NUMBER, holds
@@ -156,7 +157,8 @@ def _judged(sql: str, scope: Scope, *, may_ask_clock: bool = False, may_stop: bo
     if root is None:
         return
     judge = judge_of(scope, may_ask_clock=may_ask_clock)
-    judge.judge(root)
+    with in_depth():
+        judge.judge(root)
     found = {str(each): each for each in told((*foreign_forms(root), *judge.faults), may_stop=may_stop)}
     yield from (Fault(each.code, text) for text, each in found.items())
 
@@ -185,7 +187,8 @@ def result(sql: str, name: str, scope: Scope) -> Field:
     root = expression(sql)
     if root is None:
         return unknown(name)
-    found = judge_of(scope).type_of(root)
+    with in_depth():
+        found = judge_of(scope).type_of(root)
     return unknown(name) if found.type in {"void", NUMBER} else Field(name, found.type, found.nested)
 
 

@@ -162,7 +162,7 @@ def test_a_wrong_silver_column_is_told_in_words(sql: str, message: str) -> None:
 
 
 def test_a_field_of_a_text_is_no_other_column() -> None:
-    """A column of the name of a field is told apart from a path into it, and from a name that there is not."""
+    """Nor is a name that there is not, where it is the column's own."""
     columns = COLUMNS | {"id": "id.name", "quake": "id", "tag": "quake", "order_id": "order_id"}
     assert told(pipeline(silver(columns=columns))) == [
         "silver.quakes, column 'id': 'id' is string, which has no field 'name'",
@@ -177,38 +177,38 @@ def test_a_field_of_a_text_is_no_other_column() -> None:
         (
             {"rules": [Rule("x", "quake_id > 0 and raw.mag > 1")]},
             (
-                "rule 'x': compares quake_id (string) and a number: each text is read as a number, and one that is "
-                "none stops the query; write try_cast(… as int)"
+                "rule 'x': compares quake_id (string) and a number: each text is read as a number, and one "
+                "that is none stops the query; write try_cast(… as int)"
             ),
         ),
         (
             {"rules": [Rule("x", "quake_id and magnitude > 1")]},
             (
-                "rule 'x': has quake_id (string) as a condition: each text is read as a boolean, and one that is "
-                "none stops the query; write try_cast(… as boolean)"
+                "rule 'x': has quake_id (string) as a condition: each text is read as a boolean, and one "
+                "that is none stops the query; write try_cast(… as boolean)"
             ),
         ),
         (
             {"columns": COLUMNS | {"size": "case when properties.mag > 5 then 'big' else 0 end"}},
             (
-                "column 'size': has in one case 'big' and a number: 'big' is no number, so that the first row stops "
-                "the query"
+                "column 'size': has in one case 'big' and a number: 'big' is no number, so that the first row "
+                "stops the query"
             ),
         ),
         (
             {"columns": COLUMNS | {"event_at": "upper(id)"}},
             (
-                "event_time 'event_at' is of type string; convert it to a timestamp, as in timestamp_millis(…) or "
-                "try_to_timestamp(…)"
+                "event_time 'event_at' is of type string; convert it to a timestamp, as in "
+                "timestamp_millis(…) or try_to_timestamp(…)"
             ),
         ),
         (
             {"columns": COLUMNS | {"day": "date'today'"}},
-            "column 'day': has the time 'today', whose value differs each time; use a column of the row instead",
+            "column 'day': has the time 'today', whose value differs each time; use a column of the row",
         ),
         (
             {"columns": COLUMNS | {"by": "current_user()"}},
-            "column 'by': calls current_user(), whose value differs each time; use a column of the row instead",
+            "column 'by': calls current_user(), whose value differs each time; use a column of the row",
         ),
         (
             {"columns": COLUMNS | {"x": "abs(tags)"}},

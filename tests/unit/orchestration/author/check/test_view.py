@@ -146,8 +146,8 @@ def test_what_spark_takes_and_can_hardly_be_meant_is_a_warning() -> None:
         (
             "MED-1211",
             (
-                "sql compares text (string) and a number: each text is read as a number, and one that is none "
-                "stops the query"
+                "sql compares text (string) and a number: each text is read as a number, and one that is "
+                "none stops the query"
             ),
         ),
         ("MED-1211", "sql compares text with null, which is never true"),
