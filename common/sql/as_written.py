@@ -89,9 +89,9 @@ def has_query(node: exp.Expr) -> bool:
 def arguments(node: exp.Expr) -> list[exp.Expr]:
     """The arguments of a call, as they are written."""
     if type(node) in _PARTED:
-        given = [node.args.get(name) for name in _PARTED[type(node)][1]]
-        return [each for each in given if isinstance(each, exp.Expr)]
-    given = list(node.expressions) if isinstance(node, exp.Anonymous) else []
+        named = (node.args.get(name) for name in _PARTED[type(node)][1])
+        return [each for each in named if isinstance(each, exp.Expr)]
+    given: list[exp.Expr] = list(node.expressions) if isinstance(node, exp.Anonymous) else []
     if len(given) == 1 and isinstance(given[0], exp.Distinct):
         return list(given[0].expressions)
     return given

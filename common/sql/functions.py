@@ -1,7 +1,9 @@
 """Spark SQL's functions: their kinds, and what they take and give, so that SQL text is judged without Spark.
 
-``functions.tsv`` is made of the installed Spark (``tests/reference/functions_of_spark.py``), and a test holds
-it against Spark.
+``functions.tsv`` has a line per function; ``tests/spark`` holds each of them against the installed Spark. Of
+each argument it has the letters of the kinds of types that are taken, or ``*``: ``n`` a number, ``t`` a text,
+``b`` a boolean, ``d`` a date, ``s`` a timestamp, ``y`` bytes, ``a`` an array, ``m`` a map, ``r`` a struct. A
+capital one is the kind as which a text is read: ``Nt`` takes numbers, and casts texts to them.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ _LETTERS = {
     "m": "map",
     "r": "struct",
 }
-"""The kinds of types, by their letters in the table."""
+"""The kinds of types, by their letters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +74,8 @@ def _kinds(letters: str) -> frozenset[str] | None:
 
 
 def _read_as(letters: str) -> str:
-    """The kind as which a text is read: ``T`` stands for one that is, ``t`` for one that is meant."""
-    others = (letter for letter in "nsdb" if letter in letters)
-    return _LETTERS[next(others)] if "T" in letters else ""
+    """The kind as which a text is read: its letter is a capital one."""
+    return next((_LETTERS[letter.lower()] for letter in letters if letter.isupper()), "")
 
 
 FUNCTIONS: Mapping[str, Function] = _read()

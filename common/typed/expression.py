@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from typing import Any
 
 from sqlglot import exp
 
@@ -226,7 +227,7 @@ class Judge(Types):
             both = f"{self.shown(one)} with {a(found[0])}"
             self.add(node, f"compares {both}, which Spark refuses; cast one of them")
 
-    def _name(self, node: exp.Column) -> None:
+    def _name(self, node: Any) -> None:
         inside, steps = self.resolve(node)
         if inside is UNKNOWN and len(node.parts) == 1 and node.name.lower() in WITHOUT_BRACKETS:
             self._differs(node, f"has {node.name.lower()}")

@@ -71,10 +71,21 @@ NOT_ADDED = _pairs(
 )
 """Kinds that ``+``, ``-``, ``*``, ``/`` and ``%`` do not take together."""
 
-UNLIKE = UNMIXED | _pairs(("text", "number boolean date timestamp binary"))
+UNLIKE = UNMIXED | _pairs(("text", "number boolean date timestamp binary"), ("map", "map"))
 """Kinds that ``greatest`` and ``least`` do not take together."""
 
-UNCAST: Pairs = frozenset()
+_NOT_CAST_TO = {
+    "number": "date binary array map struct",
+    "text": "array map struct",
+    "boolean": "date timestamp binary array map struct",
+    "date": "number boolean binary array map struct",
+    "timestamp": "boolean binary array map struct",
+    "binary": "number boolean date timestamp array map struct",
+    "array": "number boolean date timestamp binary map struct",
+    "map": "number boolean date timestamp binary array struct",
+    "struct": "number boolean date timestamp binary array map",
+}
+UNCAST: Pairs = frozenset((one, to) for one, others in _NOT_CAST_TO.items() for to in others.split())
 """Kinds, and those to which no value of them is cast."""
 
 _ALL = frozenset(KINDS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from typing import Any
 
 from sqlglot import exp
 
@@ -86,7 +87,7 @@ class Types:
                 return read(self, node)
         return self._result(node)
 
-    def _column(self, node: exp.Column) -> Field:
+    def _column(self, node: Any) -> Field:
         inside, steps = self.resolve(node)
         return reduce(into, steps, inside)
 

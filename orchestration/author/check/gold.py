@@ -19,7 +19,7 @@ from common.declare import (
 )
 from common.declare.declared import source_of
 from common.errors import Fault, Problem, SqlError, nearest
-from common.schema.ddl import Field
+from common.schema.ddl import Field, parse
 from common.sql.expression import analyze
 from orchestration.author.check.expression import (
     holds_uncomparable,
@@ -35,7 +35,9 @@ from orchestration.author.check.visible_columns import METADATA, Scope, unknown
 
 _INGESTED = "_ingested_at"
 _WINDOW = ("window_start", "window_end")
-_OF_A_HISTORY = ("valid_from", "valid_to", "is_current", "versions", "last_at")
+_OF_A_HISTORY = parse(
+    "valid_from timestamp, valid_to timestamp, is_current boolean, versions bigint, last_at timestamp"
+)
 _COORDINATES = tuple(field for field in METADATA if field.name != _INGESTED)
 
 
@@ -140,7 +142,10 @@ def gold_scopes(  # noqa: PLR0911  # one return per kind
     seen = silver.get(gold.reads, Scope(gold.reads, None))
     match gold:
         case Aggregate():
-            return {gold.table: Scope(gold.table, tuple(map(unknown, aggregate_columns(gold))))}
+            own = _results(named(gold.by or ()), seen)
+            own += [Field(name, "timestamp") for name in (_WINDOW if gold.window is not None else ())]
+            own += _results(named(gold.measures), _with_bounds(gold, seen))
+            return {gold.table: Scope(gold.table, tuple(own))}
         case View():
             return {gold.table: view_scope(gold, silver)}
         case Custom():
@@ -148,20 +153,27 @@ def gold_scopes(  # noqa: PLR0911  # one return per kind
         case Stateful():
             return {gold.table: Scope(gold.table, ddl_fields(gold.output))}
         case Upsert() | ChangeFeed():
-            own = seen.fields
+            kept = seen.fields
             if gold.columns is not None:
-                own = (*(unknown(name) for name in named(gold.columns)), *METADATA)
-            beside = None if own is None else tuple(field for field in own if field.name in _order(gold))
+                kept = (*_results(named(gold.columns), seen), *METADATA)
+            beside = None if kept is None else tuple(field for field in kept if field.name in _order(gold))
             return {
-                gold.table: Scope(gold.table, own),
+                gold.table: Scope(gold.table, kept),
                 **{table: Scope(table, beside) for table in gold.side_tables},
             }
-        case History() | Join():
-            names = tuple(named(gold.columns))
-            if isinstance(gold, History):
-                names = (*gold.key, *names, *named(gold.untracked or ()), *_surrogate(gold), *_OF_A_HISTORY)
-            return {gold.table: Scope(gold.table, (*map(unknown, names), *_COORDINATES))}
+        case Join():
+            both = _both(gold, seen, _joined(gold, silver))
+            return {gold.table: Scope(gold.table, (*_results(named(gold.columns), both), *_COORDINATES))}
+        case History():
+            texts = {name: name for name in gold.key} | named(gold.columns) | named(gold.untracked or ())
+            own = [*_results(texts, seen), *(Field(name, "string") for name in _surrogate(gold))]
+            return {gold.table: Scope(gold.table, (*own, *_OF_A_HISTORY, *_COORDINATES))}
     return {table: Scope(table, None) for table in (gold.table, *gold.side_tables)}
+
+
+def _results(texts: Mapping[str, str], seen: Scope) -> list[Field]:
+    """The columns that texts define over a table."""
+    return [result(sql, name, seen) for name, sql in texts.items()]
 
 
 def aggregate_columns(gold: Aggregate) -> tuple[str, ...]:
@@ -341,7 +353,8 @@ def _history(gold: History, silver: Scope) -> Iterator[Problem]:
         yield from each(f"{place}, delete_when", _row_faults(gold.delete_when, silver), source)
     for name, sql in named(gold.untracked or ()).items():
         yield from each(f"{place}, column {name!r}", _row_faults(sql, silver), source)
-    own = [*gold.key, *_surrogate(gold), *_OF_A_HISTORY, *kept, *named(gold.untracked or ())]
+    added = [field.name for field in _OF_A_HISTORY]
+    own = [*gold.key, *_surrogate(gold), *added, *kept, *named(gold.untracked or ())]
     yield from each(place, name_faults(own), source)
     yield from each(place, references("key", gold.key, silver), source)
     for argument, names in (("valid_by", [gold.valid_by]), ("sequence_by", gold.sequence_by or ())):

@@ -56,7 +56,7 @@ def refused(sql: str, tables: Any = TABLES) -> list[str]:
             "compares m (timestamp) and",
         ),
         (
-            "select x from (select cast(n as date) as x from {o}) where |x = 1",
+            "select x from (select cast(at as date) as x from {o}) where |x = 1",
             "compares x (date) and a number",
         ),
         ("select |tags + 1 as x from {o}", "calculates with tags (array<string>) and a number"),
@@ -133,7 +133,7 @@ def test_no_drawn_statement_of_a_view_has_a_mistake_of_types() -> None:
 
 def test_types_of_columns_that_are_surely_known_are_passed_on() -> None:
     sql = (
-        "select id, price, count(*) as n, max(at) as last, cast(n as date) as day, s.t as t, n + 1 as more, "
+        "select id, price, count(*) as n, max(at) as last, cast(at as date) as day, s.t as t, n + 1 as more, "
         "tags, upper(id) as up, odd from silver.orders group by all"
     )
     assert output_types(sql, TABLES) == (
