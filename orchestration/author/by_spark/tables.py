@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from common.schema.ddl import Field
+from common.schema.ddl import Field, parse
 from common.sql.quoting import backquoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-Columns = Sequence[tuple[str, str]]
-"""Names of columns, each with its type as Spark's SQL has it."""
 
 
 def typed(field: Field) -> str:
@@ -24,10 +21,9 @@ def typed(field: Field) -> str:
     return f"{field.kind}<{', '.join(inner)}>" if inner else field.type
 
 
-def columns_of(frame: DataFrame) -> Columns:
+def fields_of(frame: DataFrame) -> Sequence[Field]:
     """The columns of a frame."""
-    fields = cast("Any", frame)._jdf.schema().fields()  # noqa: SLF001  # PySpark has no type's text in SQL
-    return [(str(field.name()), str(field.dataType().sql())) for field in fields]
+    return parse(str(cast("Any", frame)._jdf.schema().toDDL()))  # noqa: SLF001  # PySpark gives no DDL
 
 
 def view_of(table: str) -> str:
@@ -35,9 +31,11 @@ def view_of(table: str) -> str:
     return backquoted(f"__{table.replace('.', '__')}")
 
 
-def define(spark: SparkSession, table: str, columns: Columns) -> None:
+def nulls(fields: Iterable[Field]) -> str:
+    """A SELECT list of columns of these names and types."""
+    return ", ".join(f"CAST(NULL AS {typed(each)}) AS {backquoted(each.name)}" for each in fields)
+
+
+def define(spark: SparkSession, table: str, fields: Iterable[Field]) -> None:
     """Have the session know a table of these columns; it has no rows, and no files."""
-    nulls = (f"CAST(NULL AS {kind}) AS {backquoted(column)}" for column, kind in columns)
-    spark.sql(
-        f"CREATE OR REPLACE TEMP VIEW {view_of(table)} AS SELECT {', '.join(nulls)} WHERE false"
-    )  # names and types of declarations
+    spark.sql(f"CREATE OR REPLACE TEMP VIEW {view_of(table)} AS SELECT {nulls(fields)} WHERE false")

@@ -176,12 +176,6 @@ def _results(texts: Mapping[str, str], seen: Scope) -> list[Field]:
     return [result(sql, name, seen) for name, sql in texts.items()]
 
 
-def aggregate_columns(gold: Aggregate) -> tuple[str, ...]:
-    """An aggregate's columns, in the table's order."""
-    window = _WINDOW if gold.window is not None else ()
-    return (*named(gold.by or ()), *window, *named(gold.measures))
-
-
 def _aggregate(gold: Aggregate, silver: Scope) -> Iterator[Problem]:
     place, source = gold.table, source_of(gold)
     by, measures = named(gold.by or ()), named(gold.measures)

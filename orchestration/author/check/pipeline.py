@@ -274,6 +274,11 @@ def _file_fault(files: Files, value: object) -> str:
     return ""
 
 
+def value_scope(silver: Silver) -> Scope:
+    """The columns that the SQL of silver's columns may name."""
+    return _value(silver, [])
+
+
 def _value(silver: Silver, problems: list[Problem]) -> Scope:
     """The fields that silver's columns may name; problems of the value's schema are added to ``problems``."""
     if isinstance(silver.value, Faulty) or faulty_attributes(silver.value):
