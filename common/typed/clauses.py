@@ -177,7 +177,7 @@ class Clauses:
         return found
 
     def _positions(self) -> bool:
-        """Note places of the SELECT list, in GROUP BY and ORDER BY, that it has not; whether there are none."""
+        """Note places of the SELECT list, in GROUP BY and ORDER BY, that it has not; whether none are."""
         count = len(self.query.selects)
         if any(each.is_star for each in self.query.selects):
             return True

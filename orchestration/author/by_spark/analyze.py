@@ -8,20 +8,31 @@ written, and no function of the user is called but that of silver's columns.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from common.declare.author_texts import AuthorText, spot_of, texts_of
+from common.sql.spark_messages import in_plain_words
+from common.streaming.sql_failures import sql_failure
 from pyspark.errors import PySparkException
 
-from common.declare import Aggregate, Custom, Gold, Join, KafkaSink, Meets, Pipeline, Publish, Silver, SumsEqual, View
-from common.declare.author_texts import AuthorText, spot_of, texts_of
+from common.declare import (
+    Aggregate,
+    Custom,
+    Gold,
+    Join,
+    KafkaSink,
+    Meets,
+    Pipeline,
+    Publish,
+    Silver,
+    SumsEqual,
+    View,
+)
 from common.declare.declared import source_of
 from common.errors import Fault, Problem, SqlError
 from common.schema.ddl import Field
-from common.sql.quoting import backquoted
-from common.sql.spark_messages import in_plain_words
-from common.streaming.sql_failures import sql_failure
 from orchestration.access.declaration.lineage import in_data_order
 from orchestration.author.by_spark.tables import define, fields_of, nulls, view_of
 from orchestration.author.check.gold import gold_scopes
@@ -190,7 +201,13 @@ class _Asking:
             statement = read_view(view, self.scopes)
         except SqlError:
             statement = None  # told without Spark
-        views = [] if statement is None else [self._define(table, self.scopes[table]) for table in statement.tables if table in self.scopes]
+        views = (
+            []
+            if statement is None
+            else [
+                self._define(table, self.scopes[table]) for table in statement.tables if table in self.scopes
+            ]
+        )
         if statement is None or None in views or len(views) != len(statement.tables):
             self.unasked.append(view.table)
             self.scopes[view.table] = Scope(view.table, None)
@@ -207,7 +224,9 @@ class _Asking:
         except PySparkException as error:
             self._refused(view.table, error, *texts_of(view))
             return
-        fields = (Field(name, each.type, each.nested) for name, each in zip(statement.columns, found, strict=True))
+        fields = (
+            Field(name, each.type, each.nested) for name, each in zip(statement.columns, found, strict=True)
+        )
         self.scopes[view.table] = Scope(view.table, tuple(fields))
 
     def publish(self, publish: Publish) -> None:
@@ -216,12 +235,21 @@ class _Asking:
         if seen is None:
             self.unasked.append(publish.table)
             return
-        found = {text.what: self._ask(publish.table, text, seen, (publish.reads,)) for text in texts_of(publish)}
+        found = {
+            text.what: self._ask(publish.table, text, seen, (publish.reads,)) for text in texts_of(publish)
+        }
         if not isinstance(publish.to, KafkaSink):
             return
         if publish.columns is not None:
-            columns = [Field(name, each.type, each.nested) if (each := found.get(f"column {name!r}")) else None for name in named(publish.columns)]
-            sent = None if None in columns else self._define(publish.table, Scope(publish.table, tuple(filter(None, columns))))
+            columns = [
+                Field(name, each.type, each.nested) if (each := found.get(f"column {name!r}")) else None
+                for name in named(publish.columns)
+            ]
+            sent = (
+                None
+                if None in columns
+                else self._define(publish.table, Scope(publish.table, tuple(filter(None, columns))))
+            )
         else:
             sent = seen
         for what, sql in message_texts(publish.to) if sent is not None else ():
@@ -255,7 +283,11 @@ class _Asking:
             return
         fields = []
         for each in scope.fields:
-            asked = [what for what in (f"column {each.name!r}", f"by {each.name!r}", f"measure {each.name!r}") if what in found]
+            asked = [
+                what
+                for what in (f"column {each.name!r}", f"by {each.name!r}", f"measure {each.name!r}")
+                if what in found
+            ]
             known = found[asked[0]] if asked else each
             if known is None:
                 self.doubtful.setdefault(table, set()).add(each.name)

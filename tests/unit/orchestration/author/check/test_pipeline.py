@@ -191,8 +191,8 @@ def test_a_field_of_a_text_is_no_other_column() -> None:
         (
             {"columns": COLUMNS | {"size": "case when properties.mag > 5 then 'big' else 0 end"}},
             (
-                "column 'size': has in one case 'big' and a number: 'big' is no number, so that the first row "
-                "stops the query"
+                "column 'size': has in one case 'big' and a number: 'big' is no number, so that the first "
+                "row stops the query"
             ),
         ),
         (
