@@ -14,8 +14,9 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.parsers.spark import SparkParser
 
 from common.errors import SqlError
-from common.sql.syntax import Parser, parse_text, shifted
+from common.sql.syntax import Parser, parse_text, shifted, text_of
 
+_WRITTEN = "written"
 _WITH_A_GRAMMAR = {"CAST", "TRY_CAST", "EXTRACT", "OVERLAY", "POSITION", "SUBSTRING", "SUBSTR", "TRIM"}
 """Functions whose arguments may be parted by words."""
 _COUNTING = frozenset({"date_add", "dateadd", "date_diff", "datediff", "timestampadd", "timestampdiff"})
@@ -56,7 +57,15 @@ def _read(sql: str) -> exp.Expr | None:
         found = parse_text(sql, _AsWritten)
     except (ParseError, TokenError, SqlError):
         return None
+    for root in found:
+        for type_ in root.find_all(exp.DataType):
+            type_.meta[_WRITTEN] = text_of(sql, type_)
     return found[0] if len(found) == 1 else None
+
+
+def written_type(node: exp.Expr) -> str:
+    """The type to which a value is cast, as its author wrote it."""
+    return str(node.args["to"].meta.get(_WRITTEN, ""))
 
 
 _PARTED: Mapping[type[exp.Expr], tuple[str, tuple[str, ...]]] = {

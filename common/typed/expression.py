@@ -16,9 +16,9 @@ from typing import Any
 from sqlglot import exp
 
 from common.errors import DOUBTFUL, SqlError, nearest
-from common.schema.ddl import Field
+from common.schema.ddl import MOST_DIGITS, Field
 from common.sql.argument_counts import count_fault
-from common.sql.as_written import arguments, called, counted_unit
+from common.sql.as_written import arguments, called, counted_unit, written_type
 from common.sql.functions import BY_CHANCE, FUNCTIONS, NON_DETERMINISTIC, WITHOUT_BRACKETS, Function
 from common.sql.places import offset_of
 from common.typed.kinds import (
@@ -46,11 +46,11 @@ from common.typed.types import (
     a,
     a_kind,
     branches,
-    cast_type,
     into,
     named,
     parsed,
     struct_of,
+    type_faults,
 )
 from common.typed.words import (
     PATTERNS,
@@ -69,6 +69,8 @@ NO_FUNCTION, CLOCK, TYPE, STOPS = "MED-1203", "MED-1205", "MED-1207", "MED-1208"
 _READ_AS = frozenset({"number", "date", "timestamp", "boolean"})
 """Kinds as which Spark reads a text that meets one of them."""
 _TIMES = frozenset({"date", "timestamp"})
+_LITERALS = frozenset({"date", "time", "timestamp", "timestamp_ntz"})
+"""Types of which a literal may be written as a text behind them."""
 _COMPARING = frozenset({"collect_set", "max", "min", "mode", "approx_count_distinct"})
 """Aggregates that tell values apart, or order them."""
 _FEW = 4
@@ -266,8 +268,13 @@ class Judge(Types):
             self.add(index, f"takes a field of {whose} by {a_kind(by)}; write its name")
 
     def _cast(self, node: exp.Expr) -> None:
-        inner, to = node.this, parsed(cast_type(node))
+        inner, to = node.this, parsed(written_type(node))
         kind = kind_of(to)
+        for fault in type_faults(written_type(node)) if to is UNKNOWN else ():
+            self.add(node, f"casts to a type that Spark does not have: {fault}")
+        if type(node) is exp.Cast and to is not UNKNOWN and to.kind not in _LITERALS:
+            shown = written_type(node)
+            self.add(node, f"has a literal {shown}'…', which Spark does not have; write cast('…' as {shown})")
         if (self.kind(inner), kind) in UNCAST:
             self.add(node, f"casts {self.shown(inner)} to {to.type}, which Spark refuses")
             return
@@ -275,6 +282,11 @@ class Judge(Types):
         is_tried = text is not None and bool(node.args.get("safe")) and not is_moment(text)
         if text is not None and kind in _READ_AS and not is_tried:
             self.read_as(inner, kind, f"casts {{}} to {to.type}", to.type)
+
+    def _digits(self, node: exp.Expr) -> None:
+        whole = node.name.partition(".")[0].lstrip("0")
+        if not node.is_string and whole.isdigit() and len(whole) > MOST_DIGITS:
+            self.add(node, f"has a number of {len(whole)} digits; Spark's have at most {MOST_DIGITS}")
 
     def _interval(self, node: exp.Expr) -> None:
         unit = node.args.get("unit")
@@ -361,6 +373,7 @@ _LOOKS = (
     (exp.Column, Judge._name),  # noqa: SLF001
     (exp.Dot, Judge._dot),  # noqa: SLF001
     (exp.Bracket, Judge._bracket),  # noqa: SLF001
+    (exp.Literal, Judge._digits),  # noqa: SLF001
     (exp.Cast, Judge._cast),  # noqa: SLF001
     (exp.Interval, Judge._interval),  # noqa: SLF001
     (exp.Extract, Judge._extract),  # noqa: SLF001

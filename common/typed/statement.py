@@ -43,7 +43,7 @@ def statement_mistakes(sql: str, tables: Columns) -> tuple[SqlError, ...]:
     with in_depth():
         for query in root.find_all(exp.Query):
             reader.outputs(query)
-    unique = {(each.at, str(each)): each for each in (*foreign_forms(root), *reader.faults)}
+    unique = {(each.at, str(each)): each for each in (*foreign_forms(root, sql), *reader.faults)}
     return tuple(sorted(unique.values(), key=lambda each: each.at or 0))
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
 from sqlglot import exp
 
-from common.schema.ddl import DdlError, Field, parse
-from common.sql.as_written import arguments, called, counted_unit
+from common.schema.ddl import DdlError, Field, examine, parse
+from common.sql.as_written import arguments, called, counted_unit, written_type
 from common.sql.functions import FUNCTIONS
 from common.typed.kinds import NUMBER, kind_of
 
@@ -140,7 +141,7 @@ _READERS: Sequence[tuple[tuple[type[exp.Expr], ...], Callable[[Types, exp.Expr],
     ((exp.Literal,), lambda _, node: Field("", "string") if node.is_string else _number(node.name)),
     ((exp.Null,), lambda *_: NULL),
     (_BOOLEANS, lambda *_: Field("", "boolean")),
-    ((exp.Cast,), lambda _, node: parsed(cast_type(node))),
+    ((exp.Cast,), lambda _, node: parsed(written_type(node))),
     ((exp.DPipe,), lambda types, node: _joined([*map(types.type_of, (node.this, node.expression))])),
     (CALCULATIONS, Types._calculated),  # noqa: SLF001
     ((exp.Neg,), Types._negative),  # noqa: SLF001
@@ -214,12 +215,6 @@ def _number(digits: str) -> Field:
     return Field("", NUMBER)
 
 
-def cast_type(node: exp.Expr) -> str:
-    """The type to which a value is cast."""
-    text: str = node.args["to"].sql(dialect="spark")
-    return text
-
-
 def parsed(text: str) -> Field:
     """The type of a text of DDL; ``UNKNOWN`` where it is none."""
     try:
@@ -227,6 +222,14 @@ def parsed(text: str) -> Field:
     except (DdlError, ValueError):
         return UNKNOWN
     return Field("", found.type, found.nested)
+
+
+def type_faults(text: str) -> Iterator[str]:
+    """What is wrong with a text that is to be a type."""
+    for fault in examine(f"a {text}")[1]:
+        has_grammar = fault.startswith("the schema")
+        told = f"{text!r} is none of Spark's; write it like array<int>, map<string, int> or struct<a: int>"
+        yield told if has_grammar else re.sub(r"^field '.*?': ", "", fault)
 
 
 def a(found: Field) -> str:

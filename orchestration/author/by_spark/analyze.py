@@ -7,15 +7,9 @@ written, and no function of the user is called but that of silver's columns.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-
-from common.declare.author_texts import AuthorText, spot_of, texts_of
-from common.sql.spark_messages import in_plain_words
-from common.streaming.sql_failures import sql_failure
-from pyspark.errors import PySparkException
 
 from common.declare import (
     Aggregate,
@@ -26,27 +20,40 @@ from common.declare import (
     Meets,
     Pipeline,
     Publish,
+    Quality,
     Silver,
     SumsEqual,
     View,
 )
+from common.declare.author_texts import AuthorText, texts_of
 from common.declare.declared import source_of
-from common.errors import Fault, Problem, SqlError
+from common.errors import PipelineError, Problem, SqlError
 from common.schema.ddl import Field
 from orchestration.access.declaration.lineage import in_data_order
-from orchestration.author.by_spark.tables import define, fields_of, nulls, view_of
-from orchestration.author.check.gold import gold_scopes
+from orchestration.author.by_spark.tables import fields_of
+from orchestration.author.by_spark.texts import Texts
+from orchestration.author.check.gold import gold_scopes, with_bounds, with_joined
 from orchestration.author.check.names import named
-from orchestration.author.check.pipeline import table_scopes, value_scope
+from orchestration.author.check.pipeline import silver_scope, table_scopes, value_scope
 from orchestration.author.check.publish import message_texts
-from orchestration.author.check.view import read_view
-from orchestration.author.check.visible_columns import KAFKA, KAFKA_OF_ELEMENT, Scope
+from orchestration.author.check.view import columns_of, read_view
+from orchestration.author.check.visible_columns import (
+    KAFKA,
+    KAFKA_OF_ELEMENT,
+    LATE,
+    METADATA,
+    OF_ELEMENT,
+    Scope,
+)
+from silver.read.column_names import META
+from silver.read.declared_columns import select_columns
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
-_CODE = "MED-4014"
-_BOUNDS = tuple(Field(name, "timestamp") for name in ("window_start", "window_end"))
+_BOUNDS = ("window_start", "window_end")
+_COLUMNS = ("column ", "by ", "measure ")
+"""What texts that are a column of their table are called, before its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +62,8 @@ class Refusals:
 
     Attributes:
         problems: What it refuses, in the order of the pipeline's tables.
-        unasked: Tables whose texts it was not asked for: their columns, or those of a table that they read,
-            are known at a start only.
+        unasked: Tables some of whose texts it was not asked for: columns of them, or of a table that they
+            read, are known at a start only.
     """
 
     problems: tuple[Problem, ...]
@@ -71,17 +78,18 @@ def refusals(spark: SparkSession, pipeline: Pipeline, told: Collection[str] = ()
         pipeline: The pipeline.
         told: The places of mistakes that are known without Spark; the texts there are not asked.
     """
-    asking = _Asking(spark, pipeline, frozenset(told), dict(table_scopes(pipeline)))
+    asking = _Asking(pipeline, Texts(spark, frozenset(told)), dict(table_scopes(pipeline)))
     for silver in pipeline.silver:
         asking.silver(silver)
-    for gold in in_data_order(pipeline.gold):
-        asking.gold(gold)
     for silver in pipeline.silver:
         asking.rules(silver)
+    for gold in in_data_order(pipeline.gold):
+        asking.view(gold) if isinstance(gold, View) else asking.gold(gold)
     for publish in pipeline.publish:
         asking.publish(publish)
-    asking.suites()
-    return Refusals(tuple(dict.fromkeys(asking.problems)), tuple(dict.fromkeys(asking.unasked)))
+    for suite in pipeline.quality:
+        asking.suite(suite)
+    return Refusals(tuple(dict.fromkeys(asking.texts.problems)), tuple(dict.fromkeys(asking.unasked)))
 
 
 @dataclass
@@ -90,43 +98,41 @@ class _Asking:
 
     Attributes:
         scopes: The columns of each table, with the types that Spark has found.
-        doubtful: Columns without a type that Spark knows, by table: their own text is wrong.
     """
 
-    spark: SparkSession
     pipeline: Pipeline
-    told: frozenset[str]
+    texts: Texts
     scopes: dict[str, Scope]
-    doubtful: dict[str, set[str]] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
     unasked: list[str] = field(default_factory=list)
-
-    # Tables
 
     def silver(self, silver: Silver) -> None:
         """Ask for the columns of a silver table, and for the condition on its records."""
         value = value_scope(silver)
-        seen = self._define(f"value of {silver.table}", value)
-        if seen is None:
-            self.unasked.append(silver.table)
+        over = self._known(silver.table, value)
+        if over is None:
             self.scopes[silver.table] = Scope(silver.table, None)
             return
-        found = {}
-        for text in texts_of(silver):
-            if text.what.startswith("column") or text.what == "where":
-                found[text.what] = self._ask(silver.table, text, seen, ())
         if callable(silver.columns):
-            self.scopes[silver.table] = Scope(silver.table, self._by_function(silver, seen))
-        else:
-            self._learn(silver.table, self.scopes[silver.table], found)
+            self.scopes[silver.table] = self._by_function(silver, over)
+        texts = [each for each in texts_of(silver) if each.what == "where" or each.what.startswith(_COLUMNS)]
+        found = {each.what: self.texts.expression(_place(silver, each), each, over) for each in texts}
+        if not callable(silver.columns):
+            self._learn(silver_scope(silver, value), found)
+        if self.scopes[silver.late_table].fields is not None:
+            late = (*(self.scopes[silver.table].fields or ()), *LATE)
+            self.scopes[silver.late_table] = Scope(silver.late_table, late)
 
-    def _by_function(self, silver: Silver, seen: str) -> tuple[Field, ...] | None:
+    def _by_function(self, silver: Silver, over: str) -> Scope:
+        """The columns that a function of the user makes."""
         try:
-            frame: DataFrame = silver.columns(self.spark.sql(f"SELECT * FROM {seen}"))  # type: ignore[operator]
-        except PySparkException as error:
-            self._refused(f"{silver.table}, columns", error, AuthorText("columns", "", silver))
-            return None
-        return tuple(fields_of(frame))
+            made = select_columns(
+                self.texts.spark.table(over), silver.columns, silver.table, source_of(silver)
+            )
+        except PipelineError as error:
+            self.texts.problems += error.problems
+            return Scope(silver.table, None)
+        beside = (*METADATA, *(OF_ELEMENT if silver.each is not None else ()))
+        return Scope(silver.table, (*(each for each in fields_of(made) if each.name != META), *beside))
 
     def rules(self, silver: Silver) -> None:
         """Ask for the rules of a silver table, and for what looks rows up for them."""
@@ -134,202 +140,129 @@ class _Asking:
         if own is None:
             return
         kafka = KAFKA if silver.each is None else KAFKA_OF_ELEMENT
-        rows = (*(each for each in own if not each.name.startswith("_")), *kafka)
-        seen = self._define(f"rows of {silver.table}", Scope(silver.table, rows))
+        rows = (*(each for each in own if each not in {*METADATA, *OF_ELEMENT}), *kafka)
+        over = self._known(silver.table, Scope(silver.table, rows))
         looked_up = []
         for lookup in silver.lookups:
             for column, sql in named(lookup.on).items():
                 text = AuthorText(f"lookup {lookup.name!r}, on {column!r}", sql, lookup)
-                self._ask(silver.table, text, seen or "", (silver.table,))
+                self._ask(silver, text, over, (silver.table,))
             found = self.scopes.get(lookup.table, Scope(lookup.table, None)).fields
-            looked_up.append(None if found is None else Field(lookup.name, "struct", found))
-        if seen is None or None in looked_up:
-            self.unasked.append(silver.table)
-            return
-        judged = Scope(silver.table, (*rows, *filter(None, looked_up)))
-        seen = self._define(f"judged rows of {silver.table}", judged)
+            looked_up.append(Field(lookup.name, "struct" if found else "", found or ()))
+        judged = self._known(silver.table, Scope(silver.table, (*rows, *looked_up)))
+        reads = (silver.table, *(lookup.table for lookup in silver.lookups))
         for text in texts_of(silver):
-            if text.what.startswith("rule") and seen is not None:
-                self._ask(silver.table, text, seen, (silver.table,))
+            if text.what.startswith("rule "):
+                self._ask(silver, text, judged, reads)
 
     def gold(self, gold: Gold) -> None:
         """Ask for the texts of a gold table, and learn its columns."""
         scopes = gold_scopes(gold, self.scopes)
         found: dict[str, Field | None] = {}
-        if isinstance(gold, View):
-            self._view(gold)
-            return
-        reads = self.scopes.get(gold.reads, Scope(gold.reads, None))
-        seen = self._define(gold.reads, reads)
-        if seen is None and not isinstance(gold, Custom):
-            self.unasked.append(gold.table)
-        for text in texts_of(gold) if seen is not None else ():
-            over = self._over(gold, text, seen or "")
-            if over is not None:
-                found[text.what] = self._ask(gold.table, text, over, self._read_by(gold))
-        for table, scope in scopes.items():
-            self._learn(table, scope, found)
+        reads = (gold.reads, gold.joins) if isinstance(gold, Join) else (gold.reads,)
+        for text in () if isinstance(gold, Custom) else texts_of(gold):
+            found[text.what] = self._ask(gold, text, self._over(gold, text, found), reads)
+        for scope in scopes.values():
+            self._learn(scope, found)
 
-    def _read_by(self, gold: Gold) -> Sequence[str]:
-        return (gold.reads, gold.joins) if isinstance(gold, Join) else (gold.reads,)
-
-    def _over(self, gold: Gold, text: AuthorText, seen: str) -> str | None:
+    def _over(self, gold: Gold, text: AuthorText, found: Mapping[str, Field | None]) -> str | None:
         """What a text of a gold table is over, as what stands behind FROM; None where it is not known."""
-        if isinstance(gold, Aggregate) and text.what.startswith("measure"):
-            return self._groups(gold, seen)
-        if isinstance(gold, Join) and text.what.startswith("column") and gold.how != "semi":
-            joined = self.scopes.get(gold.joins, Scope(gold.joins, None)).fields
-            if joined is None or not all(each.type for each in joined):
-                self.unasked.append(gold.table)
-                return None
-            row = nulls([Field(gold.joined, "struct", joined)])
-            return f"(SELECT *, {row} FROM {seen})"
-        return seen
+        seen = self._of(gold.reads)
+        if isinstance(gold, Aggregate) and text.what.startswith("measure "):
+            return self._groups(gold, self._known(gold.table, with_bounds(gold, seen)), found)
+        if isinstance(gold, Join) and text.what.startswith("column "):
+            seen = with_joined(gold, seen, self._of(gold.joins))
+        return self._known(gold.table, seen)
 
-    def _groups(self, gold: Aggregate, seen: str) -> str:
+    def _groups(self, gold: Aggregate, over: str | None, found: Mapping[str, Field | None]) -> str | None:
         """The groups of an aggregate, in which a measure is one value."""
-        own = self.scopes[gold.reads]
-        bounds = [each for each in _BOUNDS if gold.window is not None and not own.has(each.name)]
-        over = f"(SELECT *, {nulls(bounds)} FROM {seen})" if bounds else seen
-        wrong = self.doubtful.get(f"by of {gold.table}", set())
-        by = [f"({sql}\n)" for name, sql in named(gold.by or ()).items() if name not in wrong]
-        by += [each.name for each in bounds]
-        return f"{over} GROUP BY {', '.join(by)}" if by else over
+        by = [f"({sql}\n)" for name, sql in named(gold.by or ()).items() if found.get(f"by {name!r}")]
+        by += _BOUNDS if gold.window is not None else ()
+        return f"{over} GROUP BY {', '.join(by)}" if over is not None and by else over
 
-    def _view(self, view: View) -> None:
+    def view(self, view: View) -> None:
+        """Ask for the statement of a view, and learn its columns."""
+        self.scopes[view.table] = Scope(view.table, None)
         try:
             statement = read_view(view, self.scopes)
         except SqlError:
-            statement = None  # told without Spark
-        views = (
-            []
-            if statement is None
-            else [
-                self._define(table, self.scopes[table]) for table in statement.tables if table in self.scopes
-            ]
-        )
-        if statement is None or None in views or len(views) != len(statement.tables):
+            return  # told without Spark
+        tables = () if statement is None else statement.tables
+        columns = columns_of(view, self.scopes)
+        inputs = [self._known(view.table, Scope(table, tuple(columns[table]))) for table in tables]
+        if statement is None or None in inputs:
             self.unasked.append(view.table)
-            self.scopes[view.table] = Scope(view.table, None)
             return
-        text = statement.over_inputs
-        for place, each in enumerate(views):
-            text = text.replace(f"__in{place}__", str(each))
-        names = [name for table in statement.tables for name in self.doubtful.get(table, ())]
-        self.scopes[view.table] = Scope(view.table, None)
-        if view.table in self.told or _names_one(view.statement, names):
-            return
-        try:
-            found = fields_of(self.spark.sql(text))
-        except PySparkException as error:
-            self._refused(view.table, error, *texts_of(view))
-            return
-        fields = (
-            Field(name, each.type, each.nested) for name, each in zip(statement.columns, found, strict=True)
-        )
-        self.scopes[view.table] = Scope(view.table, tuple(fields))
+        sql = statement.over_inputs
+        for place, table in enumerate(inputs):
+            sql = sql.replace(f"__in{place}__", str(table))
+        found = self.texts.statement(view.table, texts_of(view)[0], sql, tables)
+        if found is not None:
+            names = zip(statement.columns, found, strict=True)
+            fields = tuple(Field(name, each.type, each.nested) for name, each in names)
+            self.scopes[view.table] = Scope(view.table, fields)
 
     def publish(self, publish: Publish) -> None:
         """Ask for the texts of a publication, and for those of its messages."""
-        seen = self._define(publish.reads, self.scopes.get(publish.reads, Scope(publish.reads, None)))
-        if seen is None:
-            self.unasked.append(publish.table)
-            return
-        found = {
-            text.what: self._ask(publish.table, text, seen, (publish.reads,)) for text in texts_of(publish)
-        }
+        seen = self._of(publish.reads)
+        over = self._known(publish.table, seen)
+        texts = texts_of(publish)
+        found = {each.what: self._ask(publish, each, over, (publish.reads,)) for each in texts}
         if not isinstance(publish.to, KafkaSink):
             return
-        if publish.columns is not None:
-            columns = [
-                Field(name, each.type, each.nested) if (each := found.get(f"column {name!r}")) else None
-                for name in named(publish.columns)
-            ]
-            sent = (
-                None
-                if None in columns
-                else self._define(publish.table, Scope(publish.table, tuple(filter(None, columns))))
-            )
-        else:
-            sent = seen
-        for what, sql in message_texts(publish.to) if sent is not None else ():
-            self._ask(publish.table, AuthorText(what, sql, publish.to), sent or "", (publish.reads,))
+        columns = named(publish.columns) if publish.columns is not None else None
+        if columns is not None:
+            seen = Scope(publish.table, tuple(Field(name, "") for name in columns))
+            seen = self.texts.learnt(seen, _by_column(found))
+            over = self.texts.table(seen)
+        for what, sql in message_texts(publish.to):
+            self._ask(publish, AuthorText(what, sql, publish.to), over, (publish.reads, publish.table))
 
-    def suites(self) -> None:
-        """Ask for the conditions of suites."""
-        for suite in self.pipeline.quality:
-            for each in suite.expectations:
-                over, sql = suite.table, each.condition if isinstance(each, Meets) else None
-                if isinstance(each, SumsEqual):
-                    over, sql = each.table, each.where
-                seen = self._define(over, self.scopes.get(over, Scope(over, None)))
-                if sql is not None and seen is not None:
-                    place = getattr(each, "name", type(each).__name__)
-                    self._ask(f"quality of {suite.table}", AuthorText(place, sql, each), seen, (over,))
+    def suite(self, suite: Quality) -> None:
+        """Ask for the conditions of a suite."""
+        for each in suite.expectations:
+            over, sql = suite.table, each.condition if isinstance(each, Meets) else None
+            if isinstance(each, SumsEqual):
+                over, sql = each.table, each.where
+            if sql is not None:
+                place = f"quality of {suite.table}"
+                text = AuthorText(getattr(each, "name", type(each).__name__), sql, each)
+                seen = self._known(place, self._of(over))
+                if seen is not None:
+                    self.texts.expression(f"{place}, {text.what}", text, seen, (over,))
 
-    # Texts
+    def _of(self, table: str) -> Scope:
+        return self.scopes.get(table, Scope(table, None))
 
-    def _define(self, table: str, scope: Scope) -> str | None:
-        """Make the view of a table; None where a type of its columns is not known."""
-        if not scope.fields or not all(_is_known(each) for each in scope.fields):
-            return None
-        define(self.spark, table, scope.fields)
-        return view_of(table)
-
-    def _learn(self, table: str, scope: Scope, found: dict[str, Field | None]) -> None:
-        """Take the types that Spark has found for the columns of a table."""
-        if scope.fields is None:
-            self.scopes[table] = scope
-            return
-        fields = []
-        for each in scope.fields:
-            asked = [
-                what
-                for what in (f"column {each.name!r}", f"by {each.name!r}", f"measure {each.name!r}")
-                if what in found
-            ]
-            known = found[asked[0]] if asked else each
-            if known is None:
-                self.doubtful.setdefault(table, set()).add(each.name)
-                known = Field(each.name, "string")
-            fields.append(Field(each.name, known.type, known.nested))
-        self.scopes[table] = Scope(table, tuple(fields))
-
-    def _ask(self, table: str, text: AuthorText, over: str, reads: Iterable[str]) -> Field | None:
-        """The type of a text; None where Spark refuses it, or was not asked."""
-        place = f"{table}, {text.what}"
-        names = [name for each in reads for name in self.doubtful.get(each, ())]
-        if place in self.told or _names_one(text.text, names):
-            found = None
-        else:
-            found = self._analyzed(place, text, over)
-        if found is None and text.what.startswith("by "):
-            self.doubtful.setdefault(f"by of {table}", set()).add(text.what.removeprefix("by ").strip("'"))
+    def _known(self, asker: str, scope: Scope) -> str | None:
+        """The table in Spark; None where a type of it is not known, so that texts over it are not asked."""
+        found = self.texts.table(scope)
+        if found is None:
+            self.unasked.append(asker)
         return found
 
-    def _analyzed(self, place: str, text: AuthorText, over: str) -> Field | None:
-        try:
-            (found,) = fields_of(self.spark.sql(f"SELECT ({text.text}\n) AS c FROM {over}"))
-        except PySparkException as error:
-            self._refused(place, error, text)
+    def _ask(
+        self, declared: Silver | Gold | Publish, text: AuthorText, over: str | None, reads: Sequence[str]
+    ) -> Field | None:
+        if over is None:
             return None
-        return found
+        return self.texts.expression(_place(declared, text), text, over, reads)
 
-    def _refused(self, place: str, error: PySparkException, text: AuthorText) -> None:
-        """Note what Spark refuses, at its place in the author's file."""
-        failure = sql_failure(error)
-        words = in_plain_words(error if failure is None else failure.message or str(error))
-        part = "" if failure is None else failure.part
-        spot = None if failure is None else spot_of([text], part, failure.read, failure.begin)
-        source = spot.place if spot is not None and spot.place else text.place(0) or source_of(text.declared)
-        shown = f": {' '.join(part.split())}" if part and part not in words else ""
-        self.problems.append(Problem(place, Fault(_CODE, f"Spark refuses it: {words}{shown}", source)))
+    def _learn(self, scope: Scope, found: Mapping[str, Field | None]) -> None:
+        self.scopes[scope.what] = self.texts.learnt(scope, _by_column(found))
 
 
-def _is_known(found: Field) -> bool:
-    return bool(found.type) and all(_is_known(each) for each in found.nested)
+def _place(declared: Silver | Gold | Publish, text: AuthorText) -> str:
+    return f"{declared.table}, {text.what}"
 
 
-def _names_one(text: str, names: Sequence[str]) -> bool:
-    """Whether a text has one of these names."""
-    return bool(names) and re.search(rf"(?<!\w)(?:{'|'.join(map(re.escape, names))})(?!\w)", text) is not None
+def _by_column(found: Mapping[str, Field | None]) -> dict[str, Field | None]:
+    """What was found for texts that are a column, by the column's name."""
+    return dict(_columns(found))
+
+
+def _columns(found: Mapping[str, Field | None]) -> Iterator[tuple[str, Field | None]]:
+    for what, each in found.items():
+        before = next((one for one in _COLUMNS if what.startswith(one)), "")
+        if before:
+            yield what.removeprefix(before)[1:-1], each

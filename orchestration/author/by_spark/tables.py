@@ -12,13 +12,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def typed(field: Field) -> str:
-    """The type of a field in Spark's SQL: names inside of it are quoted, which its short name lacks."""
-    inner = [typed(each) for each in field.nested]
-    if field.kind == "struct":
-        members = zip(field.nested, inner, strict=True)
-        return f"struct<{', '.join(f'{backquoted(each.name)}: {kind}' for each, kind in members)}>"
-    return f"{field.kind}<{', '.join(inner)}>" if inner else field.type
+def view_of(table: str) -> str:
+    """What a table is called in Spark's SQL."""
+    return backquoted(f"_{table}")
+
+
+def define(spark: SparkSession, table: str, fields: Iterable[Field]) -> None:
+    """Have a session know a table of these columns, without rows and files."""
+    columns = ", ".join(f"CAST(NULL AS {_typed(each)}) AS {backquoted(each.name)}" for each in fields)
+    spark.sql(f"CREATE OR REPLACE TEMP VIEW {view_of(table)} AS SELECT {columns} WHERE false")
 
 
 def fields_of(frame: DataFrame) -> Sequence[Field]:
@@ -26,16 +28,10 @@ def fields_of(frame: DataFrame) -> Sequence[Field]:
     return parse(str(cast("Any", frame)._jdf.schema().toDDL()))  # noqa: SLF001  # PySpark gives no DDL
 
 
-def view_of(table: str) -> str:
-    """The name of a table's view."""
-    return backquoted(f"__{table.replace('.', '__')}")
-
-
-def nulls(fields: Iterable[Field]) -> str:
-    """A SELECT list of columns of these names and types."""
-    return ", ".join(f"CAST(NULL AS {typed(each)}) AS {backquoted(each.name)}" for each in fields)
-
-
-def define(spark: SparkSession, table: str, fields: Iterable[Field]) -> None:
-    """Have the session know a table of these columns; it has no rows, and no files."""
-    spark.sql(f"CREATE OR REPLACE TEMP VIEW {view_of(table)} AS SELECT {nulls(fields)} WHERE false")
+def _typed(field: Field) -> str:
+    """The type of a field in Spark's SQL: names inside of it are quoted, which its short name lacks."""
+    inner = [_typed(each) for each in field.nested]
+    if field.kind == "struct":
+        members = zip(field.nested, inner, strict=True)
+        return f"struct<{', '.join(f'{backquoted(each.name)}: {kind}' for each, kind in members)}>"
+    return f"{field.kind}<{', '.join(inner)}>" if inner else field.type

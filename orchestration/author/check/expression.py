@@ -12,6 +12,7 @@ from contextvars import ContextVar
 
 from common.errors import DOUBTFUL, Fault, SqlError, nearest
 from common.schema.ddl import Field
+from common.sql.argument_counts import count_mistakes
 from common.sql.as_written import expression
 from common.sql.expression import Facts, analyze
 from common.sql.functions import FUNCTIONS
@@ -159,7 +160,7 @@ def _judged(sql: str, scope: Scope, *, may_ask_clock: bool = False, may_stop: bo
     judge = judge_of(scope, may_ask_clock=may_ask_clock)
     with in_depth():
         judge.judge(root)
-    found = {str(each): each for each in told((*foreign_forms(root), *judge.faults), may_stop=may_stop)}
+    found = {str(each): each for each in told((*foreign_forms(root, sql), *judge.faults), may_stop=may_stop)}
     yield from (Fault(each.code, text) for text, each in found.items())
 
 
@@ -197,6 +198,10 @@ def _readable(sql: str, scope: Scope) -> Generator[str, None, Facts | None]:
     try:
         return analyze(sql)
     except SqlError as error:
+        counts = tuple(count_mistakes(sql))  # the library cannot read some calls without their arguments
+        yield from (Fault(each.code, str(each)) for each in counts)
+        if counts:
+            return None
         hint = ""
         if error.word and scope.fields is not None and error.word.isidentifier() and scope.has(error.word):
             hint = f"; {error.word} is a word of SQL: write `{error.word}` in backquotes for the column"

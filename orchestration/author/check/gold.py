@@ -144,7 +144,7 @@ def gold_scopes(  # noqa: PLR0911  # one return per kind
         case Aggregate():
             own = _results(named(gold.by or ()), seen)
             own += [Field(name, "timestamp") for name in (_WINDOW if gold.window is not None else ())]
-            own += _results(named(gold.measures), _with_bounds(gold, seen))
+            own += _results(named(gold.measures), with_bounds(gold, seen))
             return {gold.table: Scope(gold.table, tuple(own))}
         case View():
             return {gold.table: view_scope(gold, silver)}
@@ -162,7 +162,7 @@ def gold_scopes(  # noqa: PLR0911  # one return per kind
                 **{table: Scope(table, beside) for table in gold.side_tables},
             }
         case Join():
-            both = _both(gold, seen, _joined(gold, silver))
+            both = with_joined(gold, seen, _joined(gold, silver))
             return {gold.table: Scope(gold.table, (*_results(named(gold.columns), both), *_COORDINATES))}
         case History():
             texts = {name: name for name in gold.key} | named(gold.columns) | named(gold.untracked or ())
@@ -203,7 +203,7 @@ def _row_faults(sql: str, scope: Scope) -> Iterator[str]:
 def _measure_faults(
     sql: str, gold: Aggregate, silver: Scope, groups: Collection[str] | None
 ) -> Iterator[str]:
-    seen, bounds = _with_bounds(gold, silver), () if gold.window is None else _WINDOW
+    seen, bounds = with_bounds(gold, silver), () if gold.window is None else _WINDOW
     own = None if groups is None else {*groups, *bounds}
     yield from measure_faults(sql, seen, own, in_state=gold.mode != "recompute", bounds=bounds)
     yield from division_faults(sql, gold.window)
@@ -229,7 +229,7 @@ def _bounds_inside(sql: str, gold: Aggregate, silver: Scope) -> Iterator[str]:
             yield Fault("MED-1206", text)
 
 
-def _with_bounds(gold: Aggregate, silver: Scope) -> Scope:
+def with_bounds(gold: Aggregate, silver: Scope) -> Scope:
     """The columns that a measure may name: those of the source, and the bounds of its window."""
     if gold.window is None or silver.fields is None:
         return silver
@@ -395,7 +395,9 @@ def _join(gold: Join, reads: Scope, joins: Scope) -> Iterator[Problem]:
         )
         yield Problem(place, text, source)
     for name, sql in named(gold.columns).items():
-        yield from each(f"{place}, column {name!r}", _row_faults(sql, _both(gold, reads, joins)), source)
+        yield from each(
+            f"{place}, column {name!r}", _row_faults(sql, with_joined(gold, reads, joins)), source
+        )
     yield from each(place, name_faults(named(gold.columns)), source)
     if gold.within is not None:
         for argument, name, scope in (
@@ -405,7 +407,7 @@ def _join(gold: Join, reads: Scope, joins: Scope) -> Iterator[Problem]:
             yield from each(f"{place}, within", _time_faults(argument, name, scope), source_of(gold.within))
 
 
-def _both(gold: Join, reads: Scope, joins: Scope) -> Scope:
+def with_joined(gold: Join, reads: Scope, joins: Scope) -> Scope:
     """The columns that the SQL of a join's columns may name."""
     if reads.fields is None or gold.how == "semi":
         return reads

@@ -94,10 +94,12 @@ class Findings:
     Attributes:
         problems: Its mistakes; empty if it may start.
         doubts: What is allowed, and can hardly be meant; a start takes it.
+        notes: What was not looked at.
     """
 
     problems: tuple[Problem, ...] = ()
     doubts: tuple[Problem, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, found: Iterable[Problem]) -> Findings:
@@ -163,7 +165,7 @@ def _pipeline_problems(pipeline: Pipeline) -> Iterator[Problem]:
         problems: list[Problem] = []
         value = _value(silver, problems)
         yield from problems
-        scopes.setdefault(silver.table, _silver_scope(silver, value))
+        scopes.setdefault(silver.table, silver_scope(silver, value))
         yield from _silver(silver, value)
         yield from storage_problems(silver, scopes)
     replaced = {silver.table for silver in pipeline.silver if silver.keep == "newest"}
@@ -190,7 +192,7 @@ def table_scopes(pipeline: Pipeline) -> Mapping[str, Scope]:
         topic.table: Scope(topic.table, None if topic.table in typed else BRONZE) for topic in pipeline.bronze
     }
     with extra_functions(are_possible=True):
-        of_silver = {silver.table: _silver_scope(silver, _value(silver, [])) for silver in pipeline.silver}
+        of_silver = {silver.table: silver_scope(silver, _value(silver, [])) for silver in pipeline.silver}
         scopes |= of_silver
         for gold in in_data_order(pipeline.gold):
             seen = scopes if isinstance(gold, Join | Aggregate | View) else of_silver
@@ -316,7 +318,7 @@ def _value(silver: Silver, problems: list[Problem]) -> Scope:
     return Scope("the value", (*with_element(found, silver.each_path), *KAFKA_OF_ELEMENT))
 
 
-def _silver_scope(silver: Silver, value: Scope) -> Scope:
+def silver_scope(silver: Silver, value: Scope) -> Scope:
     """The columns of a silver table."""
     if callable(silver.columns):
         return Scope(silver.table, None)
@@ -343,7 +345,7 @@ def _silver(silver: Silver, value: Scope) -> Iterator[Problem]:
         if silver.tombstones == "keep":
             yield from each(place, _tombstone_faults(silver.columns, silver), source)
             yield from each(place, _tombstone_key_fault(silver.columns, silver), source)
-    scope = _silver_scope(silver, value)
+    scope = silver_scope(silver, value)
     yield from each(place, references("key", silver.key, scope), source)
     for argument, name in _times(silver).items():
         yield from each(place, references(argument, [name], scope), source)

@@ -39,7 +39,7 @@ def view_scope(view: View, scopes: Mapping[str, Scope]) -> Scope:
     """The columns of a view's table; none known where those of a source are not."""
     try:
         statement = read_view(view, scopes)
-        types = () if statement is None else output_types(view.statement, _columns(view, scopes))
+        types = () if statement is None else output_types(view.statement, columns_of(view, scopes))
     except SqlError:
         statement = None
     if statement is None or not statement.columns:
@@ -78,7 +78,7 @@ def _faults(view: View, scopes: Mapping[str, Scope]) -> Iterator[str]:
 
 def _mistakes(view: View, scopes: Mapping[str, Scope]) -> Iterator[str]:
     """What is wrong with the statement's types, words, calls and clauses."""
-    for mistake in told(statement_mistakes(view.statement, _columns(view, scopes))):
+    for mistake in told(statement_mistakes(view.statement, columns_of(view, scopes))):
         yield view.fault(mistake.code, f"sql {mistake}", mistake.at)
 
 
@@ -95,13 +95,13 @@ def read_view(view: View, scopes: Mapping[str, Scope], *, remote: bool = False) 
     """
     if not view.tables:
         return None
-    known = _columns(view, scopes, remote=remote)
+    known = columns_of(view, scopes, remote=remote)
     is_whole = len(known) == len(view.tables) and all(known.values())
     names = {table: [field.name for field in fields] for table, fields in known.items()}
     return read_statement(view.statement, names) if is_whole else None
 
 
-def _columns(
+def columns_of(
     view: View, scopes: Mapping[str, Scope], *, remote: bool = False
 ) -> Mapping[str, Sequence[Field]]:
     """The columns of a view's tables, as far as they are known, with their types as far as these are."""
