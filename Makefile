@@ -7,10 +7,11 @@ ARGS ?=
 UV ?= $(BIN)/uv
 SHARD ?= 1
 SITE = PYTHONPATH=. NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+CHECKED = $(addprefix tests/unit/test_,docs.py house.py streaming_guide.py)
 COMPILE = $(UV) pip compile $(ARGS) --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-shard test-all unit chaos chaos-short cluster picture bench bench-quick bench-check check check-java audit-packages site release fmt lock clean
+.PHONY: help setup demo test test-ci test-shard test-all unit chaos chaos-short cluster picture bench bench-quick bench-check check check-java audit-packages site release fmt lock clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,21 +22,25 @@ setup: $(VENV)/.installed ## install what a run needs: packages, Java, jars
 demo: setup ## send sample events from Kafka to gold, and watch them for a minute
 	@$(BIN)/medallion demo $(ARGS)
 
-test: setup $(VENV)/.installed-dev ## each promise once, on a real broker and a real Spark: a quarter of an hour or more on two cores
+test: setup $(VENV)/.installed-dev ## each promise once, on a real broker and a real Spark: ten minutes on two cores
 	@$(BIN)/python -m tests.runs test $(ARGS)
+
+test-ci: setup $(VENV)/.installed-dev ## promises that need a browser, an index or a minute each; CI runs them every time
+	@$(BIN)/python -m tests.runs ci $(ARGS)
 
 test-shard: setup $(VENV)/.installed-dev ## a twelfth of what repeats a proof: every death, both ways to write, lives drawn anew; SHARD=1 to 12
 	@$(BIN)/python -m tests.runs shard-$(SHARD) $(ARGS)
 
-test-all: setup $(VENV)/.installed-dev ## test and all shards, one after the other; ARGS=--again runs what failed once more
+test-all: setup $(VENV)/.installed-dev ## test, test-ci and all shards, one after the other; ARGS=--again runs what failed once more
 	@$(BIN)/python -m tests.runs all $(ARGS)
 
-unit: setup $(VENV)/.installed-dev ## only the tests that start no JVM: a minute
+unit: setup $(VENV)/.installed-dev ## only the tests that start no Spark and no broker: minutes
 	@$(BIN)/python -m pytest tests/unit $(ARGS)
 
 chaos: setup $(VENV)/.installed-dev ## the whole campaign of docs/run/proof.md: hours; its numbers are variables, as in chaos-short
 	@CHAOS_CUTS=$${CHAOS_CUTS:-all} CHAOS_DISKS=$${CHAOS_DISKS:-10} KILL_CASES=$${KILL_CASES:-420} \
-		SIGKILLS=$${SIGKILLS:-60} RECOVER_CASES=$${RECOVER_CASES:-200} $(BIN)/python -m pytest -s --timeout 0 tests/chaos tests/pipeline/change/test_recover.py $(ARGS)
+		SIGKILLS=$${SIGKILLS:-60} RECOVER_CASES=$${RECOVER_CASES:-200} CHAOS_MIXTURES=all $(BIN)/python -m pytest \
+		-s --timeout 0 tests/chaos tests/pipeline/change/test_recover.py tests/pipeline/change/test_one_step_back.py $(ARGS)
 	@VIEW_STATEMENTS=$${VIEW_STATEMENTS:-5040} $(BIN)/python -m pytest -rP -n 2 --timeout 0 --optimize tests/pipeline/gold/test_view_statements.py $(ARGS)
 	@PYTHONPATH=. $(BIN)/python -m tests.chaos.planted
 	@PYTHONPATH=. $(BIN)/python -m tests.bench --only soak --no-page
@@ -62,12 +67,13 @@ bench-check: setup $(VENV)/.installed-dev ## what CI may ask: the tutorial's way
 	@PYTHONPATH=. $(BIN)/python -m tests.bench --only drain --events 20000 --rounds 1 --against tutorial \
 		--cpu-at-least 3 --no-page $(ARGS)
 
-check: $(VENV)/.installed-dev ## format, lint, types, import law, Java, and the site with its links and anchors
+check: $(VENV)/.installed-dev ## format, lint, types, import law, Java, words and examples of pages, the site with its links
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@PYTHONPATH=. $(BIN)/python -m tests.java check
+	@$(BIN)/python -m pytest -q -n 0 -m check $(CHECKED)
 	@$(SITE)
 
 check-java: $(VENV)/.installed-dev ## format, lint and tests of the Java sources, where a JDK is

@@ -58,7 +58,10 @@ def build_query(  # noqa: PLR0913  # what it reads, where it writes, and under w
         batch = replace(batch, facts={**batch.facts, **identity.facts(batch.positions)})
         # One task per Kafka partition would make one small file per partition and batch.
         with driver_batch.rows(frame.coalesce(files), batch) as (rows, told):
+            # After the driver has read the rows, if it does: they are of the history that is compared.
+            identity.compare(told)
             delta_table.append(rows, path, told, "append", {})
+            identity.learn(rows.arrow)
 
     return Stream(
         pipeline=pipeline,

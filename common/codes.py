@@ -352,6 +352,26 @@ CODES: Mapping[str, Code] = {
         "See [state of your own](../author/stateful.md#another-state).",
         error="StateChangedError",
     ),
+    "MED-4014": Code(
+        "Spark refuses a statement, an expression or an option of a table.",
+        "Correct the text at the line and column of the message, and start again. The other tables go on.",
+        error="StatementRefusedError",
+    ),
+    "MED-4015": Code(
+        "A row makes a statement or an expression of a table fail.",
+        "Correct the row, or write the form that gives null for it: the message names both, and what to type."
+        " See [one bad row](../author/gold.md#one-bad-row).",
+        error="RowFailedError",
+    ),
+    "MED-4016": Code(
+        "Tables of a run have failed; the others went on.",
+        "Each line of the message names one of them, with its own code.",
+        error="TablesFailedError",
+    ),
+    "MED-4017": Code(
+        "A table waits for one that has failed.",
+        "Mend the table that has failed: this one then goes on.",
+    ),
     "MED-5001": Code(
         "The audit found offsets that are in no table, in two, or miscounted.",
         "The report names them; see [what happens to a row](../records/what-happens-to-a-row.md).",

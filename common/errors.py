@@ -24,6 +24,9 @@ MedallionError                  exit 1, the base class; never raised itself
 │   ├── SourceChangedError      the query's source table has new columns; the query restarts with them
 │   ├── SourceReplacedError     the columns of the query's source table were replaced; it cannot be read on
 │   ├── TransientFailureError   the broker, a store or the network does not answer; the query restarts
+│   ├── StatementRefusedError   Spark refuses a statement, an expression or an option of the query's table
+│   ├── RowFailedError          a row makes a statement or an expression of the query's table fail
+│   ├── TablesFailedError       several tables of a run have failed, or some wait for one; the others went on
 │   ├── RuleFailedError         a row broke a rule with on_fail="fail"
 │   ├── ChangeRefusedError      a change feed has an unknown operation, such as a truncation
 │   ├── UnknownFieldError       a value has an unknown field under unknown_fields="fail"
@@ -47,7 +50,7 @@ coordinates. Faults in data are no exceptions: such rows are quarantined, with r
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher, get_close_matches
 from typing import Self
@@ -353,6 +356,56 @@ class SourceReplacedError(QueryFailedError):
         )
 
 
+class StatementRefusedError(QueryFailedError):
+    """Spark refuses a statement, an expression or an option of the query's table; nothing was written.
+
+    Attributes:
+        problems: The mistake with ``file:line:column`` of the part that is refused, as far as it is known.
+    """
+
+    cause_kind = "operator"
+
+    def __init__(self, query: str, cause: str, source: str = "") -> None:
+        super().__init__(query, cause)
+        self.problems = (Problem(query, Fault("MED-4014", str(self), source)),)
+
+
+class RowFailedError(QueryFailedError):
+    """A row makes a statement or an expression of the query's table fail; nothing of its micro-batch was
+    written.
+
+    Attributes:
+        problems: What fails, with ``file:line:column`` of the part of the text, as far as it is known.
+        part: The part of the author's text that fails; empty where it is not known.
+    """
+
+    cause_kind = "data"
+
+    def __init__(self, query: str, cause: str, source: str = "", part: str = "") -> None:
+        super().__init__(query, cause)
+        self.part = part
+        self.problems = (Problem(query, Fault("MED-4015", str(self), source)),)
+
+
+class TablesFailedError(QueryFailedError):
+    """Several tables of a run have failed, or some wait for one that has; the others went on.
+
+    Attributes:
+        problems: One for each line of the message: the tables that have failed, then those that wait.
+    """
+
+    def __init__(self, tables: Iterable[str], told: Mapping[str, Problem]) -> None:
+        """Tell of all of them.
+
+        Args:
+            tables: Those that have failed.
+            told: The lines of the message, each with its problem.
+        """
+        self.problems = tuple(told.values())
+        super().__init__(", ".join(tables), "; ".join(told))
+        self.args = ("\n".join(told),)
+
+
 class RuleFailedError(QueryFailedError):
     """A row broke a rule with ``on_fail="fail"``; nothing of its micro-batch was written."""
 
@@ -467,7 +520,7 @@ class LeaseHeldError(MedallionError):
 
 
 class LeaseLostError(MedallionError):
-    """Another process has taken over the table's lease, which this process did not renew in time.
+    """The process no longer holds the table's lease: it was not renewed in time, or its file is gone.
 
     Attributes:
         table: The table whose lease is lost.
@@ -476,11 +529,14 @@ class LeaseLostError(MedallionError):
 
     exit_code = 4
 
-    def __init__(self, table: str, holder: str) -> None:
+    def __init__(
+        self, table: str, holder: str, what: str = "this process did not renew its lease in time"
+    ) -> None:
         self.table, self.holder = table, holder
+        now = f"{holder} writes the table now" if holder else "another process may write the table"
         super().__init__(
-            f"{table}: this process did not renew its lease in time, and {holder} writes the table now. This "
-            "process writes nothing more. If it is to write again, end the other job first, then start it."
+            f"{table}: {what}, and {now}. This process writes nothing more. If it is to write again, end the "
+            "other job first, if there is one, then start it."
         )
 
 

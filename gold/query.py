@@ -13,16 +13,19 @@ from gold import custom, processor
 from gold.aggregate import recompute, stateful
 from gold.history import query as history
 from gold.join import query as join
+from gold.source.failing_row import explain_failing_row
 from gold.source.foreign_appends import check_appends, refuse_foreign_appends
 from gold.source.missing_history import explain_missing_history
 from gold.source.start import is_awaited
-from gold.source.stream import lacks_feed
+from gold.source.stream import lacks_feed, reads_feed
 from gold.table.compact_every import compacting
 from gold.table.context import Context
 from gold.table.declaration_marks import changed, keeps_deleted_keys, meaning
-from gold.table.defined import Defined, depends_on_order, why_undefined
+from gold.table.defined import Defined, why_undefined
 from gold.upsert import query as upsert
 from gold.view import query as view
+from gold.view.open_rows import is_approximate, leaves_open
+from gold.view.query import other_ways
 
 __all__ = [
     "Context",
@@ -31,11 +34,13 @@ __all__ = [
     "changed_attributes",
     "check_appends",
     "defined",
-    "depends_on_order",
     "former_side_tables",
+    "is_approximate",
     "is_awaited",
+    "leaves_open",
     "marks_of",
     "missing_feed_warning",
+    "other_ways",
     "side_steps",
     "why_undefined",
 ]
@@ -44,7 +49,8 @@ __all__ = [
 def build_query(context: Context, gold: Gold) -> Stream:
     """The query of one gold table; creates its tables where there are none, and compacts them now and then.
 
-    Its micro-batches raise ``HistoryGoneError`` where rows of the source that they need were cleaned up.
+    Its micro-batches raise ``HistoryGoneError`` where rows of the source that they need were cleaned up, and
+    ``RowFailedError`` where a row makes a text of the declaration fail.
 
     Raises:
         ForeignChangeError: Another program has appended rows to a table that it reads.
@@ -53,8 +59,10 @@ def build_query(context: Context, gold: Gold) -> Stream:
         TableMissingError: It joins a table that does not exist.
         TableShapeError: A table exists with other columns.
     """
-    stream = refuse_foreign_appends(context, gold, _build(context, gold))
+    stream = replace(_build(context, gold), heals=_heals(context, gold))
+    stream = refuse_foreign_appends(context, gold, stream)
     stream = explain_missing_history(stream, gold, context.path(gold.reads))
+    stream = explain_failing_row(context, gold, stream)
     return replace(compacting(context, gold, stream), declared=meaning(gold))
 
 
@@ -117,6 +125,13 @@ def missing_feed_warning(context: Context, gold: Gold) -> str | None:
     return (
         f"{gold.table}: {gold.reads} keeps no change data feed, so rows that are deleted or "
         f"replaced in {gold.reads} stay in {gold.table}. To change that from now on: {statement}"
+    )
+
+
+def _heals(context: Context, gold: Gold) -> bool:
+    """Whether a micro-batch that has failed at a row is read to newer versions of its sources."""
+    return isinstance(gold, View) or (
+        isinstance(gold, Aggregate) and gold.mode == "recompute" and reads_feed(context, gold)
     )
 
 

@@ -73,14 +73,21 @@ class RowCount(Expectation):
 
 @declared
 class Freshness(Expectation):
-    """The newest value of a time column is at most so old at the time of the run."""
+    """The newest value of a time column is at most so old at the time of the run.
+
+    Values ahead of that time do not count as new; the result says how many rows have one.
+    """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"column": '"updated_at"', "within": '"1 hour"'}
 
     column: str
     """A timestamp or date column."""
     within: Interval
-    """The greatest age, such as ``15 minutes``. A table without any time fails."""
+    """The greatest age, such as ``15 minutes``. A table without any time that has passed fails."""
+    at_most_ahead: Interval | None = None
+    """How far the newest value may be ahead of the time of the run, such as ``5 minutes``, for clocks that go
+    ahead; unset: any.
+    """
 
 
 @declared
@@ -150,15 +157,15 @@ class InSet(Expectation):
 
 @declared
 class Matches(Expectation):
-    """Texts of a column contain a match of a regular expression. Nulls do not count."""
+    """Texts of a column contain a match of a regular expression of Java's. Nulls do not count."""
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"column": '"country"', "pattern": '"^[A-Z]{2}$"'}
 
     column: str
     """A text column."""
     pattern: str
-    """Regular expression without lookaround and back references, which DuckDB does not have; ``^`` and
-    ``$`` match the begin and the end of the text.
+    """Regular expression of Java's, as in ``rlike``: ``$`` also matches before a last end of a line, ``\\z``
+    does not.
     """
     mostly: float = 1.0
     """Share of the values that must match."""

@@ -12,7 +12,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator
 
-from common.declare.declared import declared, folder_of, is_path, shown_place
+from common.declare.author_texts import place_of
+from common.declare.declared import declared, folder_of, is_path
 from common.declare.field_types import Expressions, Interval, Names, TableName
 from common.declare.intervals import length_of
 from common.declare.table_options import Paced, Reading, Storage
@@ -690,18 +691,13 @@ class View(Paced, GoldKind):
                 place in the statement follows.
             at: The place in the statement, in characters from 0; None if it is not known.
         """
-        from common.sql.places import line_and_column, place_in_python
+        from common.sql.places import line_and_column
 
         if at is None:
             return Fault(code, sentence)
+        if place := place_of(self, self.statement, at):
+            return Fault(code, sentence, place)
         line, column = line_and_column(self.statement, at)
-        if self.is_file:
-            return Fault(code, sentence, shown_place(self.file, line, column))
-        name, declared_at = getattr(self, "_source", ("", 0))
-        with suppress(OSError, UnicodeDecodeError):
-            text = Path(name).read_text(encoding="utf-8")
-            if (found := place_in_python(text, declared_at, self.sql, at)) is not None:
-                return Fault(code, sentence, shown_place(Path(name), *found))
         return Fault(code, f"{sentence} (line {line}, column {column} of the statement)")
 
     @property

@@ -9,7 +9,6 @@ What differs between installations (addresses, paths, sizes, triggers) is in ``c
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from types import MappingProxyType
@@ -68,6 +67,7 @@ from common.declare.typed_sources import DeltaTable, Stream
 from common.declare.value_formats import Avro, Bytes, Columns, Csv, Debezium, Json, Protobuf, Text, Value
 from common.declare.windows import Session, Window, Within
 from common.errors import Fault, PipelineError, Problem, UsageError, closest, nearest
+from common.sql.pattern import pattern_fault
 
 __all__ = [
     "Aggregate",
@@ -230,29 +230,16 @@ def _choice_faults(topic: Topic) -> Iterator[str]:
             yield Fault("MED-1103", f"{'assign' if name not in names else 'topics'}: {name!r} {fault}")
         if names.count(name) > 1:
             yield Fault("MED-1103", f"topics: {name!r} is there twice; keep one")
-    if topic.pattern is not None and (fault := _pattern_fault(topic.pattern)):
-        yield Fault("MED-1103", f"pattern {topic.pattern!r} {fault}")
+    if (pattern := topic.pattern) is not None:
+        empty = "is empty; write a regular expression, such as 'orders-.*'"
+        if wrong := pattern_fault(pattern) if pattern.strip() else empty:
+            yield Fault("MED-1103", f"pattern {pattern!r} {wrong}")
     if topic.assign is not None and not topic.assign:
         yield Fault("MED-1103", "assign is empty; name the partitions of a topic, as in {'orders': [0, 1]}")
     for name, partitions in (topic.assign or {}).items():
         if not partitions or len(set(partitions)) < len(partitions) or min(partitions) < 0:
             text = f"assign: {name!r} has the partitions {list(partitions)}; write each number from 0 on once"
             yield Fault("MED-1104", text)
-
-
-_WRONG_EVERYWHERE = ("unterminated", "unbalanced", "missing )", "nothing to repeat")
-"""How Python's words for faults begin that are faults of Java's regular expressions too."""
-
-
-def _pattern_fault(pattern: str) -> str:
-    if not pattern.strip():
-        return "is empty; write a regular expression, such as 'orders-.*'"
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        if error.msg.startswith(_WRONG_EVERYWHERE):
-            return f"is no regular expression: {error.msg} at letter {(error.pos or 0) + 1}"
-    return ""
 
 
 _FIRST = {"starting_offsets": -2, "starting_timestamp": 0}

@@ -24,6 +24,7 @@ import structlog
 
 from common.delta import delta_rs_handles, version_checksum
 from common.delta.log import LogReader
+from common.machine.console import say
 from common.machine.storage_folder import StorageFolder
 from common.rows.latest_in_driver import rows_with_keys_of
 from common.spark.literals import MOST_LISTED
@@ -47,6 +48,9 @@ _MAX_ACTIONS = 100_000
 
 _MAX_FOLDER_BYTES = 255
 """Upper bound of a folder's name on the usual file systems."""
+
+_PARQUET = b"PAR1"
+"""The first and the last bytes of a Parquet file."""
 
 _CLEANUP_INTERVAL = 100
 """Commits between two searches of delta-rs for expired log files: each lists the whole log."""
@@ -360,9 +364,11 @@ def roll_back_torn_commit(
 def delete_dangling_hint(path: str) -> None:
     """Delete ``_last_checkpoint`` where it names a checkpoint of the log that is gone: only a hint is lost.
 
-    Delta refuses to read a table with such a hint, and finds the newest checkpoint itself without one.
+    Delta refuses to read a table with such a hint, and finds the newest checkpoint itself without one. A
+    checkpoint that is damaged is set aside first, where the commits say all that it says.
     """
     log = StorageFolder(path) / "_delta_log"
+    _set_damaged_checkpoints_aside(log)
     try:
         version = int(json.loads(log.read("_last_checkpoint") or b"")["version"])
     except (ValueError, KeyError, TypeError):
@@ -373,6 +379,30 @@ def delete_dangling_hint(path: str) -> None:
     log.delete("_last_checkpoint")
     log.delete("._last_checkpoint.crc")
     _log.warning("the log's hint named a checkpoint that is gone; the hint is deleted", table=path)
+
+
+def _set_damaged_checkpoints_aside(log: StorageFolder) -> None:
+    """Set files aside that only speed reading up and are cut off; Delta writes new ones.
+
+    Only where the log has all of its commits: without them the checkpoint is all that there is.
+    """
+    if not log.is_local or not log.has_file(f"{0:020}.json"):
+        return
+    for name in [one for one in log.names() if one.endswith(".checkpoint.parquet")]:
+        with log.open(name) as file:
+            begins = file.read(len(_PARQUET))
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - len(_PARQUET)))
+            ends = file.read()
+        if begins == ends == _PARQUET:
+            continue
+        Path(log.path, name).rename(Path(log.path, f".{name}.damaged"))
+        log.delete(f".{name}.crc")
+        say(
+            f"{log.path}/{name} is damaged; it only speeds reading up, so it is set aside as "
+            f".{name}.damaged, and a new one follows",
+            level="warning",
+        )
 
 
 def _is_whole(content: bytes) -> bool:

@@ -23,7 +23,7 @@ from common.machine.object_store import storage_options
 from common.machine.storage_folder import StorageFolder
 
 _COMMIT = re.compile(r"^(\d{20})\.json$")
-_DRAFT = re.compile(r"\..+\.(tmp|crc|part|cut_off)")
+_DRAFT = re.compile(r"\..+\.(tmp|crc|part|cut_off|damaged)")
 """Names of a file before it gets its own, of Hadoop's checksum beside a file, of a commit that was torn."""
 _FEW_COMMITS = 2_000
 """Up to this version a backlog from the start is summed commit by commit; beyond, the snapshot is faster."""

@@ -36,6 +36,8 @@ class MicroBatch:
         is_first: Whether it is the first batch of this run of its query; only that one may be a replay.
         was_attempted: Whether an earlier attempt at the batch ended its process, or raised an error. Spark
             computes and writes such a batch, never the driver.
+        failed_at_row: Whether an earlier attempt at the batch failed at a row: a query that computes its
+            table from versions of its sources reads them to the newest, which may have the row corrected.
         mark_attempt: Marks the batch as one that may end the process (``common.streaming.attempt_mark``).
             To be called before the driver reads more rows than in any batch before.
         dropped: Counts the duplicate and late rows that the batch's stateful operators dropped. To be called
@@ -57,6 +59,7 @@ class MicroBatch:
     positions: tuple[Any, ...]
     is_first: bool = True
     was_attempted: bool = False
+    failed_at_row: bool = False
     mark_attempt: Callable[[], object] = lambda: None
     before: tuple[Any, ...] = ()
     dropped: Callable[[], Mapping[str, int]] = dict
@@ -158,7 +161,14 @@ def of_each(told: int | Sequence[int]) -> tuple[int, ...]:
 
 
 def fenced() -> dict[str, int]:
-    """The fencing number for the metadata of a commit; empty where the tables are on no S3 store."""
+    """The fencing number for the metadata of a commit; empty where the tables are on no S3 store.
+
+    Every commit of the engine has metadata, so here its process proves that it may write.
+
+    Raises:
+        LeaseLostError: A lease of this process is another's, or its file is gone.
+    """
+    lease_owner.prove()
     number = lease_owner.fence()
     return {} if number is None else {"fence": number}
 

@@ -97,16 +97,48 @@ def throwables(error: BaseException) -> Iterator[tuple[tuple[str, ...], str]]:
     Yields, for each error of the chain of causes, the full names of its class and superclasses, and its
     message. Yields nothing for an exception that has no error of the JVM.
     """
+    throwable = _throwable(error)
+    if throwable is not None:
+        yield from _causes(throwable)
+
+
+def _throwable(error: BaseException) -> Any:
+    """The outermost error of the JVM behind an exception; None where there is none."""
     found: Any = error
     for _ in range(_DEEPEST_CAUSE):
         throwable = getattr(found, "java_exception", None) or getattr(found, "_origin", None)
         if throwable is not None:
-            yield from _causes(throwable)
-            return
+            return throwable
         # Delta's exceptions, for one, come without the JVM's error, and with its cause.
         found = getattr(found, "_cause", None) or found.__cause__
         if found is None:
-            return
+            return None
+    return None
+
+
+def failed_sql(error: BaseException) -> tuple[str, int, str] | None:
+    """The SQL text that an error of Spark is about, where in it the part is that fails, and the part.
+
+    The place counts characters from 0. ``None`` for an error that names no part of a text.
+    """
+    throwable = _throwable(error)
+    found = None
+    for _ in range(_DEEPEST_CAUSE):
+        if throwable is None:
+            break
+        for context in _query_contexts(throwable):
+            if str(context.contextType()) == "SQL" and context.fragment():
+                found = str(context.sqlText().get()), int(context.startIndex()), str(context.fragment())
+        throwable = throwable.getCause()
+    return found
+
+
+def _query_contexts(throwable: Any) -> Iterator[Any]:
+    from py4j.java_gateway import is_instance_of
+    from pyspark import SparkContext
+
+    if is_instance_of(SparkContext._gateway, throwable, "org.apache.spark.SparkThrowable"):
+        yield from throwable.getQueryContext()
 
 
 def stack_trace(error: BaseException) -> str:

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from common.delta.micro_batch import MicroBatch
-from common.errors import MedallionError
+from common.errors import MedallionError, RowFailedError
 from common.machine.storage_folder import StorageFolder
 
 _NAME = "attempt"
@@ -30,10 +30,12 @@ class EarlierAttempts:
     Attributes:
         ended_processes: How many marked attempts at the micro-batch ended with their process.
         has_raised: Whether the newest attempt raised an error, and the process lived on.
+        failed_at_row: Whether that error was that a row makes a statement fail.
     """
 
     ended_processes: int = 0
     has_raised: bool = False
+    failed_at_row: bool = False
 
     def __bool__(self) -> bool:
         return self.ended_processes > 0 or self.has_raised
@@ -60,7 +62,8 @@ class AttemptMark:
             known = json.loads(self._folder.read(_NAME) or b"{}")
             if known.get("batch_id") != batch_id:
                 return EarlierAttempts()
-            return EarlierAttempts(int(known["attempts"]), bool(known.get("has_raised", False)))
+            marks = (bool(known.get(name, False)) for name in ("has_raised", "failed_at_row"))
+            return EarlierAttempts(int(known["attempts"]), *marks)
         except (OSError, ValueError, AttributeError, KeyError, TypeError):
             return EarlierAttempts()
 
@@ -68,9 +71,10 @@ class AttemptMark:
         """Write the mark of one more attempt; returns whether the mark is there."""
         return self._write({"batch_id": batch_id, "attempts": earlier.ended_processes + 1})
 
-    def fail(self, batch_id: int, earlier: EarlierAttempts) -> bool:
+    def fail(self, batch_id: int, earlier: EarlierAttempts, *, at_row: bool = False) -> bool:
         """Mark a micro-batch whose body raised an error: the attempt has ended no process."""
-        return self._write({"batch_id": batch_id, "attempts": earlier.ended_processes, "has_raised": True})
+        marks = {"has_raised": True, **({"failed_at_row": True} if at_row else {})}
+        return self._write({"batch_id": batch_id, "attempts": earlier.ended_processes, **marks})
 
     def end(self) -> None:
         """Delete the mark: the body has ended. Costs nothing where there is none."""
@@ -92,7 +96,8 @@ class AttemptMark:
 def attempt(mark: AttemptMark, batch: MicroBatch, jvm_answers: Callable[[], bool]) -> Iterator[MicroBatch]:
     """Run the body of a micro-batch inside the block, marked where it may end the process.
 
-    An error of the engine leaves no mark. After any other error the next attempt is Spark's.
+    An error of the engine leaves no mark, but for a row that makes a statement fail. After any other error
+    the next attempt is Spark's.
 
     Args:
         mark: The mark of the batch's query.
@@ -108,8 +113,12 @@ def attempt(mark: AttemptMark, batch: MicroBatch, jvm_answers: Callable[[], bool
         yield replace(
             batch,
             was_attempted=bool(earlier) or not is_guarded,
+            failed_at_row=earlier.failed_at_row,
             mark_attempt=lambda: batch.is_first or mark.begin(batch.batch_id, earlier),
         )
+    except RowFailedError:
+        mark.fail(batch.batch_id, earlier, at_row=True)
+        raise
     except MedallionError:
         mark.end()
         raise

@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from common.declare.author_texts import AuthorText
 from common.declare.intervals import FOLLOW
 from common.delta.checkpoint import Checkpoint
 from common.delta.match.source_match import Source, SourceNote
@@ -35,9 +36,11 @@ from common.spark import jvm
 from common.spark.session_conf import STATE_ENCODING, STATE_STORE, STATE_STORES, WITHOUT_ROWS
 from common.streaming.attempt_mark import AttemptMark, attempt
 from common.streaming.dropped_rows import DroppedRows
+from common.streaming.error_lines import one_line
 from common.streaming.failure_cause import cause_of, causes_text
 from common.streaming.spark_errors import FailedQuery, explain, without_values
-from common.streaming.table_watch import SourceWatch, TableWatch
+from common.streaming.sql_failures import explain_sql, sql_failure
+from common.streaming.table_watch import Beginning, PlaceWatch, SourceWatch, TableWatch
 from common.streaming.turns import Turns
 from common.streaming.wake_up import POLL_INTERVAL, CommitNotifier, wakeable
 
@@ -81,12 +84,18 @@ class Stream:
         paths: Paths or URIs of all tables that the query writes.
         streamed: The tables that the query reads as streams, in the order of its checkpoint.
         source: What a query without source tables reads: ``Kafka at host:port``.
-        again: Builds the stream again, with the current columns of its source.
+        beginning: What the checks of its start have judged; None: the query is not one of a job.
+        again: Judges the query and builds it again, with the current columns of its source: where it goes on
+            is another beginning.
         declared: Marks of the declaration's meaning, for the metadata of commits.
         is_awaited: Whether the first version that the query reads is still to come: the query is built again
             before it starts.
         refresh: Makes the writes aware of what was written to their tables outside of them, such as rows of
             a replay; called between two micro-batches.
+        texts: The SQL texts of the declaration, and where they stand.
+        declared_at: ``file:line`` of the declaration.
+        heals: Whether a micro-batch that has failed at a row is read to the newest versions of its sources,
+            which may have the row corrected.
     """
 
     pipeline: str
@@ -104,10 +113,49 @@ class Stream:
     paths: tuple[str, ...] = ()
     streamed: tuple[Source, ...] = ()
     source: str = ""
+    beginning: Beginning | None = None
     again: Callable[[], Stream] | None = None
     declared: Mapping[str, str] = field(default_factory=dict)
     is_awaited: bool = False
     refresh: Callable[[], None] = lambda: None
+    texts: tuple[AuthorText, ...] = ()
+    declared_at: str = ""
+    heals: bool = False
+
+    @property
+    def described(self) -> FailedQuery:
+        """What is known of the query, for the explanation of an error."""
+        return FailedQuery(
+            self.name,
+            self.reads,
+            self.beside,
+            self.checkpoint,
+            self.source,
+            self.texts,
+            self.declared_at,
+            self.heals,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Unbuilt:
+    """A query that is not started with the others.
+
+    Attributes:
+        name: The table that it writes.
+        reads: The tables that it reads.
+        error: Why it cannot be built; None: it reads a table whose query has failed.
+        build: Builds it; raises ``error``, or another one, while it cannot be built.
+        awaits: The table that another job has yet to create; empty where it waits for none.
+        is_there: Whether that table is there.
+    """
+
+    name: str
+    reads: tuple[str, ...]
+    error: MedallionError | None
+    build: Callable[[], Stream]
+    awaits: str = ""
+    is_there: Callable[[], bool] = lambda: True
 
 
 class _Stopped(Exception):  # noqa: N818  # not an error: it ends a query before a micro-batch
@@ -198,7 +246,7 @@ class RunningQuery:
             exception = None if isinstance(error, MedallionError) else self.query.exception()
             if error is not None or exception is not None:
                 # Kept: a query that failed for good is looked at until its process ends.
-                self._failure = failure_of(self.name, error, exception, described=_described(self.stream))
+                self._failure = failure_of(self.name, error, exception, described=self.stream.described)
                 _clear_frames(error)
         return self._failure
 
@@ -298,7 +346,7 @@ def start(  # noqa: PLR0913  # a query and all that it shares with the others
         try:
             query = writer.start()
         except (PySparkException, Py4JError) as error:
-            raise failure_of(stream.name, error, described=_described(stream)) from error
+            raise failure_of(stream.name, error, described=stream.described) from error
     return RunningQuery(stream, query, state)
 
 
@@ -319,9 +367,10 @@ def _micro_batch_function(
 ) -> Callable[[DataFrame, int], None]:
     """The function that Spark calls for each micro-batch."""
     checkpoint = Checkpoint(stream.checkpoint)
-    tables = TableWatch(stream.name, stream.paths)
+    tables = TableWatch(stream.name, stream.paths, stream.beginning)
+    place = PlaceWatch(stream.name, stream.checkpoint, stream.beginning)
     note = None if stream.paths else SourceNote(stream.checkpoint)
-    sources = SourceWatch(stream.name, stream.streamed, note)
+    sources = SourceWatch(stream.name, stream.streamed, note, stream.beginning)
     mark = AttemptMark(stream.checkpoint)
 
     def run_micro_batch(frame: DataFrame, batch_id: int) -> None:
@@ -337,11 +386,14 @@ def _micro_batch_function(
             gate.require_leases()
             gate.require_space(stream.name)
             tables.check()
-            identity = sources.begin(_identity(stream, checkpoint, frame, batch_id))
+            identity = _identity(stream, checkpoint, frame, batch_id)
+            place.check(identity)
+            identity = sources.begin(identity)
             with attempt(mark, replace(identity, is_first=is_first), jvm.answers) as batch:
                 stream.write(frame, batch)
             tables.check(is_written=True)
             sources.end(identity)
+            place.end(identity)
             tables.remember()
             notifier.notify((stream.name, *stream.beside))
             state.finished += 1
@@ -426,16 +478,23 @@ def failure_of(
     line = without_values(one_line(str(first)), text)
     if _SCHEMA_CHANGED.search(text) is not None:
         return SourceChangedError(query, line)
-    described = described or FailedQuery(query)
-    if (known := explain(described, text)) is not None:
+    return _explained(described or FailedQuery(query), line, text, errors)
+
+
+def _explained(
+    query: FailedQuery, line: str, text: str, errors: Sequence[BaseException | None]
+) -> MedallionError:
+    if (known := explain(query, text)) is not None:
         return known
     cause = cause_of(*errors)
     if cause.kind == "transient":
-        return TransientFailureError(query, cause.subject, line)
-    failure = explain(described, causes_text(*errors))
-    if failure is None:
-        failure = QueryFailedError(query, line)
-        failure.cause_kind = cause.kind
+        return TransientFailureError(query.name, cause.subject, line)
+    if (known := explain(query, causes_text(*errors))) is not None:
+        return known
+    if (said := sql_failure(*errors)) is not None:
+        return explain_sql(query, said)
+    failure = QueryFailedError(query.name, line)
+    failure.cause_kind = cause.kind
     return failure
 
 
@@ -445,10 +504,6 @@ def _own_error(query: str, text: str) -> MedallionError | None:
         return LeaseLostError(lost[1], "another process")
     outage = registry_failure(text)
     return None if outage is None else RegistryError(f"{query}: {outage}")
-
-
-def _described(stream: Stream) -> FailedQuery:
-    return FailedQuery(stream.name, stream.reads, stream.beside, stream.checkpoint, stream.source)
 
 
 def told(error: BaseException) -> str:
@@ -461,54 +516,3 @@ def registry_failure(text: str) -> str | None:
     """The schema registry's failure in an error's text; ``None`` if the error has another cause."""
     found = _REGISTRY.search(text)
     return found[1].strip() if found is not None else None
-
-
-_CLASS_NAME = re.compile(r"^: |^(?:[a-z_][\w$]*\.)+([\w$]*(?:Exception|Error)): ")
-"""A colon of py4j before the JVM's error, or the error's class."""
-
-_NO_CAUSE = (
-    "at ", "File ", "...", "===", "JVM", "^",
-    "An error occurred while calling ",
-    "During handling of the above exception", "The above exception was the direct cause",
-)  # fmt: skip
-"""Beginnings of lines that do not tell the cause: stack frames, headings, and py4j's name of the call."""
-
-_TRACEBACK = "Traceback (most recent call last):"
-
-
-def one_line(text: str) -> str:
-    """The cause in a Java or Python stack trace's text, as one line of at most 400 characters.
-
-    The last ``Caused by`` or the last Python traceback names the root cause. Stack frames and leading class
-    names are left out; a message of one word keeps the name of its class (``IOException: /tmp/a``).
-    """
-    line = next(filter(None, map(_without_class_names, _cause_lines(text))), "") or "no cause was given"
-    return line if len(line) <= 400 else line[:399] + "…"  # noqa: PLR2004
-
-
-def _cause_lines(text: str) -> Iterator[str]:
-    """The lines that may tell the root cause, the likeliest first."""
-    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
-    starts = [
-        n for n, line in enumerate(lines) if line.startswith("Caused by: ") or line.endswith(_TRACEBACK)
-    ]
-    if starts:
-        first, lines = lines[starts[-1]], lines[starts[-1] + 1 :]
-        if first.endswith(_TRACEBACK):
-            # The lines of the frames are indented; the first that is not names the exception.
-            lines = [line for line in lines if not line[0].isspace()]
-        else:
-            yield first.removeprefix("Caused by: ")
-    told = [line.strip() for line in lines]
-    yield from (line for line in told if not _without_class_names(line).startswith(_NO_CAUSE))
-    # Of a call whose error has no text, py4j's name of the call is all that is known.
-    yield from told
-
-
-def _without_class_names(line: str) -> str:
-    """A line without leading names of error classes; a message of one word keeps the last name."""
-    name = ""
-    while found := _CLASS_NAME.match(line):
-        name, line = found[1] or name, line[found.end() :]
-    line = line.removesuffix(" SQLSTATE: XX000").strip()
-    return f"{name}: {line}" if name and line and " " not in line else line

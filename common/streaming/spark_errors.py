@@ -12,6 +12,7 @@ import resource
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from common.declare.author_texts import AuthorText
 from common.errors import (
     BrokerAwayError,
     BrokerError,
@@ -48,6 +49,9 @@ class FailedQuery:
         beside: The side tables that it writes.
         checkpoint: Path or URI of its checkpoint.
         source: What a bronze query reads: ``Kafka at host:port``; empty for other queries.
+        texts: The SQL texts of its declaration.
+        declared_at: ``file:line`` of its declaration.
+        heals: Whether a micro-batch that has failed at a row is read to newer versions of its sources.
     """
 
     name: str
@@ -55,6 +59,9 @@ class FailedQuery:
     beside: tuple[str, ...] = ()
     checkpoint: str = ""
     source: str = ""
+    texts: tuple[AuthorText, ...] = ()
+    declared_at: str = ""
+    heals: bool = False
 
     @property
     def is_gold(self) -> bool:
@@ -346,7 +353,7 @@ def _sentence(text: str) -> str:
     return f"{line}."
 
 
-_CONDITION = re.compile(r"\[([A-Z_][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\]")
+CONDITION = re.compile(r"\[([A-Z_][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\]")
 """Spark's and Delta's name of an error condition."""
 
 _STATE = re.compile(r"SQLSTATE: (\w{5})")
@@ -361,6 +368,9 @@ _WHOLE = {
     "MERGE_CARDINALITY_VIOLATION": "Several rows of the source match one row of the table",
     "SCALAR_SUBQUERY_TOO_MANY_ROWS": "More than one row returned by a subquery used as an expression",
     "NULL_MAP_KEY": "Null is no key of a map",
+    "INVALID_ARRAY_INDEX": "An array has no element at this place",
+    "INVALID_ARRAY_INDEX_IN_ELEMENT_AT": "An array has no element at this place",
+    "ARITHMETIC_OVERFLOW": "A number is too large for its type",
 }
 """What conditions say whose messages have no values."""
 
@@ -412,7 +422,7 @@ def without_values(line: str, text: str = "") -> str:
         line: The cause in one line.
         text: The whole text of the error, which may say more of the cause than the line.
     """
-    conditions = list(_CONDITION.finditer(line))
+    conditions = list(CONDITION.finditer(line))
     for found in reversed(conditions):
         if found[1] in _WHOLE:
             return f"[{found[1]}] {_WHOLE[found[1]]}{_expression(text)}"
@@ -421,7 +431,7 @@ def without_values(line: str, text: str = "") -> str:
             said = next((one.expand(says) for one, says in _said(rest)), "a value cannot be processed")
             return f"[{found[1]}] {said}{_expression(text)}"
     is_of_names = any(line in found for found in _OF_NAMES.findall(text))
-    if is_of_names or any(_state(found[1], text or line).startswith("42") for found in conditions):
+    if is_of_names or any(state_of(found[1], text or line).startswith("42") for found in conditions):
         return line  # of the pipeline's text, which was not even started on a record
     is_value = _VALUE_ERROR.search(text) is not None
     return _QUOTED.sub(lambda one: "'…'" if is_value or not _PLACE.match(one[0]) else one[0], line)
@@ -433,11 +443,11 @@ def _said(message: str) -> Iterator[tuple[re.Match[str], str]]:
 
 def _is_of_values(condition: str, text: str) -> bool:
     """Whether the message of a condition may have values, by its SQLSTATE; one without a state may."""
-    state = _state(condition, text)
+    state = state_of(condition, text)
     return not state or state.startswith(_OF_VALUES) or condition.startswith("INVALID_FORMAT")
 
 
-def _state(condition: str, text: str) -> str:
+def state_of(condition: str, text: str) -> str:
     """The SQLSTATE that a text gives for a condition; empty if it gives none."""
     begins = text.find(f"[{condition}]")
     state = _STATE.search(text, begins) if begins >= 0 else None

@@ -2,37 +2,145 @@
 
 Delta would create a deleted table again, with the rows of one micro-batch, and write on after an older copy
 or a RESTORE: the rows in between would be gone, and the checkpoint would count them as written. A look costs
-a few calls of ``stat`` on a local disk. Tables in an object store are looked at when the query starts only.
+a few calls of ``stat`` on a local disk, and reads one commit. Tables in an object store are looked at when
+the query begins only.
+
+The first micro-batch of a query may come hours after its start. So a watch begins with the state that the
+checks of the start have judged, and not with what it finds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
+from common.delta.checkpoint import Checkpoint
 from common.delta.commit import RESTORE
 from common.delta.log import LogReader
-from common.delta.match.source_match import Source, SourceNote, last_commits, refuse_other_history
+from common.delta.match.source_match import (
+    Source,
+    SourceNote,
+    commit_digest,
+    last_commits,
+    refuse_other_history,
+)
 from common.delta.micro_batch import MicroBatch
 from common.errors import CheckpointMismatchError
+from common.machine.console import say
 from common.machine.storage_folder import StorageFolder
 
 
-class TableWatch:
-    """Remembers the version of each table of a query after its micro-batches."""
+class TableState(NamedTuple):
+    """The newest version of a table, and the digest of its commit; None where there is no table."""
 
-    def __init__(self, query: str, paths: Iterable[str]) -> None:
+    version: int | None
+    sha256: str | None
+
+
+class ReadUpTo(NamedTuple):
+    """How far a query has read its sources, and the last commit that it has read of each."""
+
+    positions: Sequence[Any] = ()
+    commits: Sequence[Any] = ()
+
+
+class NextBatch(NamedTuple):
+    """The micro-batch that a checkpoint runs next.
+
+    Attributes:
+        number: Its number.
+        before: The positions at the end of the one before.
+        positions: Those at its own end, if it is planned already.
+    """
+
+    number: int
+    before: tuple[Any, ...]
+    positions: tuple[Any, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """What the checks of a query's start have judged: its watches begin there.
+
+    Attributes:
+        tables: The state of each table that the query writes, by path; those on a local disk.
+        read: What it has read of its sources, as far as its tables or its checkpoint say.
+        follows: The micro-batch that the checkpoint runs next; None where that is not known.
+    """
+
+    tables: Mapping[str, TableState] = field(default_factory=dict)
+    read: ReadUpTo = field(default_factory=ReadUpTo)
+    follows: NextBatch | None = None
+
+    @classmethod
+    def of(cls, paths: Iterable[str], checkpoint: str) -> Beginning:
+        """Tables and checkpoint of a query, as they are now; to be taken before they are judged."""
+        tables = {path: _state(path, LogReader(path)) for path in paths if StorageFolder(path).is_local}
+        return cls(tables, follows=_next_batch(Checkpoint(checkpoint)))
+
+
+class PlaceWatch:
+    """Refuses a micro-batch that does not follow the one before: the checkpoint was put back meanwhile.
+
+    Spark reads a checkpoint once, when the query starts, which is after it was judged; the numbers and the
+    positions of an older copy would have rows written a second time.
+
+    Args:
+        query: The query's name.
+        checkpoint: Its checkpoint, for messages.
+        beginning: What its start has judged; None: nothing is known before the first micro-batch.
+    """
+
+    def __init__(self, query: str, checkpoint: str, beginning: Beginning | None = None) -> None:
+        self._query, self._checkpoint = query, checkpoint
+        self._next = beginning.follows if beginning is not None else None
+
+    def check(self, batch: MicroBatch) -> None:
+        """Refuse a micro-batch that is not the next one.
+
+        Raises:
+            CheckpointMismatchError: Nothing of it is written.
+        """
+        wanted = self._next
+        if wanted is None:
+            return
+        is_own = batch.batch_id == wanted.number and (not wanted.number or batch.before == wanted.before)
+        if is_own and (wanted.positions is None or batch.positions == wanted.positions):
+            return
+        raise CheckpointMismatchError(
+            f"{self._query}: micro-batch {batch.batch_id} of the checkpoint {self._checkpoint} does not "
+            f"follow what was read before; micro-batch {wanted.number} does: an older copy of the "
+            "checkpoint was put back while the query was running or starting. Going on would write rows "
+            "twice or leave them out. Nothing was written. Restore the newest copy of the checkpoint, and "
+            "start the job again: the start names what is left to do."
+        )
+
+    def end(self, batch: MicroBatch) -> None:
+        """Call it after the micro-batch was written."""
+        self._next = NextBatch(batch.batch_id + 1, batch.positions)
+
+
+class TableWatch:
+    """Compares each table of a query, around its micro-batches, with what it was after the last one.
+
+    Args:
+        query: The query's name.
+        paths: The tables that it writes.
+        beginning: What its start has judged; None: the tables are taken as they are at the first look.
+    """
+
+    def __init__(self, query: str, paths: Iterable[str], beginning: Beginning | None = None) -> None:
         self._query = query
         self._logs = {path: LogReader(path) for path in paths if StorageFolder(path).is_local}
-        self._known: dict[str, tuple[int, int | None]] = {}
-        """Per path, the newest version, and when the first commit's file was written."""
+        self._known = dict(beginning.tables) if beginning is not None else {}
 
     def remember(self) -> None:
         """Take the tables as they are now; a table that is gone stays known. Call it after a micro-batch."""
         for path, log in self._logs.items():
-            version = log.latest_version()
-            if version is not None:
-                self._known[path] = version, _created_ms(path)
+            state = _state(path, log)
+            if state.version is not None:
+                self._known[path] = state
 
     def check(self, *, is_written: bool = False) -> None:
         """Refuse to go on where a table is not what it was after the micro-batch before.
@@ -46,23 +154,24 @@ class TableWatch:
                 micro-batch does not count as done.
         """
         if not self._known:
-            self.remember()  # before the first micro-batch of a run
-        for path, (version, created_ms) in self._known.items():
-            now, created_now_ms = self._logs[path].latest_version(), _created_ms(path)
-            # The log's cleanup deletes the first commit of an old table.
-            is_other = None not in {created_ms, created_now_ms} and created_ms != created_now_ms
+            self.remember()
+        for path, (version, sha256) in self._known.items():
+            if version is None or path not in self._logs:
+                continue  # there was none when the query began, which has created it since
+            now = self._logs[path].latest_version()
             if now is None:
-                self._refuse(path, "was deleted", "Restore its newest copy")
-            elif is_other and now >= version:
-                self._refuse(path, "was replaced by another one or by a copy", "Restore its newest copy")
+                self._refuse(path, "was deleted")
             elif now < version:
                 self._refuse(
                     path,
                     f"ends with version {now}, and ended with version {version} after the last micro-batch: "
                     "an older copy of it was restored",
-                    "Restore its newest copy",
                 )
-            elif now > version:
+            elif (found := commit_digest(path, version)) is None:
+                self._say_not_compared(path, version)
+            elif found != sha256:
+                self._refuse(path, "was replaced by another one or by a copy")
+            if now is not None and now > version:
                 self._refuse_restore(path, version, now, is_written=is_written)
 
     def _refuse_restore(self, path: str, version: int, now: int, *, is_written: bool) -> None:
@@ -74,19 +183,28 @@ class TableWatch:
             if commit is not None and commit.operation == RESTORE:
                 back = commit.restored_to
                 if back is None or back < version:
+                    back_again = f"RESTORE it to version {number - 1}"
                     self._refuse(
                         path,
                         f"was restored to an older version by version {number}",
-                        f"Have it filled again: medallion recover {self._query}"
-                        if must_refill
-                        else f"RESTORE it to version {number - 1}",
+                        back_again
+                        if self._query.startswith("bronze.") or not must_refill
+                        else f"Have it filled again: medallion recover {self._query}",
                     )
 
-    def _refuse(self, path: str, what: str, remedy: str) -> None:
+    def _refuse(self, path: str, what: str, remedy: str = "Restore its newest copy") -> None:
         raise CheckpointMismatchError(
             f"{self._query}: the table at {path} {what}, while the query was running. Going on would leave "
             f"out the rows in between. The micro-batch does not count as done. {remedy}, and start the job "
-            "again."
+            "again: the start names what is left to do."
+        )
+
+    def _say_not_compared(self, path: str, version: int) -> None:
+        """The log's cleanup has deleted the commit that was the newest: only what follows is looked at."""
+        say(
+            f"{self._query}: commit {version} of the table at {path} is gone from its log, so that the table "
+            "was not compared with what it was after the last micro-batch",
+            level="warning",
         )
 
 
@@ -97,12 +215,19 @@ class SourceWatch:
         query: The query's name.
         sources: The tables that it reads as streams, in the order of its checkpoint.
         note: Where to note it, if the query writes no table whose commits could.
+        beginning: What its start has judged; None: nothing is compared before the second micro-batch.
     """
 
-    def __init__(self, query: str, sources: Sequence[Source], note: SourceNote | None) -> None:
+    def __init__(
+        self,
+        query: str,
+        sources: Sequence[Source],
+        note: SourceNote | None,
+        beginning: Beginning | None = None,
+    ) -> None:
         self._query, self._sources, self._note = query, sources, note
         self._is_local = all(StorageFolder(one.path).is_local for one in sources)
-        self._last: MicroBatch | None = None
+        self._read = beginning.read if beginning is not None else ReadUpTo()
 
     def begin(self, batch: MicroBatch) -> MicroBatch:
         """The micro-batch with the last commits that it has read.
@@ -112,16 +237,30 @@ class SourceWatch:
         """
         if not self._sources:
             return batch
-        if self._last is not None and self._is_local:
-            refuse_other_history(self._query, self._last.positions, self._last.source_commits, self._sources)
+        if self._is_local:
+            refuse_other_history(self._query, *self._read, self._sources)
         return replace(batch, source_commits=last_commits(batch.positions, self._sources))
 
     def end(self, batch: MicroBatch) -> None:
         """Call it after the micro-batch was written."""
-        self._last = batch
+        self._read = ReadUpTo(batch.positions, batch.source_commits)
         if self._note is not None and self._sources:
             self._note.write(batch.positions, batch.source_commits)
 
 
-def _created_ms(path: str) -> int | None:
-    return StorageFolder(f"{path}/_delta_log").modified_ms(f"{0:020}.json")
+def _next_batch(checkpoint: Checkpoint) -> NextBatch | None:
+    planned, committed = checkpoint.last_planned(), checkpoint.last_committed()
+    if planned is None:
+        return NextBatch(0, ())
+    entry = checkpoint.planned_batch(planned)
+    if entry is None:
+        return None  # refused by the checks
+    if planned == committed:
+        return NextBatch(planned + 1, entry.sources)
+    before = checkpoint.planned_batch(planned - 1)
+    return NextBatch(planned, before.sources if before is not None else (), entry.sources)
+
+
+def _state(path: str, log: LogReader) -> TableState:
+    version = log.latest_version()
+    return TableState(version, None if version is None else commit_digest(path, version))

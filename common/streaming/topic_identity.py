@@ -77,7 +77,7 @@ class BrokerTopic:
         end: Per partition, the next offset to be written.
         set_back: The partitions that were put back to an older state after bronze had read them.
         not_compared: Partitions whose last record that bronze has read is not there any more, so that it was
-            not compared: retention or compaction has deleted it.
+            not compared: retention or compaction has deleted it from the broker, or it has expired in bronze.
     """
 
     id: str
@@ -93,8 +93,8 @@ def last_record_note(table: str, name: str, topic: BrokerTopic) -> str:
         return ""
     partitions = ", ".join(map(str, topic.not_compared))
     return (
-        f"{table}: the last record read of topic {name}, partition {partitions}, is not on the broker any "
-        "more, or did not come in time, so it was not compared"
+        f"{table}: the last record read of topic {name}, partition {partitions}, is not in bronze or not on "
+        "the broker any more, or did not come in time, so it was not compared"
     )
 
 
@@ -148,11 +148,16 @@ class TopicIdentity:
         table: The bronze table.
         known: The topics whose id is known.
         lookup: Gives the ids of topics by the broker; a topic that it does not know is left out.
+        compare: Called with a micro-batch before it is written: refuses to read on in a topic that was put
+            back, or is another one.
+        learn: Called with the micro-batch's rows, if the driver has them, after they were written.
     """
 
     table: str
     known: dict[str, TopicState] = field(default_factory=dict)
     lookup: Callable[[Sequence[str]], Mapping[str, str]] = lambda names: {}
+    compare: Callable[[MicroBatch], None] = lambda batch: None
+    learn: Callable[[Any], None] = lambda rows: None
 
     def facts(self, positions: Sequence[Any]) -> dict[str, Any]:
         """The entry of a micro-batch's commits; asks the broker only for topics that are new."""

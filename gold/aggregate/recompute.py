@@ -5,6 +5,8 @@ silver at the version that the micro-batch has read to, so the table equals the 
 that version. A commit that comes in several micro-batches is taken whole with the first of them, if silver
 keeps a feed; without a feed, the groups of its later rows follow with those.
 
+A micro-batch that has failed at a row is read to silver's newest version, which may have the row corrected.
+
 Each commit says which version of silver the table ``covers``: rows of a micro-batch up to that version are in
 the table. A sum of floats may differ in its last digits from the sum in another order of the same rows;
 untouched groups keep their values.
@@ -12,7 +14,7 @@ untouched groups keep their values.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_
 
@@ -21,7 +23,9 @@ from pyspark.sql import functions as F
 
 from common.declare import Aggregate, Session, Window
 from common.delta import merge as delta_merge
+from common.delta.log import LogReader
 from common.delta.match.checkpoint_match import last_commit_metadata
+from common.delta.match.source_match import Source, commits_at
 from common.delta.micro_batch import MicroBatch
 from common.rows.computed import with_columns
 from common.rows.rows import Rows
@@ -30,7 +34,7 @@ from common.streaming.query import Stream
 from gold.aggregate import sessions, windows
 from gold.aggregate.file_pruning import prune_by_keys, time_ranges, within
 from gold.aggregate.stateful import grouped
-from gold.source.stream import at_version, changes, reads_feed, with_whole_commit
+from gold.source.stream import at_version, changes, net_changes, reads_feed, with_whole_commit
 from gold.table import create
 from gold.table.context import Context
 from gold.table.identity import group
@@ -78,7 +82,7 @@ class _Recomputed(Maintained):
     has_feed: bool
 
     def whole(self, work: Work) -> Rows | None:
-        version = work.batch.source_version()
+        version = work.found = self._version(work)
         if work.batch.batch_id > 0 and version is not None:
             return None
         result = grouped(at_version(work.rows.session, self.silver, version), self.gold)
@@ -88,19 +92,23 @@ class _Recomputed(Maintained):
 
     def touched(self, work: Work) -> Rows | None:
         batch, rows = work.batch, work.rows
-        version, covered = batch.source_version() or 0, self._covered(batch)
+        version, covered = work.found or 0, self._covered(batch)
         is_covered = covered is not None and version <= covered
         ends_inside = batch.in_commit() and not self.has_feed
         work.counts |= {"groups": 0, _COVERS: covered if is_covered or ends_inside else version}
         if is_covered:
             return None
-        if self.has_feed:
+        if batch.failed_at_row and covered is not None:
+            # Nothing is computed of a row that has come since the last commit and is corrected by now.
+            changed = work.keep(rows.derive(net_changes(rows.session, self.silver, covered, version)))
+            rows = rows.derive(self._keyed(changed.frame))
+        elif self.has_feed:
             rows = with_whole_commit(rows, batch, self.silver, self._keyed)
         groups = work.keep(rows.derive(rows.frame.distinct()))
         return groups if groups.count else None
 
     def recompute(self, touched: Rows, work: Work) -> None:
-        silver = at_version(touched.session, self.silver, work.batch.source_version())
+        silver = at_version(touched.session, self.silver, work.found)
         silver = meeting(silver, self.gold.where)
         if isinstance(self.gold.window, Session):
             result, touched = self._sessions(touched, silver, self.gold.window, work)
@@ -131,6 +139,17 @@ class _Recomputed(Maintained):
 
     def _keyed(self, changed: DataFrame) -> DataFrame:
         return windows.keyed(meeting(changed, self.gold.where), self.gold)
+
+    def _version(self, work: Work) -> int | None:
+        """The version of silver to which the micro-batch reads: the newest, if it has failed at a row."""
+        batch = work.batch
+        if not (batch.failed_at_row and self.has_feed):
+            return batch.source_version()
+        version = LogReader(self.silver).latest_version()
+        work.batch = replace(
+            batch, source_commits=commits_at([version], [Source(self.gold.reads, self.silver)])
+        )
+        return version
 
     def _covered(self, batch: MicroBatch) -> int | None:
         """The version of silver up to which the table is complete, by its last commit."""

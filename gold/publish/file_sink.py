@@ -1,25 +1,21 @@
 """Rows as files, each micro-batch once: a folder per micro-batch, and a manifest that says that it is whole.
 
 ``<path>/batch=<number>`` has the files of a micro-batch. ``<path>/_manifest/<number>.json`` has their names
-and is written last. A replay of a micro-batch that has a manifest writes nothing; of one that was cut off it
-writes the folder anew. ``<path>/_manifest/query.json`` names the query, because another one, or a checkpoint
-that begins anew, would number its micro-batches from 0 again.
+and is written last, with the positions of the micro-batch and the last commit of the source that they cover.
+A replay of a micro-batch that has a manifest writes nothing; of one that was cut off it writes the folder
+anew. ``<path>/_manifest/query.json`` names the query, because another one, or a checkpoint that begins anew,
+would number its micro-batches from 0 again.
 """
 
 from __future__ import annotations
-
-import json
 
 from pyspark.sql import DataFrame
 
 from common.declare import FileSink
 from common.delta.micro_batch import MicroBatch
-from common.errors import CheckpointMismatchError
 from common.machine.storage_folder import StorageFolder
 from common.rows.spark_rows import SparkRows
-
-MANIFEST = "_manifest"
-OWNER = "query.json"
+from gold.publish.published import PublishedFiles
 
 _FORMATS = {"parquet": "parquet", "jsonl": "json", "csv": "csv"}
 
@@ -28,18 +24,17 @@ def write_files(rows: SparkRows, batch: MicroBatch, sink: FileSink) -> None:
     """Write one micro-batch, unless its manifest is there.
 
     Raises:
-        CheckpointMismatchError: The folder holds the micro-batches of another query or checkpoint.
+        CheckpointMismatchError: The folder holds the micro-batches of another query or checkpoint, or other
+            rows under this micro-batch's number.
     """
-    manifests = StorageFolder(sink.folder) / MANIFEST
-    _require_owner(manifests, batch, sink)
-    name = f"{batch.batch_id:020}.json"
-    if manifests.has_file(name):
+    published = PublishedFiles(sink.folder)
+    published.own(batch)
+    if published.has(batch):
         return
     collected = rows.collected()
     is_empty = collected.arrow is not None and not collected.arrow.num_rows
     files = [] if is_empty else _written(collected.packed(), batch, sink)
-    content = {"query": batch.query, "query_id": batch.query_id, "batch": batch.batch_id, "files": files}
-    manifests.write(name, json.dumps(content).encode())
+    published.finish(batch, files, _sizes(sink, files))
 
 
 def _written(frame: DataFrame, batch: MicroBatch, sink: FileSink) -> list[str]:
@@ -54,16 +49,8 @@ def _written(frame: DataFrame, batch: MicroBatch, sink: FileSink) -> list[str]:
     return sorted(f"{folder}/{name}" for name in names if not name.startswith(("_", ".")))
 
 
-def _require_owner(manifests: StorageFolder, batch: MicroBatch, sink: FileSink) -> None:
-    content = manifests.read(OWNER)
-    if content is None:
-        owner = {"query": batch.query, "query_id": batch.query_id}
-        manifests.write(OWNER, json.dumps(owner).encode())
-        return
-    owner = json.loads(content)
-    if owner["query_id"] != batch.query_id:
-        raise CheckpointMismatchError(
-            f"{batch.query}: {sink.folder} holds micro-batches of {owner['query']} by another checkpoint. To "
-            "write there again would double or mix rows. Nothing was written. Give the publication a new "
-            "path, or move that folder away to have all rows written again."
-        )
+def _sizes(sink: FileSink, files: list[str]) -> dict[str, int]:
+    """The bytes of each file, for an audit."""
+    folder = StorageFolder(sink.folder)
+    sizes = {name: folder.size(name) for name in files}
+    return {name: size for name, size in sizes.items() if size is not None}

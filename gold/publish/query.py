@@ -7,6 +7,8 @@ versions, and of one version first what it takes away.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
@@ -26,6 +28,7 @@ from common.delta.checkpoint import Checkpoint, delta_position
 from common.delta.log import LogReader
 from common.delta.micro_batch import MicroBatch
 from common.errors import Fault, PipelineError, Problem
+from common.machine.storage_folder import StorageFolder
 from common.machine.terminal import visible
 from common.rows.spark_rows import BytesRead, SparkRows
 from common.spark.types import contains_type
@@ -33,6 +36,7 @@ from common.sql.expression import analyze
 from common.streaming.query import Stream
 from gold.publish.encoded import encoded, framing
 from gold.publish.file_sink import write_files
+from gold.source.foreign_appends import refuse_foreign_appends
 from gold.source.stream import CHANGE, FEED_COLUMNS, REMOVED, VERSION, keeps_feed
 from gold.source.stream import stream as table_stream
 from gold.table.context import Context
@@ -49,6 +53,10 @@ _HEADER = "header "
 _NESTED = (StructType, ArrayType, MapType, BinaryType, VariantType)
 """Types of values that no CSV file can hold."""
 
+_TOKENS = "medallion_tokens"
+"""Name of the file in a publication's checkpoint with the number of the first token that names positions."""
+
+_DIGITS = 16
 _WIDTH = 60
 """Characters of a value on the terminal."""
 
@@ -62,6 +70,7 @@ def build_query(context: Context, publish: Publish, kafka: Mapping[str, str]) ->
         kafka: Kafka client options of a KafkaSink, the address among them.
 
     Raises:
+        ForeignChangeError: Another program has appended rows to the table, or brought some back.
         PipelineError: An expression does not fit the table's columns.
         TableShapeError: The table keeps no change data feed, and it is to be read.
     """
@@ -73,7 +82,7 @@ def build_query(context: Context, publish: Publish, kafka: Mapping[str, str]) ->
             _require_flat(rows, publish, files)
             send = _to_files(context, files)
         case BatchSink() as sink:
-            send = _to_function(sink)
+            send = _to_function(sink, context.checkpoint(publish))
         case MemorySink() as sink:
             send = _to_memory(sink)
         case KafkaSink() as sink:
@@ -89,7 +98,7 @@ def build_query(context: Context, publish: Publish, kafka: Mapping[str, str]) ->
         changes = sent.frame.drop(_PLACE) if batch.in_first_state() else in_order(sent.frame, publish)
         send(changes, batch)
 
-    return context.query(publish, rows, write)
+    return refuse_foreign_appends(context, publish, context.query(publish, rows, write))
 
 
 def shaped(rows: DataFrame, publish: Publish, key: Sequence[str]) -> DataFrame:
@@ -250,12 +259,46 @@ def _to_files(context: Context, sink: FileSink) -> Callable[[DataFrame, MicroBat
     return send
 
 
-def _to_function(sink: BatchSink) -> Callable[[DataFrame, MicroBatch], None]:
+def _to_function(sink: BatchSink, checkpoint: str) -> Callable[[DataFrame, MicroBatch], None]:
+    first = first_named(checkpoint)
+
     def send(rows: DataFrame, batch: MicroBatch) -> None:
-        token = f"{batch.pipeline}/{batch.query}/{batch.query_id}/{batch.batch_id}"
-        sink.write(rows, batch.batch_id, token)
+        sink.write(rows, batch.batch_id, token(batch, is_named=batch.batch_id >= first))
 
     return send
+
+
+def token(batch: MicroBatch, *, is_named: bool = True) -> str:
+    """A text that a micro-batch has in each of its attempts, and no other rows have.
+
+    It names the positions between which the micro-batch reads, and the last commits that it reads: with an
+    older copy of a checkpoint or of the table, the same number comes again with other rows.
+
+    Args:
+        batch: The micro-batch.
+        is_named: Whether it does; not so for one that an earlier version of the engine may have sent.
+    """
+    number = f"{batch.pipeline}/{batch.query}/{batch.query_id}/{batch.batch_id}"
+    if not is_named:
+        return number
+    content = json.dumps([batch.before, batch.positions, batch.source_commits], sort_keys=True)
+    return f"{number}/{hashlib.sha256(content.encode()).hexdigest()[:_DIGITS]}"
+
+
+def first_named(checkpoint: str) -> int:
+    """The first micro-batch of a publication whose token names its positions; noted in the checkpoint.
+
+    One that is planned already may have been sent by an earlier version of the engine, with the token of its
+    number alone.
+    """
+    folder = StorageFolder(checkpoint)
+    content = folder.read(_TOKENS)
+    if content is not None and content.isdigit():
+        return int(content)
+    planned = Checkpoint(checkpoint).last_planned()
+    first = 0 if planned is None else planned + 1
+    folder.write(_TOKENS, str(first).encode())
+    return first
 
 
 def _to_memory(sink: MemorySink) -> Callable[[DataFrame, MicroBatch], None]:

@@ -1,4 +1,4 @@
-"""Refuses rows that another program has appended to a table that a gold query reads.
+"""Refuses rows that another program has appended to a table that a gold query or a publication reads.
 
 Changes of rows by others are not refused: a query that reads the change data feed follows them, and the
 others leave them out, as they leave out the engine's own.
@@ -12,7 +12,7 @@ from functools import partial
 
 from pyspark.sql import DataFrame
 
-from common.declare import Custom, Gold, Join, View
+from common.declare import Custom, Gold, Join, Publish, View
 from common.declare.declared import is_path
 from common.delta.foreign_commits import CommitWatch, reads_appends
 from common.delta.micro_batch import MicroBatch
@@ -24,7 +24,7 @@ _MOST_PAST = 10_000
 """Commits of a source that a first start checks; an audit of silver has found what is wrong in older ones."""
 
 
-def refuse_foreign_appends(context: Context, gold: Gold, stream: Stream) -> Stream:
+def refuse_foreign_appends(context: Context, gold: Gold | Publish, stream: Stream) -> Stream:
     """The query; its sources' commits are checked now, and those of each micro-batch before it is written.
 
     Raises:
@@ -40,7 +40,7 @@ def refuse_foreign_appends(context: Context, gold: Gold, stream: Stream) -> Stre
     return replace(stream, write=write)
 
 
-def check_appends(context: Context, gold: Gold) -> tuple[CommitWatch, ...]:
+def check_appends(context: Context, gold: Gold | Publish) -> tuple[CommitWatch, ...]:
     """Check the commits of the tables that a query reads as streams; the watches that have done so.
 
     Raises:
@@ -52,7 +52,7 @@ def check_appends(context: Context, gold: Gold) -> tuple[CommitWatch, ...]:
     return watches
 
 
-def _watches(context: Context, gold: Gold) -> Iterator[CommitWatch]:
+def _watches(context: Context, gold: Gold | Publish) -> Iterator[CommitWatch]:
     """A watch per table of the pipeline that the query reads as a stream."""
     tables = [gold.reads]
     if isinstance(gold, Join) and gold.mode != "lookup" and gold.joins_a_table:
@@ -79,7 +79,12 @@ def _watches(context: Context, gold: Gold) -> Iterator[CommitWatch]:
             follows_changes=True,
             most_past=_MOST_PAST,
             reads_appends=partial(
-                reads_appends, gold.reading.changes, path, takes_rows_back=gold.takes_rows_back
+                reads_appends, gold.reading.changes, path, takes_rows_back=_takes_rows_back(gold)
             ),
             begins_with_state=not gold.reading.has_start,
         )
+
+
+def _takes_rows_back(declared: Gold | Publish) -> bool:
+    """Whether a query follows removed rows: a publication does, if it sends them as deleted."""
+    return declared.deletes if isinstance(declared, Publish) else declared.takes_rows_back

@@ -141,6 +141,18 @@ def changes_of(spark: SparkSession, path: str, version: int) -> DataFrame:
     return reader.option("startingVersion", version).option("endingVersion", version).load(path)
 
 
+def net_changes(spark: SparkSession, path: str, after: int, until: int) -> DataFrame:
+    """The rows that the commits after a version up to another one took away or added, without their kind.
+
+    A row that was added and taken away again, or the reverse, is not among them.
+    """
+    reader = spark.read.format("delta").option("readChangeFeed", "true")
+    feed = reader.option("startingVersion", after + 1).option("endingVersion", until).load(path)
+    names = [F.col(f"`{name}`") for name in feed.columns if name not in FEED_COLUMNS]
+    weight = F.sum(F.when(F.col(CHANGE).isin(*REMOVED), -1).otherwise(1)).alias("__weight")
+    return feed.groupBy(*names).agg(weight).where(F.col("__weight") != 0).drop("__weight")
+
+
 def with_whole_commit(
     rows: SparkRows, batch: MicroBatch, path: str, shape: Callable[[DataFrame], DataFrame]
 ) -> SparkRows:

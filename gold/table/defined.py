@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
-from common.declare import Aggregate, Custom, Gold, Join, Stateful, View
+from common.declare import Aggregate, Custom, Gold, Join, Stateful
 from common.errors import SqlError
 from common.sql.expression import analyze
 from common.sql.function_names import NON_DETERMINISTIC
@@ -68,14 +68,6 @@ def inexact_columns(gold: Gold) -> frozenset[str]:
             if _functions(sql) & (NON_DETERMINISTIC | _OF_ORDER):
                 found.add(name)
     return frozenset(found)
-
-
-def depends_on_order(gold: Gold) -> bool:
-    """Whether the rows of a view may differ when its statement is computed again over the same rows."""
-    if not isinstance(gold, View):
-        return False
-    text = gold.statement.lower()
-    return "limit" in text or any(f"{name}(" in text.replace(" ", "") for name in _OF_ORDER)
 
 
 def _deciding(gold: Gold) -> Iterator[str]:

@@ -8,7 +8,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from common.errors import PipelineError, Problem, first_line
+from common.errors import PipelineError, Problem
+from common.sql.spark_messages import refusal
 
 Trial = tuple[str, Callable[[], object]]
 """The place of an expression in the declaration, and a function that resolves it alone."""
@@ -44,5 +45,5 @@ def misfit(error: PySparkException, trials: Iterable[Trial], table: str, source:
         try:
             resolve()
         except PySparkException as own:
-            problems.append(Problem(f"{table}, {place}", first_line(own), source))
-    return PipelineError(problems or [Problem(table, first_line(error), source)])
+            problems.append(Problem(f"{table}, {place}", refusal(own), source))
+    return PipelineError(problems or [Problem(table, refusal(error), source)])

@@ -119,7 +119,9 @@ class DeltaRule:
     def _change_of_table(self, scan: Scan) -> DataFrame | None:
         if not self.versions.changed(scan.table):
             return None
-        return consolidated(self.versions.changes(scan))
+        change = consolidated(self.versions.changes(scan))
+        # Else Spark would filter the rows by the statement's conditions before they are left out.
+        return self.keep(change).frame if self.versions.is_again else change
 
     def _change_of_join(self, join: Joined) -> DataFrame | None:
         left, right = self.change(join.left), self.change(join.right)

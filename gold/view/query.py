@@ -14,7 +14,9 @@ from pyspark.sql.types import StructField, StructType
 from common.declare import View
 from common.declare.declared import is_path
 from common.delta import table as delta_table
+from common.delta.log import LogReader
 from common.delta.match.checkpoint_match import last_commit_metadata
+from common.delta.match.source_match import Source, commits_at
 from common.errors import TableMissingError, UsageError
 from common.rows.rows import Rows
 from common.sql.narrowed import narrowed
@@ -26,7 +28,7 @@ from gold.table import create
 from gold.table.context import Context
 from gold.table.defined import Defined
 from gold.table.maintained import Maintained, Work
-from gold.view import multiset
+from gold.view import multiset, open_rows
 from gold.view.analyzed import NO_TYPES, above, analyzed
 from gold.view.delta_rule import DeltaRule, Key, Touched, Types, consolidated, sql
 from gold.view.versions import Versions
@@ -130,12 +132,29 @@ def _without_feed(context: Context, gold: View, paths: Mapping[str, str]) -> tup
 
 def defined(context: Context, gold: View, versions: Sequence[int | None]) -> Defined:
     """The rows that a view must have at versions of its tables, in the order of ``sources``."""
-    tables = {
+    return Defined(gold.table, _over(gold, _at_versions(context, gold, versions)))
+
+
+def other_ways(
+    context: Context, gold: View, versions: Sequence[int | None]
+) -> tuple[Sequence[DataFrame], Sequence[DataFrame]]:
+    """The rows as a statement may give them too: over rows in other orders; with other places of rows."""
+    tables = _at_versions(context, gold, versions)
+    ordered = zip(*map(open_rows.orders, tables.values()), strict=True)
+    orders = [_over(gold, dict(zip(tables, frames, strict=True))) for frames in ordered]
+    return orders, [_over(each, tables) for each in open_rows.by_places(gold)]
+
+
+def _at_versions(context: Context, gold: View, versions: Sequence[int | None]) -> Mapping[str, DataFrame]:
+    return {
         table: at_version(context.spark, context.path(table), version)
         for table, version in zip(gold.sources, versions, strict=True)
     }
+
+
+def _over(gold: View, tables: Mapping[str, DataFrame]) -> DataFrame:
     statement = read_statement(gold.statement, {name: frame.columns for name, frame in tables.items()})
-    return Defined(gold.table, _all_of(statement, (tables[name] for name in statement.tables)))
+    return _all_of(statement, (tables[name] for name in statement.tables))
 
 
 @dataclass(frozen=True)
@@ -169,7 +188,7 @@ class _Kept(Maintained):
         if not any(versions.changed(table) for table in self.paths):
             return None
         rule, way = self._rule(work, versions), self.way
-        if way.kept == "whole" or self.statement.relation is None:
+        if way.kept == "whole" or self.statement.relation is None or not versions.can_leave_out:
             return work.rows
         if way.top is None:
             change = rule.change(self.statement.relation)
@@ -181,11 +200,11 @@ class _Kept(Maintained):
 
     def recompute(self, touched: Rows, work: Work) -> None:
         versions: Versions = work.found
-        way = self.way
-        if way.kept == "by row":
+        way, is_whole = self.way, not versions.can_leave_out
+        if way.kept == "by row" and not is_whole:
             multiset.change(touched, self.path, work.batch, work.counts)
             return
-        if way.kept == "whole" or way.top is None or self.statement.relation is None:
+        if is_whole or way.kept == "whole" or way.top is None or self.statement.relation is None:
             rows = work.rows.derive(self._all_rows(versions))
             multiset.replace(rows, None, self.path, work.batch, work.counts)
             return
@@ -219,10 +238,15 @@ class _Kept(Maintained):
         known = last["counts"].get(_VERSIONS) if last is not None and is_own else None
         before = None if known is None else {table: known.get(table) for table in self.paths}
         now: dict[str, int | None] = {}
-        for place, table in enumerate(self.paths):
+        for place, (table, path) in enumerate(self.paths.items()):
             version, covered = work.batch.source_version(place), (before or {}).get(table)
+            if work.batch.failed_at_row and version is not None:
+                version = LogReader(path).latest_version()  # it may have the row corrected
             now[table] = covered if version is None or (covered or 0) > version else version
-        return Versions(work.rows.session, self.paths, before, now)
+        if now != {table: work.batch.source_version(place) for place, table in enumerate(self.paths)}:
+            sources = [Source(*each) for each in self.paths.items()]
+            work.batch = replace(work.batch, source_commits=commits_at(list(now.values()), sources))
+        return Versions(work.rows.session, self.paths, before, now, is_again=work.batch.failed_at_row)
 
 
 def _all_of(statement: Statement, tables: Iterable[DataFrame]) -> DataFrame:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import MapType, VariantType
 
 from common.rows.rows import Rows
+from common.spark.types import contains_type
 from common.sql.relations import Scan
 from gold.source.stream import CHANGE, REMOVED, at_version
 from gold.table.pruning import within_bounds
@@ -40,12 +43,23 @@ class Versions:
         before: The version of each table that the last commit names, None where it had none; None: no commit
             names versions.
         now: The version that the micro-batch has read to.
+        is_again: Whether the micro-batch has failed at a row before. Then nothing is computed of a row that
+            has come since the last commit and is corrected by now.
     """
 
     session: SparkSession
     paths: Mapping[str, str]
     before: Mapping[str, int | None] | None
     now: Mapping[str, int | None]
+    is_again: bool = field(default=False, kw_only=True)
+
+    @cached_property
+    def can_leave_out(self) -> bool:
+        """Whether changes can leave out what was taken away and added again, where that is needed."""
+        paths = self.paths.values() if self.is_again else ()
+        return not any(
+            contains_type(at_version(self.session, path, None).schema, MapType, VariantType) for path in paths
+        )
 
     def changed(self, table: str) -> bool:
         """Whether the micro-batch brings commits of a table."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 from common.declare import (
@@ -24,12 +25,11 @@ from common.declare.expectations import Expectation
 from common.declare.intervals import length_of
 from common.errors import PipelineError
 from common.sql.pattern import pattern_fault
-from orchestration.quality.dialects import Dialect, literal
+from common.sql.quoting import backquoted, spark_text
 from orchestration.quality.judgement import Judgement, not_meeting, number, percent
 
 COUNT = "count(*)"
 
-Sql = Callable[[Dialect], str]
 Judge = Callable[[Sequence[Any], datetime], Judgement]
 
 
@@ -40,16 +40,16 @@ class AggregateCheck:
     Attributes:
         columns: Its columns.
         expected: What is expected, in words.
-        facts: The aggregates, as SQL.
+        facts: The aggregates, in Spark's SQL.
         judge: Judges the values of the facts, in the same order; also gets the time of the run, UTC.
-        failing: Condition of a failing row, as SQL; None where it is not about single rows.
+        failing: Condition of a failing row, in Spark's SQL; None where it is not about single rows.
     """
 
     columns: tuple[str, ...]
     expected: str
-    facts: tuple[Sql, ...]
+    facts: tuple[str, ...]
     judge: Judge
-    failing: Sql | None = None
+    failing: str | None = None
 
 
 def aggregate_check(expectation: Expectation) -> AggregateCheck | None:
@@ -59,14 +59,11 @@ def aggregate_check(expectation: Expectation) -> AggregateCheck | None:
 
 
 def _row_count(expectation: RowCount) -> AggregateCheck:
-    return _measure((), "rows", lambda _: COUNT, (expectation.min, expectation.max))
+    return _measure((), "rows", COUNT, (expectation.min, expectation.max))
 
 
 def _in_set(expectation: InSet) -> AggregateCheck:
-    def condition(dialect: Dialect) -> str:
-        listed = ", ".join(literal(dialect, value) for value in expectation.values)
-        return f"{dialect.identifier(expectation.column)} IN ({listed})"
-
+    condition = f"{backquoted(expectation.column)} IN ({', '.join(map(literal, expectation.values))})"
     return _values(
         expectation.column, f"one of {len(expectation.values)} values", condition, expectation.mostly
     )
@@ -74,69 +71,59 @@ def _in_set(expectation: InSet) -> AggregateCheck:
 
 def _matches(expectation: Matches) -> AggregateCheck:
     column, pattern = expectation.column, expectation.pattern
-    return _values(
-        column, f"matches {pattern}", lambda d: d.matches(d.identifier(column), pattern), expectation.mostly
-    )
+    condition = f"{backquoted(column)} RLIKE {spark_text(pattern)}"
+    return _values(column, f"matches {pattern}", condition, expectation.mostly)
 
 
 def _meets(expectation: Meets) -> AggregateCheck:
     """Rows that do not meet a condition; those for which it is null do not count."""
     from common.sql.expression import analyze  # loads a parser, which other expectations do not need
 
-    def failing(dialect: Dialect) -> str:
-        return f"NOT ({dialect.condition(expectation.condition)})"
+    # In brackets, and with a new line behind it: it may end with a comment.
+    right, wrong = f"({expectation.condition}\n)", f"NOT ({expectation.condition}\n)"
 
     def judge(facts: Sequence[Any], _: datetime) -> Judgement:
         wrong, right, rows = facts
         is_met = not wrong or right / (wrong + right) >= expectation.mostly
         return Judgement(is_met, not_meeting(wrong, rows), wrong)
 
-    def right(dialect: Dialect) -> str:
-        return _filtered(dialect.condition(expectation.condition))
-
     names = dict.fromkeys(path[0] for path in analyze(expectation.condition).columns)
     shown = expectation.condition
     if expectation.mostly < 1:
         shown += f", at least {percent(expectation.mostly)}"
-    facts = (lambda d: _filtered(failing(d)), right, lambda _: COUNT)
-    return AggregateCheck(tuple(names), shown, facts, judge, failing)
+    return AggregateCheck(tuple(names), shown, (_filtered(wrong), _filtered(right), COUNT), judge, wrong)
 
 
 def _filtered(condition: str) -> str:
     return f"count(*) FILTER (WHERE {condition})"
 
 
-def _not_null(column: str) -> Sql:
-    return lambda d: f"count({d.identifier(column)})"
+def _not_null(column: str) -> str:
+    return f"count({backquoted(column)})"
 
 
-def _values(column: str, expected: str, condition: Sql, mostly: float) -> AggregateCheck:
+def _values(column: str, expected: str, condition: str, mostly: float) -> AggregateCheck:
     """Rows whose value is not null and does not meet a condition."""
-
-    def failing(dialect: Dialect) -> str:
-        return f"{dialect.identifier(column)} IS NOT NULL AND NOT ({condition(dialect)})"
+    failing = f"{backquoted(column)} IS NOT NULL AND NOT ({condition})"
 
     def judge(facts: Sequence[Any], _: datetime) -> Judgement:
         wrong, values, rows = facts
         is_met = not wrong or (values - wrong) / values >= mostly
         return Judgement(is_met, not_meeting(wrong, rows), wrong)
 
-    facts = (lambda d: _filtered(failing(d)), _not_null(column), lambda _: COUNT)
+    facts = (_filtered(failing), _not_null(column), COUNT)
     shown = expected if mostly == 1 else f"{expected}, at least {percent(mostly)}"
     return AggregateCheck((column,), shown, facts, judge, failing)
 
 
 def _in_range(expectation: InRange) -> AggregateCheck:
-    def condition(dialect: Dialect) -> str:
-        name, parts = dialect.identifier(expectation.column), []
-        if expectation.min is not None:
-            parts.append(f"{name} >= {literal(dialect, expectation.min)}")
-        if expectation.max is not None:
-            parts.append(f"{name} <= {literal(dialect, expectation.max)}")
-        return " AND ".join(parts)
-
+    name, parts = backquoted(expectation.column), []
+    if expectation.min is not None:
+        parts.append(f"{name} >= {literal(expectation.min)}")
+    if expectation.max is not None:
+        parts.append(f"{name} <= {literal(expectation.max)}")
     return _values(
-        expectation.column, _bounds(expectation.min, expectation.max), condition, expectation.mostly
+        expectation.column, _bounds(expectation.min, expectation.max), " AND ".join(parts), expectation.mostly
     )
 
 
@@ -149,14 +136,9 @@ def _null_share(expectation: NullShare) -> AggregateCheck:
         return Judgement(is_met, text, nulls)
 
     expected = "never null" if not expectation.max else f"null in at most {percent(expectation.max)}"
-    facts: tuple[Sql, ...] = (_not_null(expectation.column), lambda _: COUNT)
-    return AggregateCheck(
-        (expectation.column,),
-        expected,
-        facts,
-        judge,
-        lambda d: f"{d.identifier(expectation.column)} IS NULL",
-    )
+    facts = (_not_null(expectation.column), COUNT)
+    failing = f"{backquoted(expectation.column)} IS NULL"
+    return AggregateCheck((expectation.column,), expected, facts, judge, failing)
 
 
 def _value_share(expectation: ValueShare) -> AggregateCheck:
@@ -168,31 +150,48 @@ def _value_share(expectation: ValueShare) -> AggregateCheck:
         text = f"observed {percent(share)}, {found:,} of {rows:,} rows"
         return Judgement(expectation.min <= share <= expectation.max, text)
 
-    def count(dialect: Dialect) -> str:
-        name = dialect.identifier(expectation.column)
-        return _filtered(f"{name} = {literal(dialect, expectation.value)}")
-
+    count = _filtered(f"{backquoted(expectation.column)} = {literal(expectation.value)}")
     expected = f"{expectation.value!r} in {percent(expectation.min)} to {percent(expectation.max)}"
-    return AggregateCheck((expectation.column,), expected, (count, lambda _: COUNT), judge)
+    return AggregateCheck((expectation.column,), expected, (count, COUNT), judge)
 
 
 def _freshness(expectation: Freshness) -> AggregateCheck:
-    length = length_of(expectation.within)
+    oldest = length_of(expectation.within).seconds
+    most = None if expectation.at_most_ahead is None else length_of(expectation.at_most_ahead).seconds
+    at = f"cast({backquoted(expectation.column)} as timestamp)"
 
     def judge(facts: Sequence[Any], now: datetime) -> Judgement:
-        if facts[0] is None:
-            return Judgement(is_met=False, observed="no row has a time")
-        newest = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(facts[0]))
-        age = now - newest
-        text = f"newest {newest:%Y-%m-%d %H:%M:%S}, {_age(age)} old"
-        return Judgement(age.total_seconds() <= length.seconds, text)
+        newest, passed, ahead = facts
+        micros = round((now - _EPOCH) / timedelta(microseconds=1))
+        text = "no row has a time" if newest is None else "no row has a time that has passed"
+        is_met = passed is not None and micros - passed <= oldest * 1_000_000
+        if passed is not None:
+            text = f"newest {_moment(passed)}, {_age(max(micros - passed, 0))} old"
+        if ahead:
+            last = f"the last by {_age(newest - micros)} ({_moment(newest)})"
+            text += f"; {ahead:,} row{'' if ahead == 1 else 's'} ahead of now, {last}"
+            is_met = is_met and (most is None or newest - micros <= most * 1_000_000)
+        return Judgement(is_met, text)
 
-    return AggregateCheck(
-        (expectation.column,),
-        f"at most {expectation.within} old",
-        (lambda d: d.micros(f"max({d.identifier(expectation.column)})"),),
-        judge,
+    expected = f"at most {expectation.within} old"
+    if expectation.at_most_ahead is not None:
+        expected += f", at most {expectation.at_most_ahead} ahead"
+    facts = (
+        f"unix_micros(max({at}))",
+        f"unix_micros(max({at}) filter (where {at} <= current_timestamp()))",
+        f"count(*) filter (where {at} > current_timestamp())",
     )
+    return AggregateCheck((expectation.column,), expected, facts, judge)
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _moment(micros: int) -> str:
+    try:
+        return f"{_EPOCH + timedelta(microseconds=micros):%Y-%m-%d %H:%M:%S}"
+    except OverflowError:
+        return "a year that no calendar of Python has"
 
 
 _CHECKS: dict[type[Expectation], Callable[[Any], AggregateCheck]] = {
@@ -207,15 +206,15 @@ _CHECKS: dict[type[Expectation], Callable[[Any], AggregateCheck]] = {
 }
 
 
-def _age(age: timedelta) -> str:
-    seconds = age.total_seconds()
+def _age(micros: int) -> str:
+    seconds = micros / 1_000_000
     for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
         if abs(seconds) >= 2 * size:
             return f"{seconds / size:,.1f} {unit}"
     return f"{seconds:,.1f} seconds"
 
 
-def _measure(columns: tuple[str, ...], what: str, fact: Sql, bounds: tuple[Any, Any]) -> AggregateCheck:
+def _measure(columns: tuple[str, ...], what: str, fact: str, bounds: tuple[Any, Any]) -> AggregateCheck:
     """One aggregate that must be within bounds, both included."""
     least, most = bounds
 
@@ -282,10 +281,8 @@ def statistic_check(expect: Expect) -> AggregateCheck | None:
         return None
     column = given["column"]
 
-    def fact(dialect: Dialect) -> str:
-        name = dialect.identifier(column)
-        return f"count(DISTINCT {name})" if function == "count_distinct" else f"{function}({name})"
-
+    name = backquoted(column)
+    fact = f"count(DISTINCT {name})" if function == "count_distinct" else f"{function}({name})"
     words = {"avg": "mean", "count_distinct": "distinct values"}
     return _measure((column,), words.get(function, function), fact, (least, most))
 
@@ -324,3 +321,18 @@ _SHORT_FORMS: dict[str, tuple[set[str], Callable[[dict[str, Any]], Expectation |
     ),
 }
 """Arguments that a short form can take, and the short form, by the expectation's name."""
+
+
+def literal(value: Any) -> str:
+    """A declared value in Spark's SQL."""
+    if value is None or isinstance(value, bool):
+        return {None: "NULL", True: "TRUE", False: "FALSE"}[value]
+    if isinstance(value, str):
+        return spark_text(value)
+    if isinstance(value, datetime):
+        return f"CAST('{value.isoformat(sep=' ')}' AS TIMESTAMP)"
+    if isinstance(value, date):
+        return f"CAST('{value.isoformat()}' AS DATE)"
+    if isinstance(value, float):
+        return f"CAST('{value!r}' AS DOUBLE)"
+    return f"{value:f}" if isinstance(value, Decimal) else str(value)

@@ -17,6 +17,7 @@ from common.config.paths import Layout
 from common.declare import Expect, Pipeline, Quality, References, SameAs, SumsEqual, Unique
 from common.declare.expectations import Expectation
 from common.errors import TableError
+from common.sql.quoting import backquoted
 from orchestration.quality import query_checks
 from orchestration.quality.checks import COUNT, AggregateCheck, aggregate_check, short_form, statistic_check
 from orchestration.quality.engines import Engine, Pinned
@@ -125,7 +126,7 @@ def run_suite(run: SuiteRun) -> SuiteResult:
         checked,
         since=run.pinned.since,
         seconds=time.monotonic() - began,
-        engine=run.engine.dialect.name,
+        engine=run.engine.asked,
         at=run.now,
     )
 
@@ -151,8 +152,7 @@ class _Facts:
 
     def __init__(self, engine: Engine, relation: str, checks: Sequence[AggregateCheck]) -> None:
         self._engine, self._relation = engine, relation
-        wanted = [fact(engine.dialect) for check in checks for fact in check.facts]
-        facts = list(dict.fromkeys([COUNT, *wanted]))
+        facts = list(dict.fromkeys([COUNT, *(fact for check in checks for fact in check.facts)]))
         self._values: dict[str, Any] = {}
         self._one_by_one = False
         try:
@@ -169,16 +169,20 @@ class _Facts:
 
     def of(self, check: AggregateCheck) -> Sequence[Any] | Judgement:
         """The facts of a check, or the judgement that they cannot be computed."""
-        facts = [fact(self._engine.dialect) for fact in check.facts]
         try:
-            values = self._query(facts) if self._one_by_one else self._values
+            values = self._query(dict.fromkeys(check.facts)) if self._one_by_one else self._values
         except TableError as error:
             return Judgement(is_met=False, observed=f"cannot be evaluated: {error}")
-        return [values[fact] for fact in facts]
+        return [values[fact] for fact in check.facts]
 
-    def _query(self, facts: Sequence[str]) -> dict[str, Any]:
-        (row,) = self._engine.rows(f"SELECT {', '.join(facts)} FROM {self._relation}")  # noqa: S608  # quoted names
+    def _query(self, facts: Collection[str]) -> dict[str, Any]:
+        (row,) = self._engine.rows(facts_query(facts, self._relation))
         return dict(zip(facts, row, strict=True))
+
+
+def facts_query(facts: Collection[str], relation: str) -> str:
+    """The statement that computes facts."""
+    return f"SELECT {', '.join(facts)} FROM {relation}"  # noqa: S608  # quoted names
 
 
 def _queries(run: SuiteRun, relation: str, planned: Sequence[Planned]) -> dict[int, ExpectationResult]:
@@ -248,7 +252,7 @@ def failing_rows(run: SuiteRun, checked: Sequence[ExpectationResult], limit: int
         shown = tuple(dict.fromkeys((*keys, *one.columns)))
         floats = [name for name in one.columns if columns.get(name) in _FLOATS]
         if (
-            sql := _failing_rows_query(run, one, _unskipped(run, relation, shown, floats), shown, limit)
+            sql := _failing_rows_query(run, one, _unskipped(relation, shown, floats), shown, limit)
         ) is not None:
             if isinstance(one.short, Unique):
                 shown = (*one.columns, "rows")
@@ -258,25 +262,21 @@ def failing_rows(run: SuiteRun, checked: Sequence[ExpectationResult], limit: int
 _FLOATS = ("float", "double")
 
 
-def _unskipped(run: SuiteRun, relation: str, shown: Sequence[str], floats: Sequence[str]) -> str:
+def _unskipped(relation: str, shown: Sequence[str], floats: Sequence[str]) -> str:
     """The relation, with numbers that may be NaN as no statistics of a file describe them."""
     if not floats:
         return relation
-    dialect = run.engine.dialect
-    names = [
-        f"{dialect.unskipped(quoted)} AS {quoted}" if name in floats else quoted
-        for name, quoted in ((name, dialect.identifier(name)) for name in shown)
-    ]
-    return f"(SELECT {', '.join(names)} FROM {relation})"  # noqa: S608  # quoted names
+    names = {name: backquoted(name) for name in shown}
+    listed = (f"nanvl({n}, {n}) AS {n}" if name in floats else n for name, n in names.items())
+    return f"(SELECT {', '.join(listed)} FROM {relation}) AS t"  # noqa: S608  # quoted names
 
 
 def _failing_rows_query(
     run: SuiteRun, one: Planned, relation: str, shown: Sequence[str], limit: int
 ) -> str | None:
     if one.check is not None and one.check.failing is not None:
-        names = ", ".join(map(run.engine.dialect.identifier, shown))
-        condition = one.check.failing(run.engine.dialect)
-        return f"SELECT {names} FROM {relation} WHERE {condition} ORDER BY {names} LIMIT {limit}"  # noqa: S608
+        names = ", ".join(map(backquoted, shown))
+        return f"SELECT {names} FROM {relation} WHERE {one.check.failing} ORDER BY {names} LIMIT {limit}"  # noqa: S608
     if one.check is not None or one.is_for_library:
         return None
     others = {name: run.engine.relation(pinned) for name, pinned in run.others.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -13,7 +14,7 @@ from common.declare import Pipeline, References, SameAs, SameDistribution, SumsE
 from common.declare.expectations import Expectation
 from common.declare.intervals import length_of
 from common.errors import MedallionError, first_line
-from orchestration.quality.dialects import Dialect
+from common.sql.quoting import backquoted
 from orchestration.quality.engines import Engine, Pinned
 from orchestration.quality.judgement import Judgement, not_meeting, number, percent
 from orchestration.records.reconcile.reconcile import Wanted, reconcile
@@ -113,14 +114,13 @@ def failing_rows_query(
     expectation: Expectation, evidence: Evidence, shown: Sequence[str], limit: int
 ) -> str | None:
     """A query for some failing rows; None where the expectation is not about single rows."""
-    quote = evidence.engine.dialect.identifier
-    names = ", ".join(quote(name) for name in shown)
+    names = ", ".join(map(backquoted, shown))
     if isinstance(expectation, Unique):
-        keys = ", ".join(quote(name) for name in expectation.columns)
+        keys = ", ".join(map(backquoted, expectation.columns))
         return (
-            f"SELECT {keys}, count(*) FROM {evidence.relation} "  # noqa: S608  # quoted names only
-            f"WHERE {_some_key(evidence.engine.dialect, expectation.columns)} "
-            f"GROUP BY {keys} HAVING count(*) > 1 ORDER BY {keys} LIMIT {limit}"
+            f"SELECT {keys}, count(*) AS __rows FROM {evidence.relation} "  # noqa: S608  # quoted names only
+            f"WHERE {_some_key(expectation.columns)} "
+            f"GROUP BY {keys} HAVING count(*) > 1 ORDER BY {keys}, __rows LIMIT {limit}"
         )
     if isinstance(expectation, References):
         condition = _orphans(expectation, evidence)
@@ -130,27 +130,25 @@ def failing_rows_query(
     return None
 
 
-def _some_key(dialect: Dialect, columns: Sequence[str]) -> str:
-    return " OR ".join(f"{dialect.identifier(name)} IS NOT NULL" for name in columns)
+def _some_key(columns: Sequence[str]) -> str:
+    return " OR ".join(f"{backquoted(name)} IS NOT NULL" for name in columns)
 
 
 def _unique(expectation: Unique, evidence: Evidence) -> Judgement:
-    dialect = evidence.engine.dialect
-    keys = ", ".join(dialect.identifier(name) for name in expectation.columns)
+    keys = ", ".join(map(backquoted, expectation.columns))
     ((rows, wrong),) = evidence.engine.rows(
         "SELECT coalesce(sum(n), 0), coalesce(sum(n) FILTER (WHERE n > 1), 0) "  # noqa: S608  # quoted names only
         f"FROM (SELECT count(*) AS n FROM {evidence.relation} "
-        f"WHERE {_some_key(dialect, expectation.columns)} GROUP BY {keys}) AS t"
+        f"WHERE {_some_key(expectation.columns)} GROUP BY {keys}) AS t"
     )
     return Judgement(not wrong, not_meeting(int(wrong), int(rows)), int(wrong))
 
 
 def _orphans(expectation: References, evidence: Evidence) -> str:
     """Condition of rows of ``t`` that have no row in the other table."""
-    quote = evidence.engine.dialect.identifier
-    given = " AND ".join(f"t.{quote(name)} IS NOT NULL" for name in expectation.columns)
+    given = " AND ".join(f"t.{backquoted(name)} IS NOT NULL" for name in expectation.columns)
     same = " AND ".join(
-        f"o.{quote(other)} = t.{quote(own)}"
+        f"o.{backquoted(other)} = t.{backquoted(own)}"
         for own, other in zip(expectation.columns, expectation.other_columns, strict=True)
     )
     other = evidence.others[expectation.table]
@@ -167,18 +165,26 @@ def _references(expectation: References, evidence: Evidence) -> Judgement:
 
 
 def _sums(expectation: SumsEqual, evidence: Evidence) -> Judgement:
-    dialect = evidence.engine.dialect
     other = evidence.others[expectation.table]
-    where = f" WHERE {dialect.condition(expectation.where)}" if expectation.where is not None else ""
-    sql = "SELECT {} FROM {}{}"
-    ((own,),) = evidence.engine.rows(sql.format(_sum(dialect, expectation.column), evidence.relation, ""))
-    ((far,),) = evidence.engine.rows(sql.format(_sum(dialect, expectation.other_column), other, where))
+    own = _sum(expectation.column, evidence.relation, evidence.engine)
+    far = _sum(expectation.other_column, other, evidence.engine, expectation.where)
     text = f"{number(own)} here, {number(far)} in {expectation.table}"
     return Judgement(_agree(own, far, expectation.tolerance), text)
 
 
-def _sum(dialect: Dialect, column: str) -> str:
-    return "count(*)" if column == "*" else f"sum({dialect.identifier(column)})"
+def _sum(column: str, relation: str, engine: Engine, where: str | None = None) -> Any:
+    """The sum of a column; whole numbers may have a sum for which their own type has no room."""
+    value = backquoted(column)
+    if column != "*" and _is_whole(engine.columns(relation).get(column, "")):
+        value = f"CAST({value} AS DECIMAL(38, 0))"
+    fact = "count(*)" if column == "*" else f"sum({value})"
+    kept = "" if where is None else f" FILTER (WHERE {where}\n)"
+    ((found,),) = engine.rows(f"SELECT {fact}{kept} FROM {relation}")  # noqa: S608  # a declared condition
+    return found
+
+
+def _is_whole(kind: str) -> bool:
+    return kind.endswith("int") or kind == "integer"
 
 
 def _agree(own: Any, far: Any, tolerance: float) -> bool:
@@ -208,40 +214,57 @@ def _distribution(expectation: SameDistribution, evidence: Evidence) -> Judgemen
 def _ranges(column: str, evidence: Evidence) -> dict[str, Any]:
     """Rows per range of a column of numbers; the ranges of the last run, where there was one."""
     engine = evidence.engine
-    quoted = engine.dialect.identifier(column)
+    quoted = backquoted(column)
     value = f"CAST({quoted} AS DOUBLE)"
     edges = evidence.last.get("edges")
     if not edges:
-        finite = f"{quoted} IS NOT NULL AND NOT {engine.dialect.is_nan(value)} AND abs({value}) < 1e300"
+        finite = f"{quoted} IS NOT NULL AND NOT isnan({value}) AND abs({value}) < 1e300"
         ((least, most),) = engine.rows(
-            f"SELECT min({value}), max({value}) FROM {evidence.relation} WHERE {finite}"  # noqa: S608
+            f"SELECT min({value}) FILTER (WHERE {finite}), max({value}) FILTER (WHERE {finite}) "  # noqa: S608
+            f"FROM {evidence.relation}"
         )
         edges = [float(least or 0), float(most or 0)]
-    low, width = edges[0], (edges[1] - edges[0]) / RANGES or 1.0
+    low, high = (f"CAST('{edge!r}' AS DOUBLE)" for edge in edges)
+    width = (edges[1] - edges[0]) / RANGES or 1.0
     place = (
-        f"CASE WHEN {quoted} IS NULL THEN -2 WHEN {value} < {low!r} THEN -1 "
-        f"WHEN {engine.dialect.is_nan(value)} OR {value} > {edges[1]!r} THEN {RANGES} "
-        f"ELSE least({RANGES - 1}, CAST(floor(({value} - {low!r}) / {width!r}) AS INT)) END"
+        f"CASE WHEN {quoted} IS NULL THEN -2 WHEN {value} < {low} THEN -1 "
+        f"WHEN isnan({value}) OR {value} > {high} THEN {RANGES} "
+        f"ELSE least({RANGES - 1}, floor(({value} - {low}) / CAST('{width!r}' AS DOUBLE))) END"
     )
-    found = engine.rows(f"SELECT {place} AS place, count(*) FROM {evidence.relation} GROUP BY 1")  # noqa: S608
+    found = engine.rows(f"SELECT {place} AS place, count(*) AS n FROM {evidence.relation} GROUP BY 1")  # noqa: S608
     return {"counts": {str(key): int(count) for key, count in found}, "edges": edges}
 
 
 def _values(column: str, evidence: Evidence) -> dict[str, Any]:
     """Rows per value of a column, for the most frequent values or for those of the last run."""
-    engine = evidence.engine
-    quoted = engine.dialect.identifier(column)
+    engine, kind = evidence.engine, evidence.columns.get(column, "")
+    value = f"CAST({backquoted(column)} AS STRING)"
+    if kind == "date" or kind.startswith("timestamp"):  # no engine writes times as the other one does
+        value = f"unix_date({backquoted(column)})" if kind == "date" else f"unix_micros({backquoted(column)})"
     before = evidence.last.get("shares")
     found = engine.rows(
-        f"SELECT CAST({quoted} AS STRING) AS value, count(*) AS n FROM {evidence.relation} "  # noqa: S608
+        f"SELECT {value} AS value, count(*) AS n FROM {evidence.relation} "  # noqa: S608  # quoted names only
         f"GROUP BY 1 ORDER BY n DESC, value LIMIT {10 * MOST_VALUES if before else MOST_VALUES}"
     )
     ((rows,),) = engine.rows(f"SELECT count(*) FROM {evidence.relation}")  # noqa: S608
     counts: dict[str, int] = {}
-    for value, count in found:
-        key = "null" if value is None else f"={value}"
+    for found_value, count in found:
+        key = "null" if found_value is None else f"={_written(found_value, kind)}"
         if not before or key in before:
             counts[key] = int(count)
     if rest := rows - sum(counts.values()):
         counts["other"] = rest
     return {"counts": counts}
+
+
+def _written(value: Any, kind: str) -> str:
+    """A value as a text that is the same whoever has read it."""
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    try:
+        if kind == "date":
+            return (epoch + timedelta(days=value)).date().isoformat()
+        if kind.startswith("timestamp"):
+            return str((epoch + timedelta(microseconds=value)).replace(tzinfo=None))
+    except OverflowError:  # a year that Python's calendar does not have
+        return str(value)
+    return str(value)

@@ -14,8 +14,15 @@ from common.delta.log import LogReader
 from common.errors import TableError
 from common.machine import extras
 from orchestration.quality import results
-from orchestration.quality.engines import DuckDbEngine, Engine, Pinned, SparkEngine, fits_duckdb
-from orchestration.quality.evaluate import SuiteRun, plan, run_suite
+from orchestration.quality.engines import (
+    BothEngines,
+    DuckDbEngine,
+    Engine,
+    Pinned,
+    SparkEngine,
+    fits_duckdb,
+)
+from orchestration.quality.evaluate import SuiteRun, facts_query, plan, run_suite
 from orchestration.quality.expectations import LibraryValidator
 from orchestration.quality.judgement import ExpectationResult, SuiteResult
 from orchestration.quality.versions import pin_others
@@ -58,10 +65,18 @@ class QualitySession:
         return "duckdb" if fits_duckdb(self._settings, pinned.path, others, snapshot) else "spark"
 
     def needs_spark(self, suite: Quality, pinned: Pinned) -> bool:
-        """Whether a suite has to be evaluated by Spark, in whole or in part."""
+        """Whether a suite has to be evaluated by Spark, in whole or in part, as far as it can be told."""
         if self.engine_of(suite, pinned) == "spark":
             return True
-        return not self._is_without_spark and any(one.is_for_library for one in plan(suite))
+        if self._is_without_spark:
+            return False
+        planned = plan(suite)
+        if any(one.is_for_library for one in planned):
+            return True
+        engine = self._opened()
+        relation = engine.relation(pinned)
+        checks = [one.check for one in planned if one.check is not None]
+        return any(engine.why_not(facts_query(check.facts, relation)) for check in checks)
 
     @property
     def _is_without_spark(self) -> bool:
@@ -72,6 +87,9 @@ class QualitySession:
         """The engine for a table, and for the other tables of a suite."""
         if self.engine_of(suite or Quality(pinned.table, []), pinned) == "spark":
             return SparkEngine(self._spark())
+        return self._opened() if self._is_without_spark else BothEngines(self._opened(), self._spark)
+
+    def _opened(self) -> DuckDbEngine:
         if self._is_beside_queries:
             return DuckDbEngine(threads=1, memory="1GB")  # closed after the evaluation: a job runs for months
         if self._duckdb is None:
@@ -155,5 +173,5 @@ def one_key(result: SuiteResult, one: ExpectationResult) -> tuple[str, str, str]
 
 def close(engine: Engine) -> None:
     """Release what an engine holds; it may be used again."""
-    if isinstance(engine, SparkEngine):
+    if isinstance(engine, SparkEngine | BothEngines):
         engine.close()

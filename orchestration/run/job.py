@@ -19,7 +19,7 @@ from common.config.paths import Layout, is_local
 from common.config.settings import Settings
 from common.declare import KafkaSink, Pipeline, Table
 from common.delta.lease.job_leases import TableLeases
-from common.errors import BrokerError, OutOfMemoryError, QueryFailedError, nearest
+from common.errors import BrokerError, MedallionError, OutOfMemoryError, QueryFailedError, nearest
 from common.machine import processes
 from common.machine.console import say
 from common.machine.file_modes import umask
@@ -43,6 +43,7 @@ from orchestration.run import topic_checks
 from orchestration.run.background_maintenance import BackgroundMaintenance
 from orchestration.run.background_maintenance import running as maintaining
 from orchestration.run.failures.restart_schedule import RestartPolicy
+from orchestration.run.failures.table_failures import TableFailures
 from orchestration.run.quality_gates import QualityGates
 from orchestration.run.recorder import Recorder, recording
 from orchestration.run.serving.channel import Channel, serving
@@ -82,10 +83,6 @@ class Job:
 
     def start(self, *, available_now: bool = False) -> None:
         """Start the queries of all layers, in data order."""
-        for table in self.wiring.await_sources(
-            self.layers, wait=not available_now, stopping=self.stop.is_requested
-        ):
-            say(f"waiting for {table}: the job of the layer before has not created the table yet")
         if not self.stop.is_requested():
             self.wiring.judge(self.layers, only=self.only, with_publications="gold" in self.layers)
         if not available_now:
@@ -149,10 +146,27 @@ class Job:
             self.gates.judge(evaluate=not self.stop.is_requested())
 
     def publish(self) -> None:
-        """Publish the rows that the tables have now, then end. Call it after gold's queries have ended."""
+        """Publish the rows that the tables have now, then end. Call it after gold's queries have ended.
+
+        Raises:
+            MedallionError: What tells of all queries of the job that have failed.
+        """
         if "gold" in self.layers and self.wiring.pipeline.publish and not self.stop.is_requested():
             self.supervisor.start(self.wiring.publications(), available_now=True)
             self.supervisor.run()
+
+    def outcome(self, *, publishes: bool) -> MedallionError | None:
+        """What tells of all queries that have failed in a run with an end; None where none has.
+
+        Args:
+            publishes: Whether the rows that the tables have now are published first.
+        """
+        try:
+            if publishes:
+                self.publish()
+        except MedallionError as failure:
+            return failure
+        return self.supervisor.outcome()
 
 
 @dataclass(frozen=True)
@@ -207,9 +221,10 @@ class Start:
         require_shared_folders(spark, layout.warehouse, layout.checkpoints)
         stop = stack.enter_context(StopSignal().installed())
         lost_broker = functools.partial(_lost_broker, pipeline, settings, address.result())
-        supervisor = _supervisor(spark, stop, settings, layout, leases, lost_broker)
+        failures = TableFailures.of(pipeline)
+        supervisor = _supervisor(spark, stop, settings, layout, leases, lost_broker, failures)
         stack.enter_context(_released_at_rest(leases, supervisor, commands, settings))
-        wiring = Wiring(spark, pipeline, settings, layout, address.result())
+        wiring = Wiring(spark, pipeline, settings, layout, address.result(), failures=failures)
         # It ends before Spark does, whose queries it looks at.
         stack.enter_context(recording(_recorder(wiring, self.name, supervisor)))
         stack.enter_context(_registered(wiring, self.layers, self.name))
@@ -297,6 +312,7 @@ def _supervisor(  # noqa: PLR0913, PLR0917  # a supervisor and what it watches
     layout: Layout,
     leases: TableLeases,
     lost_broker: Callable[[], BrokerError | None],
+    failures: TableFailures,
 ) -> Supervisor:
     supervisor = Supervisor(
         spark,
@@ -305,6 +321,7 @@ def _supervisor(  # noqa: PLR0913, PLR0917  # a supervisor and what it watches
         policy=RestartPolicy.of(settings.supervision),
         states=layout.query_states,
         broker_failure=lost_broker,
+        failures=failures,
     )
     supervisor.gate.free_space = _free_space(settings, layout)
     supervisor.gate.lost_lease = leases.lost

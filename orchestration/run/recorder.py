@@ -24,10 +24,11 @@ from common.config.settings import Settings
 from common.declare import Bronze, Pipeline
 from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader
-from common.errors import MedallionError
+from common.errors import MedallionError, TablesFailedError
 from common.machine import event_log
 from common.machine.processes import start_mark
-from common.streaming.query import RunningQuery, one_line, told
+from common.streaming.error_lines import one_line
+from common.streaming.query import RunningQuery, told
 from orchestration.access.history import micro_batches
 from orchestration.access.history.job_state import BatchFacts, JobQuery, JobState, write_state
 from orchestration.access.history.micro_batches import MicroBatchRow
@@ -155,7 +156,13 @@ class Recorder:
             self._guarded(self._flush)
         is_failure = error is not None and not isinstance(error, KeyboardInterrupt)
         cause = told(error) if error is not None and is_failure else ""
-        self._state = replace(self._state, ended="failed" if is_failure else "stopped", error=cause)
+        failures = self._supervisor.failures
+        self._state = replace(
+            self._state,
+            ended="failed" if is_failure else "stopped",
+            error=cause,
+            is_of_tables=isinstance(error, TablesFailedError) or error in failures.errors.values(),
+        )
         self._guarded(self._write_state)
         if self.lineage is not None:
             self._guarded(lambda: self._end_lineage(error if is_failure else None))
@@ -186,9 +193,22 @@ class Recorder:
     def _look(self) -> None:
         for query in tuple(self._supervisor.queries):
             self._look_at(query, is_retried=self._supervisor.is_retried(query.name))
-        for name in self._supervisor.names:
+        failures = self._supervisor.failures
+        for name in (*self._supervisor.names, *failures.waits):
             self._seen.setdefault(name, _Seen(self._first_state(name)))
+        for name, error in tuple(failures.errors.items()):
+            self._look_at_unbuilt(name, error)
+        for name, seen in self._seen.items():
+            seen.state = replace(seen.state, waits_for=failures.waits.get(name, ""))
         self._write_state()
+
+    def _look_at_unbuilt(self, name: str, error: MedallionError) -> None:
+        """A query that has failed: one that cannot be built was never started."""
+        seen = self._seen.setdefault(name, _Seen(self._first_state(name)))
+        if seen.query is None and seen.state.state != "failed":
+            text = one_line(str(error))
+            seen.state = replace(seen.state, state="failed", since=datetime.now(UTC), error=text)
+            self._hooks.failed(self._failure(name, text, is_restarted=False, restarts=0))
 
     def _write_state(self) -> None:
         nothing = _Book()

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from common.config.paths import Layout
 from common.declare import Bronze, Custom, Files, Gold, Publish, Silver, Stateful, Table
@@ -21,12 +21,15 @@ from common.delta.match.checkpoint_match import (
     check_side_table,
     is_out_of_sight,
 )
+from common.delta.match.checkpoint_repair import Change
 from common.delta.match.source_match import SourceNote, reads_others, refuse_other_history
 from common.delta.micro_batch import SOURCE_COMMITS
 from common.errors import CheckpointMismatchError, MedallionError, PipelineError, Problem
 from common.machine.console import say
 from common.spark.session_conf import SHUFFLE_PARTITIONS
 from common.streaming.file_list import FileList
+from common.streaming.table_watch import Beginning, ReadUpTo
+from gold.publish.published import plan_files_repair, refuse_other_publication
 from gold.query import (
     Context,
     changed_attributes,
@@ -45,6 +48,19 @@ from silver.query import side_steps as silver_side_steps
 
 LastCommit = Mapping[str, Any]
 """The metadata of a table's newest commit by its query."""
+
+
+class Judged(NamedTuple):
+    """A query whose start is not refused.
+
+    Attributes:
+        last: The metadata of the newest commit by the query; None if there is none or the query starts
+            afresh.
+        beginning: What was judged: the watches of the query begin there.
+    """
+
+    last: LastCommit | None
+    beginning: Beginning
 
 
 @contextmanager
@@ -83,7 +99,7 @@ class TornCommits:
             self._put_back.pop()()
 
 
-def check_table(context: Context, declared: Table, torn: TornCommits) -> LastCommit | None:
+def check_table(context: Context, declared: Table, torn: TornCommits) -> Judged:
     """Prepare a table for its query: repair what a kill left, refuse a wrong checkpoint, print warnings.
 
     Args:
@@ -91,34 +107,54 @@ def check_table(context: Context, declared: Table, torn: TornCommits) -> LastCom
         declared: The table.
         torn: Takes away what a power cut left; of ``nothing_changed_if_refused``.
 
-    Returns:
-        The metadata of the newest commit by the query; None if there is none or the query starts afresh.
-
     Raises:
         CheckpointMismatchError: The checkpoint does not belong to the tables.
     """
     make_checkpoint_startable(context, declared)
     torn.take_away(context.layout, declared)
-    last = check_checkpoint_and_tables(context.layout, declared)
+    judged = check_beginning(context.layout, declared)
     if isinstance(declared, Bronze):
-        return last
+        return judged
     if not isinstance(declared, Silver):
         _warn_without_change_feed(context, declared)
     _warn_of_other_partitions(context, declared)
-    return last
+    return judged
 
 
-def check_publication(context: Context, declared: Publish) -> None:
+def check_publication(context: Context, declared: Publish) -> Judged:
     """As ``check_table``, for a query that writes no table.
 
     Raises:
         CheckpointMismatchError: The history of the table that it reads is another one than it has published.
     """
     make_checkpoint_startable(context, declared)
-    check_sources(context.layout, declared, None)
+    return check_beginning(context.layout, declared)
 
 
-def check_sources(layout: Layout, declared: Table | Publish, last: LastCommit | None) -> None:
+def check_beginning(layout: Layout, declared: Table | Publish) -> Judged:
+    """Judge where a query begins, at a start or once more in a job that runs; nothing is changed.
+
+    Raises:
+        CheckpointMismatchError: The checkpoint does not belong to the tables, or a source is another one.
+    """
+    tables = () if isinstance(declared, Publish) else (declared.table, *declared.side_tables)
+    checkpoint = layout.checkpoint_path(declared.table)
+    beginning = Beginning.of((layout.table_path(table) for table in tables), checkpoint)
+    if isinstance(declared, Publish):
+        read = check_sources(layout, declared, None)
+        refuse_other_publication(declared, Checkpoint(checkpoint), streamed_tables(layout, declared))
+        return Judged(None, replace(beginning, read=read))
+    last = check_checkpoint_and_tables(layout, declared)
+    return Judged(last, replace(beginning, read=check_sources(layout, declared, last)))
+
+
+def publication_repair(layout: Layout, declared: Publish) -> list[Change] | None:
+    """What brings a publication's checkpoint to the files that it has written; None: positions do not."""
+    checkpoint = Checkpoint(layout.checkpoint_path(declared.table))
+    return plan_files_repair(declared, checkpoint, streamed_tables(layout, declared))
+
+
+def check_sources(layout: Layout, declared: Table | Publish, last: LastCommit | None) -> ReadUpTo:
     """Refuse to read on in a source that an older copy has replaced.
 
     Args:
@@ -126,23 +162,28 @@ def check_sources(layout: Layout, declared: Table | Publish, last: LastCommit | 
         declared: The reading query.
         last: The metadata of the newest commit by the query; of a publication its checkpoint is asked.
 
+    Returns:
+        How far the query has read, as far as a later look can compare it.
+
     Raises:
         CheckpointMismatchError: Names the source, and the version that is another one.
     """
     sources = streamed_tables(layout, declared)
     if not sources:
-        return
+        return ReadUpTo()
     checkpoint = Checkpoint(layout.checkpoint_path(declared.table))
     if isinstance(declared, Publish):
         last = SourceNote(checkpoint.path).read()
+    read = ReadUpTo()
     if last:
-        positions, commits = last.get("positions") or (), last.get(SOURCE_COMMITS) or ()
-        refuse_other_history(declared.table, positions, commits, sources)
-        if reads_others(commits, sources):
-            return
+        read = ReadUpTo(last.get("positions") or (), last.get(SOURCE_COMMITS) or ())
+        refuse_other_history(declared.table, *read, sources)
+        if reads_others(read.commits, sources):
+            return ReadUpTo()
     planned = checkpoint.planned_batch(checkpoint.last_planned())
     if planned is not None:
         refuse_other_history(declared.table, planned.sources, (), sources)
+    return read if last else ReadUpTo(planned.sources if planned is not None else ())
 
 
 def make_checkpoint_startable(context: Context, declared: Table | Publish) -> None:
@@ -305,7 +346,6 @@ def check_checkpoint_and_tables(layout: Layout, declared: Table) -> LastCommit |
     path = layout.table_path(declared.table)
     check_positions(declared.table, path, checkpoint)
     check_steps(declared.table, path, checkpoint, _side_steps(layout, declared))
-    check_sources(layout, declared, last)
     return last
 
 

@@ -1,10 +1,11 @@
 """Starts queries, supervises them, and stops them at a micro-batch boundary.
 
 A query that fails for a transient cause (broker, registry or object store away, a conflict of commits) is
-restarted, with growing pauses (``orchestration.run.failures.restart_schedule``). A query that fails by its
-data, or by something that a person has to change, stays stopped. The other queries go on in both cases.
-The run ends at SIGINT, SIGTERM or SIGHUP, or when no query is left; with ``fail_fast``, and in runs with
-an end, at the first failure.
+restarted, with growing pauses (``orchestration.run.failures.restart_schedule``). A query that cannot be
+built, or that fails by its data, or by something that a person has to change, stays stopped. The others go on
+in both cases; in a run with an end those that read its table wait. The run ends at SIGINT, SIGTERM or SIGHUP,
+or when no query is left; with ``fail_fast`` at the first failure; in a run with an end at one that is no
+table's own (``table_failures.is_of_job``).
 
 A stop first closes the gate, so that no query starts another micro-batch, and then stops each query as soon
 as it is idle. A second signal or the deadline stops queries inside a micro-batch; the next start replays it.
@@ -17,8 +18,9 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -29,27 +31,32 @@ from common.errors import (
     BrokerAwayError,
     MedallionError,
     RegistryError,
+    RowFailedError,
     SourceChangedError,
     SourceReplacedError,
-    TableShapeError,
 )
 from common.machine.console import say
 from common.machine.service_manager import ServiceManager
 from common.machine.stop_signals import handled, interrupt
-from common.streaming.query import Gate, RunningQuery, Stream, failure_of, start
+from common.streaming.query import Gate, RunningQuery, Stream, Unbuilt, failure_of, start
 from common.streaming.turns import Turns
 from common.streaming.wake_up import CommitNotifier
+from orchestration.run.failures.healing import Healing
 from orchestration.run.failures.restart_notices import RestartNotices
 from orchestration.run.failures.restart_schedule import RestartPolicy, Restarts
+from orchestration.run.failures.table_failures import TableFailures, is_of_job
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Result = TypeVar("Result")
+Condition = Callable[[Stream], bool]
 
 _POLL_SECONDS, _BOUNDARY_SECONDS = 0.2, 0.05
 _BROKER_SECONDS = 1.0
 _GONE_SECONDS = 10.0
+_ASIDE_SECONDS = 0.5
+"""How often queries are looked at that wait for a table."""
 _MOST_REBUILDS = 3
 """How often a query whose source has new columns is built again before it has read anything."""
 
@@ -100,6 +107,7 @@ class Supervisor:
         policy: RestartPolicy | None = None,
         states: Path | None = None,
         broker_failure: Callable[[], MedallionError | None] = lambda: None,
+        failures: TableFailures | None = None,
     ) -> None:
         """Create a supervisor without queries.
 
@@ -110,6 +118,7 @@ class Supervisor:
             policy: How queries are restarted; unset: the defaults.
             states: Folder for the failures and restarts of the queries; unset: they are not written.
             broker_failure: Called once a second: the error for a broker that has ended, which ends the run.
+            failures: What has failed, and what waits; shared with what builds the queries.
         """
         self._broker_failure, self._broker_checked = broker_failure, time.monotonic()
         self._spark, self._stop = spark, stop
@@ -117,7 +126,10 @@ class Supervisor:
         self._notices = RestartNotices(states)
         self._bounded: set[str] = set()
         self._restarts: dict[str, Restarts] = {}
-        self._failed: dict[str, MedallionError] = {}
+        self.failures = failures or TableFailures()
+        self._aside: dict[str, tuple[Unbuilt, Condition | None]] = {}
+        self._aside_looked = 0.0
+        self._healing = Healing(self._policy)
         self._rebuilt: Counter[str] = Counter()
         self._changing = threading.RLock()
         self._pausing = 0
@@ -135,14 +147,15 @@ class Supervisor:
 
     def start(
         self,
-        streams: Sequence[Stream] | Iterator[Stream],
+        streams: Iterable[Stream | Unbuilt],
         *,
         available_now: bool = False,
-        when: Callable[[Stream], bool] | None = None,
+        when: Condition | None = None,
     ) -> None:
         """Start queries in the given order.
 
-        ``run`` and ``poll`` start the queries that have to wait.
+        ``run`` and ``poll`` start the queries that have to wait. One that cannot be built, or that Spark does
+        not start, has failed; it is built again when it is resumed.
 
         Args:
             streams: The queries.
@@ -158,11 +171,7 @@ class Supervisor:
             on_failure.pop_all()
 
     def _start(
-        self,
-        streams: Sequence[Stream] | Iterator[Stream],
-        *,
-        available_now: bool,
-        when: Callable[[Stream], bool] | None,
+        self, streams: Iterable[Stream | Unbuilt], *, available_now: bool, when: Condition | None
     ) -> None:
         for stream in streams:
             if self._stop.is_requested():
@@ -170,10 +179,72 @@ class Supervisor:
             if available_now:
                 self._bounded.add(stream.name)
             self._notices.clear(stream.name)
-            if when is not None and not when(stream):
+            if isinstance(stream, Unbuilt):
+                self._set_aside(stream, when)
+            elif when is not None and not when(stream):
                 self._waiting.append((stream, functools.partial(when, stream)))
-                continue
-            self.queries.append(self._begin(stream, available_now=available_now))
+            else:
+                self._begin_first(stream, when)
+
+    def _begin_first(self, stream: Stream, when: Condition | None, *, is_late: bool = False) -> None:
+        """Start a query; one that Spark does not start is set aside.
+
+        Args:
+            stream: The query.
+            when: Condition under which it may start.
+            is_late: Whether it has waited: what it waited for may be there since it was built.
+
+        Raises:
+            MedallionError: The failure is none of the query's own, or the query is one of bronze.
+        """
+        try:
+            if is_late and stream.is_awaited and stream.again is not None:
+                stream = stream.again()
+            self.queries.append(self._begin(stream, available_now=stream.name in self._bounded))
+        except MedallionError as error:
+            if is_of_job(error) or stream.name.startswith("bronze."):
+                raise
+            self._set_aside(Unbuilt(stream.name, stream.reads, error, stream.again or (lambda: stream)), when)
+
+    def _set_aside(self, unbuilt: Unbuilt, when: Condition | None) -> None:
+        """Keep a query that cannot be built, or that waits for a table or for a query that has failed."""
+        name = unbuilt.name
+        self._aside[name] = unbuilt, when
+        if unbuilt.awaits and name not in self._bounded:
+            self._notices.await_table(name, unbuilt.awaits)
+        elif unbuilt.error is not None:
+            self._fail(name, unbuilt.error)
+        elif (failed := self.failures.behind(unbuilt.reads)) is not None:
+            self._wait([name], failed)
+
+    def _awaiting(self) -> Iterator[Unbuilt]:
+        """The queries that are built once what they wait for is there."""
+        for unbuilt, _ in list(self._aside.values()):
+            if unbuilt.name not in self.failures.errors and self.failures.behind(unbuilt.reads) is None:
+                yield unbuilt
+
+    def _look_at_aside(self) -> None:
+        if time.monotonic() - self._aside_looked > _ASIDE_SECONDS:
+            self._aside_looked = time.monotonic()
+            for unbuilt in self._awaiting():
+                if unbuilt.is_there():
+                    self._build(unbuilt.name)
+
+    def _wait(self, names: Sequence[str], failed: str) -> None:
+        """Note that queries wait for one that has failed, and say so."""
+        self.failures.waits |= dict.fromkeys(names, failed)
+        self._notices.wait_for(names, failed)
+
+    def _build(self, name: str) -> None:
+        """Build a query again that was set aside, and start it."""
+        unbuilt, when = self._aside.pop(name)
+        self.failures.forget(name)
+        try:
+            stream = unbuilt.build()
+        except MedallionError as error:
+            self._set_aside(replace(unbuilt, error=error, awaits=""), when)
+        else:
+            self._start([stream], available_now=name in self._bounded, when=when)
 
     def _begin(self, stream: Stream, *, available_now: bool) -> RunningQuery:
         return start(
@@ -183,7 +254,8 @@ class Supervisor:
     @property
     def names(self) -> tuple[str, ...]:
         """The tables of the queries: first those of running queries, then those of waiting ones."""
-        return (*(query.name for query in self.queries), *(stream.name for stream, _ in self._waiting))
+        waiting = (*(stream.name for stream, _ in self._waiting), *(one.name for one in self._awaiting()))
+        return (*(query.name for query in self.queries), *waiting)
 
     def has_end(self, name: str) -> bool:
         """Whether a query processes the available data and ends."""
@@ -192,13 +264,14 @@ class Supervisor:
     def is_retried(self, name: str) -> bool:
         """Whether a query has failed for a temporary reason and is restarted."""
         restarts = self._restarts.get(name)
-        return restarts is not None and restarts.began is not None and name not in self._failed
+        return restarts is not None and restarts.began is not None and name not in self.failures.errors
 
     def poll(self) -> MedallionError | None:
         """Start waiting queries whose condition is met, and restart failed ones that are due.
 
         Returns:
-            The error that ends the run: of the first failed query with an end, or of any with ``fail_fast``.
+            The error that ends the run: one that is no table's own in a run with an end; with ``fail_fast``
+            any.
         """
         # While another thread has the queries to itself, for minutes at times, the loop goes on and is alive.
         if self._changing.acquire(blocking=False):
@@ -208,20 +281,21 @@ class Supervisor:
                 self._changing.release()
         if self._stop.is_requested():
             return None
-        return next((e for name, e in self._failed.items() if self._ends_run(name)), None)
+        return next((e for name, e in self.failures.errors.items() if self._ends_run(name, e)), None)
 
     def _look_at_all(self) -> None:
         self._stop_closed()
         for waiting in list(self._waiting):
             stream, is_ready = waiting
-            if is_ready() and not self._stop.is_requested():
+            if stream.name in self._bounded and (failed := self.failures.behind(stream.reads)) is not None:
                 self._waiting.remove(waiting)
-                if stream.is_awaited and stream.again is not None:
-                    stream = stream.again()
-                is_bounded = stream.name in self._bounded
-                self.queries.append(self._begin(stream, available_now=is_bounded))
+                self._wait([stream.name], failed)
+            elif is_ready() and not self._stop.is_requested():
+                self._waiting.remove(waiting)
+                self._begin_first(stream, None, is_late=True)
         for place, query in enumerate(self.queries):
             self._supervise(place, query)
+        self._look_at_aside()
 
     @contextmanager
     def between_batches(self, queries: Sequence[str]) -> Iterator[None]:
@@ -253,14 +327,16 @@ class Supervisor:
                 result = between()
                 for place, query in enumerate(self.queries):
                     if query.name == name and not self._stop.is_requested():
-                        self._failed.pop(name, None)
+                        self.failures.forget(name)
                         self._restart(place, query)
+                if name in self._aside and not self._stop.is_requested():
+                    self._build(name)
             return result
         finally:
             self._pausing -= 1
 
-    def _ends_run(self, name: str) -> bool:
-        return self._policy.fail_fast or name in self._bounded
+    def _ends_run(self, name: str, failure: MedallionError) -> bool:
+        return self._policy.fail_fast or (name in self._bounded and is_of_job(failure))
 
     def stop_query(self, name: str) -> None:
         """Stop one query at a micro-batch boundary, for the rest of the run; the others go on.
@@ -278,8 +354,10 @@ class Supervisor:
         while any(query.name == name and query.is_active for query in self.queries):
             time.sleep(_BOUNDARY_SECONDS)
 
-    def resume(self, name: str, streams: Iterator[Stream], when: Callable[[Stream], bool]) -> None:
+    def resume(self, name: str, streams: Iterable[Stream | Unbuilt], when: Condition) -> None:
         """Start a query again that was held, or that has failed for good, built again.
+
+        What has waited for it is started by the next poll. One that fails again is in ``failures``.
 
         Called by another thread than the one that supervises.
 
@@ -287,25 +365,34 @@ class Supervisor:
             name: The query.
             streams: Builds it.
             when: Condition under which it may start, as for ``start``.
+
+        Raises:
+            MedallionError: It is refused, or cannot be built.
         """
         self._pausing += 1
         try:
             with self._changing:
-                self._failed.pop(name, None)
+                built = tuple(streams)
+                for one in built:
+                    if isinstance(one, Unbuilt) and one.error is not None:
+                        raise one.error  # a query that is refused stays held
+                self.failures.forget(name)
+                self._aside.pop(name, None)
                 self._restarts.pop(name, None)
+                self._healing.forget(name)
                 self._waiting = [waiting for waiting in self._waiting if waiting[0].name != name]
                 self.queries = [query for query in self.queries if query.name != name]
                 self.gate.held.discard(name)
-                self._start(streams, available_now=False, when=when)
+                self._start(built, available_now=False, when=when)
         finally:
             self._pausing -= 1
 
     def is_running(self, name: str) -> bool:
         """Whether a query is active, waits for its first rows, or is about to be restarted."""
-        if self.gate.keeps_out(name) or name in self._failed:
+        if self.gate.keeps_out(name) or name in self.failures.errors:
             return False
         return any(query.name == name and query.is_active for query in self.queries) or (
-            self.is_retried(name) or any(stream.name == name for stream, _ in self._waiting)
+            self.is_retried(name) or name in self.names[len(self.queries) :]
         )
 
     def _stop_closed(self) -> None:
@@ -334,14 +421,29 @@ class Supervisor:
         failure = query.failure()
         if failure is None:
             self._note_that_it_works(query)
-        elif query.name in self._failed:
-            return
+        elif query.name in self.failures.errors:
+            self._heal(place, query)
         elif isinstance(failure, SourceChangedError):
             self._rebuild(place, query)
-        elif not self._is_retried(failure):
-            self._fail(query.name, failure)
-        else:
+        elif self._is_retried(failure):
             self._retry(place, query, failure)
+        elif isinstance(failure, RowFailedError) and self._is_read_further(query.stream):
+            self._restart(place, query)
+        else:
+            self._fail(query.name, failure)
+
+    def _is_read_further(self, stream: Stream) -> bool:
+        """Whether the next attempt at a micro-batch that has failed at a row reads newer commits."""
+        return self._healing.failed(stream) and self._healing.has_newer(stream)
+
+    def _heal(self, place: int, query: RunningQuery) -> None:
+        """Try a query again that has failed at a row, once its sources have newer commits."""
+        name = query.name
+        if name in self._bounded or not self._healing.is_watched(name) or self._stop.is_requested():
+            return
+        if self._healing.is_due(query.stream):
+            self.failures.forget(name)
+            self._restart(place, query)
 
     def _retry(self, place: int, query: RunningQuery, failure: MedallionError) -> None:
         if query.name not in self._restarts:
@@ -371,6 +473,9 @@ class Supervisor:
                 self._fail(query.name, failure)
 
     def _note_that_it_works(self, query: RunningQuery) -> None:
+        if self._healing.is_watched(query.name) and any(True for _ in query.progress()):
+            self._healing.forget(query.name)
+            self._notices.works(query.name)
         if query.name in self._rebuilt and any(True for _ in query.progress()):
             del self._rebuilt[query.name]
         restarts = self._restarts.get(query.name)
@@ -381,8 +486,13 @@ class Supervisor:
             self._notices.works(query.name, restarts.works())
 
     def _fail(self, name: str, failure: MedallionError) -> None:
-        self._failed[name] = failure
-        self._notices.failed(name, failure, is_end=self._ends_run(name))
+        self.failures.failed(name, failure)
+        may_heal = self._healing.is_watched(name) and name not in self._bounded
+        is_told = self._ends_run(name, failure) or self._healing.is_again(name)
+        self._notices.failed(name, failure, is_told=is_told, may_heal=may_heal)
+        running = {query.name for query in self.queries}
+        if waiting := [query for query in self.failures.hang_on(name) if query in running]:
+            self._wait(waiting, name)
 
     def _is_retried(self, failure: MedallionError) -> bool:
         is_always = isinstance(failure, (RegistryError, BrokerAwayError, SourceChangedError))
@@ -402,7 +512,7 @@ class Supervisor:
             say(f"{query.name}: the table that it reads has new columns; the query is restarted with them")
             try:
                 stream = query.stream.again()
-            except TableShapeError as error:  # a column of another type, say: the other queries go on
+            except MedallionError as error:  # a column of another type, say: the other queries go on
                 self._fail(query.name, error)
                 return
             self.queries[place] = self._begin(stream, available_now=query.name in self._bounded)
@@ -410,10 +520,11 @@ class Supervisor:
     def run(self, each_poll: Callable[[], None] = lambda: None, *, keep_open: bool = False) -> None:
         """Supervise until no query is left, a failure ends the run, or a stop is requested; stop the rest.
 
-        With ``keep_open``, more queries may be started after all have ended by themselves.
+        With ``keep_open``, more queries may be started after all have ended by themselves; what has failed is
+        told by ``outcome``.
 
         Raises:
-            MedallionError: The error of the first query that failed for good.
+            MedallionError: What ended the run; else what tells of all queries that have failed for good.
         """
         failure: MedallionError | None = None
         timeout = self._timeout
@@ -432,7 +543,7 @@ class Supervisor:
         finally:
             if not keep_open or self._stop.is_requested() or self._is_any_active():
                 self.end(timeout)
-        failure = failure or self._first_failure()
+        failure = failure or (None if keep_open else self.outcome())
         if failure is not None:
             raise failure
 
@@ -480,11 +591,12 @@ class Supervisor:
         """Whether a query runs, or may run again."""
         if self._pausing or self.gate.held or self._is_any_active():
             return True
-        is_failing = any(
-            name not in self._failed and one.began is not None for name, one in self._restarts.items()
-        )
-        # A waiting query waits for the rows of another one.
-        return is_failing or (bool(self._waiting) and not self._failed)
+        errors = self.failures.errors
+        is_failing = any(name not in errors and one.began is not None for name, one in self._restarts.items())
+        # A waiting query waits for the rows of another one, or for its end.
+        is_awaited = any(not errors or stream.name in self._bounded for stream, _ in self._waiting)
+        may_heal = any(self._healing.is_watched(name) for name in errors if name not in self._bounded)
+        return is_failing or is_awaited or may_heal or any(True for _ in self._awaiting())
 
     def _is_any_active(self) -> bool:
         return any(query.is_active or self._is_undecided(query) for query in self.queries)
@@ -495,18 +607,15 @@ class Supervisor:
         A query may fail between a poll and the look whether any query is left.
         """
         name, failure = query.name, query.failure()
-        if failure is None or name in self._failed or self.gate.keeps_out(name):
+        if failure is None or name in self.failures.errors or self.gate.keeps_out(name):
             return False
         is_repairable = not isinstance(failure, SourceChangedError) or query.stream.again is not None
         return is_repairable and not self._stop.is_requested()
 
-    def _first_failure(self) -> MedallionError | None:
-        """The error of the first query that failed and is not restarted."""
-        if self._failed:
-            return next(iter(self._failed.values()))
+    def outcome(self) -> MedallionError | None:
+        """What tells of all queries that have failed, and of those that wait; None where none has failed."""
         for query in self.queries:
             failure = query.failure()
-            if failure is None or self._is_undecided(query) or self._is_retried(failure):
-                continue
-            return failure
-        return None
+            if failure is not None and not self._is_undecided(query) and not self._is_retried(failure):
+                self.failures.failed(query.name, failure)
+        return self.failures.error()

@@ -18,7 +18,8 @@ from common.config.references import resolve_secret
 from common.config.settings import Settings
 from common.declare import Pipeline, Topic
 from common.delta.match.checkpoint_match import last_commit_metadata
-from common.errors import BrokerError, MedallionError, TopicChangedError
+from common.delta.micro_batch import MicroBatch
+from common.errors import BrokerAwayError, BrokerError, MedallionError, TopicChangedError
 from common.machine.console import say
 from common.streaming.topic_identity import (
     BrokerTopic,
@@ -32,7 +33,7 @@ from orchestration.access.embedded_broker import lifecycle
 from orchestration.access.kafka import client as kafka
 from orchestration.access.kafka.receipts_topic import GivenReceipts, read_receipts
 from orchestration.access.kafka.topic_state import broker_topics, topic_ids
-from orchestration.access.progress.set_back import with_set_back
+from orchestration.access.progress.set_back import RecordWatch, with_set_back
 
 _LOOK_SECONDS = 30.0
 _NEW_TOPIC_SECONDS = 5.0
@@ -50,7 +51,9 @@ def topic_identity(
         TopicChangedError: A topic is gone, or is another one of the same name; names the command to go on.
     """
     options = kafka.client_options(settings, pipeline, topic)
-    last = last_commit_metadata(layout.table_path(topic.table), topic.table)
+    path = layout.table_path(topic.table)
+    last = last_commit_metadata(path, topic.table)
+    watch = RecordWatch(path, address, options)
 
     def lookup(new: Sequence[str]) -> Mapping[str, str]:
         try:
@@ -58,15 +61,59 @@ def topic_identity(
         except BrokerError:
             return {}  # the records are there; their topic's id is looked up again at the next start
 
+    def compare(batch: MicroBatch) -> None:
+        offsets = batch.kafka_offsets()
+        if offsets is None or watch.is_same(*offsets):
+            return
+        now = last_commit_metadata(path, topic.table)
+        try:
+            found = judged_topics(topic, path, now, address, options) if now is not None else {}
+        except BrokerError as error:
+            raise BrokerAwayError(str(error)) from error
+        for note in _notes(topic, found):
+            say(note)
+        watch.compared(offsets[0])
+
+    identity = TopicIdentity(topic.table, lookup=lookup, compare=compare, learn=watch.learn)
     if last is None:
         # Nothing was read that could be compared; the first micro-batch looks the ids up.
-        return TopicIdentity(topic.table, lookup=lookup)
+        return identity
     recorded = recorded_topics(last)
+    found = judged_topics(topic, path, last, address, options)
+    for note in _notes(topic, found):
+        say(note)
+    identity.known = {
+        name: TopicState(one.id, recorded.get(name, TopicState()).generation) for name, one in found.items()
+    }
+    return identity
+
+
+def _notes(topic: Topic, found: Mapping[str, BrokerTopic]) -> Iterator[str]:
+    notes = (last_record_note(topic.table, name, one) for name, one in found.items())
+    return (note for note in notes if note)
+
+
+def judged_topics(
+    topic: Topic, path: str, last: Mapping[str, Any], address: str, options: Mapping[str, str]
+) -> Mapping[str, BrokerTopic]:
+    """The topics that bronze has read, as the broker has them now.
+
+    Args:
+        topic: The declaration.
+        path: The bronze table.
+        last: The metadata of its newest micro-batch.
+        address: The broker's address.
+        options: Client options.
+
+    Raises:
+        BrokerError: The broker does not answer.
+        TopicChangedError: A topic is gone, is another one, or was put back; names the command to go on.
+    """
     # Topics of a pattern that were not read yet are looked up in the micro-batch that reads them.
     names = topic.topic_names or tuple(read_ends(last))
     for attempt in range(_ATTEMPTS):
         found = broker_topics(address, names, options)
-        found = with_set_back(layout.table_path(topic.table), last, found, address, options)
+        found = with_set_back(path, last, found, address, options)
         problem = next(_problems(topic, last, found, address), None)
         # After a change of leader, a broker may for a moment have fewer records than it has shown before.
         if problem is None or attempt == _ATTEMPTS - 1:
@@ -74,14 +121,7 @@ def topic_identity(
         time.sleep(1.0)
     if problem is not None:
         raise TopicChangedError(problem)
-    for note in (last_record_note(topic.table, name, one) for name, one in found.items()):
-        if note:
-            say(note)
-    known = {
-        name: TopicState(one.id, recorded.get(name, TopicState()).generation) for name, one in found.items()
-    }
-
-    return TopicIdentity(topic.table, known, lookup)
+    return found
 
 
 def broker_asker(
@@ -199,12 +239,15 @@ def _set_back(  # noqa: PLR0913  # both sides
     lacking = sum(one.lacking for one in now.set_back.values())
     what = f"it is the same topic, id {now.id}" if is_same else "or created again"
     read = _offsets_text({part: ends[part] for part in common})
+    differs = f"lacks {lacking:,} of the records that bronze has read: all" if lacking else (
+        "has records where bronze has read offsets without one, such as those of an aborted transaction: all"
+    )  # fmt: skip
     return (
         f"{table}: topic {name} at {address} was put back to an older state ({what}): bronze has read it up "
-        f"to {read}, and the topic, which holds {_held_text(now)}, lacks {lacking:,} of the records that "
-        f"bronze has read: all from {_offsets_text(common)} on. Bronze keeps them. Going on would leave out "
-        "the records that came in their place. Nothing was written. To read the topic from there, beside the "
-        f"rows of the former one: medallion recover {table} --new-topic {name}"
+        f"to {read}, and the topic, which holds {_held_text(now)}, {differs} from {_offsets_text(common)} "
+        "on. Bronze keeps what it has. Going on would leave out the records that came in their place. "
+        "Nothing was written. To read the topic from there, beside the rows of the former one: medallion "
+        f"recover {table} --new-topic {name}"
     )
 
 

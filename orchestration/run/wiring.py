@@ -3,17 +3,20 @@
 All tables of a job are judged before the first of them is changed: a start that is refused has changed
 nothing, and the former pipeline starts.
 
-Tables are created in data order, because a query's columns come from the table that it reads. A job of one
-layer waits until the job of the layer before has created its tables.
+Tables are created in data order, because a query's columns come from the table that it reads. In a job of one
+layer a query waits until the job of the layer before has created the tables that it reads.
 """
 
 from __future__ import annotations
 
 import functools
-import time
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
 import bronze.delta_source
 import bronze.files
@@ -40,13 +43,16 @@ from common.declare import (
     View,
 )
 from common.declare import Stream as StreamSource
-from common.declare.declared import copy_with
+from common.declare.author_texts import texts_of
+from common.declare.declared import copy_with, source_of
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader
-from common.errors import TableMissingError
+from common.errors import BrokerAwayError, BrokerError, MedallionError, TableError, TableMissingError
 from common.machine.console import say
-from common.streaming.query import Stream
+from common.streaming.query import Stream, Unbuilt, failure_of
+from common.streaming.spark_errors import FailedQuery
+from common.streaming.table_watch import Beginning
 from common.streaming.topic_identity import TopicIdentity
 from orchestration.access.declaration import last_declaration
 from orchestration.access.declaration.lineage import (
@@ -60,6 +66,7 @@ from orchestration.access.history.stopped_queries import stopped_since
 from orchestration.access.kafka.client import client_options, sink_options
 from orchestration.access.progress.rows_read import streamed_tables
 from orchestration.run import start_checks, trial
+from orchestration.run.failures.table_failures import TableFailures, is_of_job
 from orchestration.run.topic_checks import topic_identity
 from silver.read.value_reader import strict_reader
 
@@ -69,8 +76,15 @@ if TYPE_CHECKING:
 Layer = Literal["bronze", "silver", "gold"]
 LAYERS: tuple[Layer, ...] = ("bronze", "silver", "gold")
 
+_log = logging.getLogger("medallion.wiring")
+
 _COLUMNS = {"columns", "value", "unknown_fields"}
 """The attributes of a silver table that give it its columns."""
+
+
+def _run_first(table: str) -> str:
+    layer = table.partition(".")[0]
+    return f"Run the {layer} job first: medallion run {layer}."
 
 
 @dataclass(frozen=True)
@@ -80,9 +94,12 @@ class Wiring:
     Attributes:
         bootstrap_servers: The broker's address; only bronze and publications to Kafka need one.
         topics: The topics of each bronze table whose queries were built.
-        judged: The queries that were judged: a start refuses none of them any more.
+        beginnings: What was judged of the queries that were not built since: a start refuses none of them
+            any more. Each is handed to the query's watches once; a later beginning is judged again.
         most_records: Most records of a micro-batch of bronze, where a run reads slower than it could; the
             declaration and the settings of a table stay what they are.
+        failures: What has failed in the job: a query that cannot be built is added, and the others are built.
+            None: the first one that cannot be built is raised.
     """
 
     spark: SparkSession
@@ -91,11 +108,15 @@ class Wiring:
     layout: Layout
     bootstrap_servers: str
     topics: dict[str, TopicIdentity] = field(default_factory=dict)
-    judged: set[str] = field(default_factory=set)
+    beginnings: dict[str, Beginning] = field(default_factory=dict)
     most_records: int | None = None
+    failures: TableFailures | None = None
 
-    def streams(self, layer: Layer, *, only: str | None = None) -> Iterator[Stream]:
+    def streams(self, layer: Layer, *, only: str | None = None) -> Iterator[Stream | Unbuilt]:
         """The queries of one layer, or the one of a table; creates the tables that do not exist.
+
+        With ``failures`` a query of silver or gold that cannot be built is ``Unbuilt``, and so are those that
+        read its table.
 
         Raises:
             CheckpointMismatchError: A checkpoint and its table do not belong together.
@@ -105,18 +126,53 @@ class Wiring:
             TopicChangedError: A topic is gone, or is another one than bronze has read.
         """
         chosen = self._chosen([layer], only)
-        if not self.judged.issuperset(declared.table for declared in chosen):
+        if not self.beginnings.keys() >= {one.table for one in self._judgeable([layer], only)}:
             self.judge([layer], only=only)
-        for topic in self.pipeline.topics if layer == "bronze" else ():
-            self.topics[topic.table] = topic_identity(
-                self.pipeline, self.settings, self.layout, topic, self.bootstrap_servers
-            )
+        for topic in (one for one in chosen if isinstance(one, Topic)):
+            self._identify(topic)
         for declared in chosen:
-            if self._is_stopped(declared):
-                continue
-            stream = self.stream(declared)
-            last_declaration.remember(stream.checkpoint, declared, self.settings)
-            yield stream
+            beginning = self.beginnings.pop(declared.table, None)
+            if not self._is_stopped(declared):
+                yield self._built(declared, functools.partial(self._remembered, declared, beginning))
+
+    def _built(self, declared: Table | Publish, build: Callable[[], Stream]) -> Stream | Unbuilt:
+        """A query, or why it is not built; a failure that is no table's own is raised."""
+        if self.failures is None or isinstance(declared, Bronze):
+            return build()
+        reads = sources(declared)
+        unbuilt = Unbuilt(declared.table, reads, None, functools.partial(self._judged, declared, build))
+        if self.failures.behind(reads) is not None:
+            return unbuilt
+        if (missing := self._missing(reads)) is not None:
+            error = TableMissingError(missing, self.layout.table_path(missing), _run_first(missing))
+            is_there = functools.partial(self._are_there, reads)
+            return replace(unbuilt, error=error, awaits=missing, is_there=is_there)
+        try:
+            return build()
+        except MedallionError as error:
+            if is_of_job(error) or isinstance(declared, Publish):
+                raise
+            return replace(unbuilt, error=error)
+
+    def _missing(self, reads: Sequence[str]) -> str | None:
+        """The first of some tables that is not there; None where all are."""
+        return next((one for one in reads if not delta_table.exists(self.layout.table_path(one))), None)
+
+    def _are_there(self, reads: Sequence[str]) -> bool:
+        return self._missing(reads) is None
+
+    def _judged(self, declared: Table | Publish, build: Callable[[], Stream]) -> Stream:
+        """A query that begins later than the others, judged then."""
+        if isinstance(declared, Publish):
+            return build()
+        self.judge([cast("Layer", declared.LAYER)], only=declared.table)
+        return self._remembered(declared, self.beginnings.pop(declared.table, None))
+
+    def _remembered(self, declared: Table, beginning: Beginning | None) -> Stream:
+        """The query of one table, whose declaration is the one in force from now on."""
+        stream = replace(self.stream(declared), beginning=beginning)
+        last_declaration.remember(stream.checkpoint, declared, self.settings)
+        return stream
 
     def judge(
         self, layers: Sequence[Layer], *, only: str | None = None, with_publications: bool = False
@@ -124,7 +180,8 @@ class Wiring:
         """Refuse what a start of these layers, or of the query of one table, has to refuse; changes no table.
 
         An edited pipeline is built over empty copies of its tables: whether a table has the declared columns
-        is known only with those of the tables before it.
+        is known only with those of the tables before it. A text that Spark refuses is no refusal of the
+        start, but an error of its table.
 
         Raises:
             CheckpointMismatchError: A checkpoint and its table do not belong together.
@@ -133,21 +190,37 @@ class Wiring:
                 was last written.
             TableShapeError: A table exists with other columns.
         """
-        chosen, context = self._chosen(layers, only), self._context
+        chosen, context = list(self._judgeable(layers, only)), self._context
         with start_checks.nothing_changed_if_refused() as torn:
-            last = {one.table: start_checks.check_table(context, one, torn) for one in chosen}
+            judged = {one.table: start_checks.check_table(context, one, torn) for one in chosen}
+            last = {table: one.last for table, one in judged.items()}
             for declared in chosen:
                 self._check_sources(declared)
             publish = self.pipeline.publish if with_publications else ()
             for one in publish:
                 start_checks.check_publication(context, one)
+                self._check_sources(one)
             if any(self._may_change(declared) for declared in chosen):
                 with trial.copies(self.spark, self.pipeline, self.layout) as copies:
                     self._build_over(copies, chosen, last, publish)
             else:
                 for declared in chosen:
                     start_checks.check_declaration(context, declared, last[declared.table])
-        self.judged.update(declared.table for declared in chosen)
+        self.beginnings.update((table, one.beginning) for table, one in judged.items())
+
+    def _judgeable(self, layers: Sequence[Layer], only: str | None) -> Iterator[Table]:
+        """The tables that can be judged now: all but those that hang on tables of other jobs which are not
+        there yet.
+        """
+        own = {name for one in self._chosen(layers, only) for name in written_by(one)}
+        absent = set[str]()
+        for declared in self._chosen(layers, only):
+            reads = () if isinstance(declared, Bronze) else sources(declared)
+            others = [table for table in reads if table not in own]
+            if self.failures is None or (absent.isdisjoint(reads) and self._missing(others) is None):
+                yield declared
+            else:
+                absent.update(written_by(declared))
 
     def _build_over(
         self,
@@ -164,16 +237,30 @@ class Wiring:
             last: The newest commit of each table by its query.
             publish: The publications that are built too.
         """
-        wiring = replace(self, layout=copies, topics={}, judged=set())
+        wiring = replace(self, layout=copies, topics={}, beginnings={})
+        failures, edited = TableFailures.of(self.pipeline), set[str]()
         for declared in chosen:
-            if not isinstance(declared, Bronze):
-                wiring.stream(declared)
+            reads = () if isinstance(declared, Bronze) else sources(declared)
+            if failures.behind(reads) is not None:
+                failures.waits[declared.table] = declared.table
+                continue
+            if self._may_change(declared) or not edited.isdisjoint(reads):
+                edited.update(written_by(declared))
+            try:
+                if not isinstance(declared, Bronze):
+                    wiring.stream(declared)
+            except MedallionError as error:
+                is_refusal = isinstance(error, TableError) and declared.table in edited
+                if self.failures is None or is_of_job(error) or is_refusal:
+                    raise
+                failures.failed(declared.table, error)
+                continue
             start_checks.check_declaration(self._context, declared, last[declared.table])
         for one in publish:
             if delta_table.exists(copies.table_path(one.reads)):
                 wiring.publication(one)
 
-    def _check_sources(self, declared: Table) -> None:
+    def _check_sources(self, declared: Table | Publish) -> None:
         """Refuse changes by another program in the tables that a query goes on reading."""
         if Checkpoint(self.layout.checkpoint_path(declared.table)).last_committed() is None:
             return  # where it begins is known when it is built
@@ -211,8 +298,10 @@ class Wiring:
             say(f"{name} stays stopped, since {at} UTC; to go on: medallion start {name}")
         return since is not None
 
-    def publications(self, only: str | None = None) -> Iterator[Stream]:
+    def publications(self, only: str | None = None) -> Iterator[Stream | Unbuilt]:
         """The queries that publish rows, or the one of a name; the tables that they read must exist.
+
+        With ``failures`` one that reads a table that has failed, or that is not there, is ``Unbuilt``.
 
         Raises:
             CheckpointMismatchError: The history of the table is another one than was published.
@@ -222,32 +311,14 @@ class Wiring:
         for declared in self.pipeline.publish:
             if only not in {None, declared.table} or self._is_stopped(declared):
                 continue
-            start_checks.check_publication(self._context, declared)
-            stream = self.publication(declared)
-            last_declaration.remember(stream.checkpoint, declared, self.settings)
-            yield stream
+            yield self._built(declared, functools.partial(self._published, declared))
 
-    def await_sources(
-        self, layers: Sequence[Layer], *, wait: bool, stopping: Callable[[], bool], only: str | None = None
-    ) -> Iterator[str]:
-        """Wait for the tables that these layers read and other jobs create; yields each table it waits for.
-
-        With ``only`` it is the tables that the query of this table reads.
-
-        Raises:
-            TableMissingError: A table is missing and ``wait`` is false.
-        """
-        for table in self._sources(layers) if only is None else self._read_by(only):
-            path = self.layout.table_path(table)
-            is_announced = False
-            while not delta_table.exists(path) and not stopping():
-                if not wait:
-                    layer = table.partition(".")[0]
-                    raise TableMissingError(table, path, f"Run the {layer} job first: medallion run {layer}.")
-                if not is_announced:
-                    yield table
-                    is_announced = True
-                time.sleep(0.5)
+    def _published(self, declared: Publish) -> Stream:
+        """The query of one publication, whose declaration is the one in force from now on."""
+        beginning = start_checks.check_publication(self._context, declared).beginning
+        stream = replace(self.publication(declared), beginning=beginning)
+        last_declaration.remember(stream.checkpoint, declared, self.settings)
+        return stream
 
     def has_begun(self, stream: Stream) -> bool:
         """Whether a query has something to read, or has read before.
@@ -268,22 +339,6 @@ class Wiring:
             reads = read_tables(declared)
         found = (LogReader(self._context.path(table)).snapshot() for table in reads)
         return any(one is not None and one.rows != 0 for one in found)
-
-    def _sources(self, layers: Sequence[Layer]) -> list[str]:
-        reads: list[str] = []
-        if "silver" in layers and "bronze" not in layers:
-            reads += [source for table in self.pipeline.silver for source in table.sources]
-        if "gold" in layers and "silver" not in layers:
-            own = {name for table in self.pipeline.gold for name in written_by(table)}
-            reads += [name for table in self.pipeline.gold for name in sources(table) if name not in own]
-        if "gold" in layers:
-            others = {"bronze", "silver"}.difference(layers)
-            reads += [one.reads for one in self.pipeline.publish if one.reads.partition(".")[0] in others]
-        return sorted(set(reads))
-
-    def _read_by(self, table: str) -> Sequence[str]:
-        declared = self.pipeline.query(table)
-        return () if isinstance(declared, Bronze) else sorted(sources(declared))
 
     def tables(self, layer: Layer) -> Sequence[Table]:
         """The tables of one layer, in the order of data flow."""
@@ -325,7 +380,7 @@ class Wiring:
             client = sink_options(self.settings, self.pipeline, declared.to, self.bootstrap_servers)
         stream = gold.publish.query.build_query(self._context, declared, client)
         source = f"Kafka at {client['bootstrap.servers']}" if client else ""
-        again = functools.partial(self.publication, declared)
+        again = functools.partial(self._again, declared)
         streamed = streamed_tables(self.layout, declared)
         return replace(
             stream,
@@ -340,21 +395,80 @@ class Wiring:
         """The query of one table, without the checks of a start; creates its tables where there are none.
 
         Raises:
+            MedallionError: It cannot be built, as below, or by whatever a library raises.
             PipelineError: The declaration does not fit the data.
+            StatementRefusedError: Spark refuses its statement, an expression or an option.
             TableShapeError: A table exists with other columns.
         """
         reads = () if isinstance(declared, Bronze) else sources(declared)
         beside = declared.side_tables
-        paths = tuple(self.layout.table_path(table) for table in (declared.table, *beside))
-        streamed = streamed_tables(self.layout, declared)
-        stream = replace(self._build(declared), reads=reads, beside=beside, paths=paths, streamed=streamed)
-        return replace(stream, again=lambda: self.stream(declared), is_awaited=self._is_awaited(declared))
+        texts, declared_at = texts_of(declared), source_of(declared)
+        try:
+            stream, is_awaited = self._build(declared), self._is_awaited(declared)
+        except (MedallionError, OSError):
+            raise
+        except Exception as error:
+            name, checkpoint = declared.table, self.layout.checkpoint_path(declared.table)
+            if not isinstance(error, PySparkException | Py4JError):
+                _log.exception("%s cannot be built", name)
+            described = FailedQuery(name, reads, beside, checkpoint, texts=texts, declared_at=declared_at)
+            raise failure_of(name, error, described=described) from error
+        return replace(
+            stream,
+            reads=reads,
+            beside=beside,
+            paths=tuple(self.layout.table_path(table) for table in (declared.table, *beside)),
+            streamed=streamed_tables(self.layout, declared),
+            again=functools.partial(self._again, declared),
+            is_awaited=is_awaited,
+            texts=texts,
+            declared_at=declared_at,
+        )
+
+    def _again(self, declared: Table | Publish) -> Stream:
+        """The query, judged and built again: it was stopped, has failed, or its source was away.
+
+        Raises:
+            BrokerAwayError: The broker does not answer yet.
+            MedallionError: As ``streams``.
+        """
+        beginning = start_checks.check_beginning(self.layout, declared).beginning
+        self._check_sources(declared)
+        if isinstance(declared, Publish):
+            return replace(self.publication(declared), beginning=beginning)
+        if isinstance(declared, Topic):
+            try:
+                self._identify(declared)
+            except BrokerError as error:
+                raise BrokerAwayError(str(error)) from error
+        return replace(self.stream(declared), beginning=beginning)
+
+    def _identify(self, topic: Topic) -> None:
+        """Judge the topics that a bronze query is about to read."""
+        self.topics[topic.table] = topic_identity(
+            self.pipeline, self.settings, self.layout, topic, self.bootstrap_servers
+        )
 
     def _is_awaited(self, declared: Table | Publish) -> bool:
         """Whether the first version that a query reads is still to come."""
         if isinstance(declared, DeltaTable):
             return bronze.delta_source.is_awaited(declared, self.layout)
-        return isinstance(declared, Gold | Publish) and gold.query.is_awaited(self._context, declared)
+        if not isinstance(declared, Gold | Publish):
+            return False
+        return gold.query.is_awaited(self._context, declared) or self._is_refilled_after(declared)
+
+    def _is_refilled_after(self, declared: Gold | Publish) -> bool:
+        """Whether a gold table is filled again, and one that it reads is too, maybe with other columns."""
+        if isinstance(declared, Publish) or not self._begins(declared.table):
+            return False
+        known = {one.table for one in self.pipeline.gold}
+        return any(self._begins(one) and self._missing([one]) is None for one in known & {*sources(declared)})
+
+    def _begins(self, query: str) -> bool:
+        """Whether the next micro-batch of a query is its first one, and its table has rows of another."""
+        found = LogReader(self.layout.table_path(query)).snapshot()
+        begins = Checkpoint(self.layout.checkpoint_path(query)).last_committed() is None
+        return begins and found is not None and found.rows != 0
 
     def _build(self, declared: Table) -> Stream:
         name, settings, layout = self.pipeline.name, self.settings, self.layout

@@ -20,9 +20,10 @@ from common.config.paths import Layout, is_local
 from common.declare import Lookup, Silver
 from common.declare.declared import folder_of, source_of
 from common.delta import table as delta_table
-from common.errors import PipelineError, Problem, TableMissingError, first_line, nearest
+from common.errors import PipelineError, Problem, TableMissingError, nearest
 from common.rows.computed import with_columns_of_all
 from common.sql.expression import has_sliding_window
+from common.sql.spark_messages import refusal
 
 _OF_PIPELINE = re.compile(r"^(bronze|silver|gold)\.[a-z0-9_]+$")
 
@@ -103,7 +104,7 @@ def _faults(frame: DataFrame, lookup: Lookup, other: DataFrame, silver: Silver) 
         try:
             frame.select(F.expr(f"({sql})"))
         except PySparkException as error:
-            yield Problem(f"{place}, on {column!r}", first_line(error), source)
+            yield Problem(f"{place}, on {column!r}", refusal(error), source)
 
 
 def _one_row(schema: StructType) -> Column:

@@ -19,8 +19,9 @@ from pyspark.sql import functions as F
 
 from common.declare import Protobuf, Rule, Silver
 from common.declare.declared import ADDED_LATER, folder_of, source_of
-from common.errors import PipelineError, Problem, first_line
+from common.errors import PipelineError, Problem
 from common.sql.expression import null_for_null_times
+from common.sql.spark_messages import refusal
 from silver.read.column_names import (
     ACCEPT,
     DROP,
@@ -135,7 +136,7 @@ def check_rules(frame: DataFrame, rules: Sequence[Rule], place: str) -> None:
         try:
             kind = frame.select(F.expr(f"({rule.condition})")).schema[0].dataType.simpleString()
         except PySparkException as error:
-            text = first_line(error)
+            text: str = refusal(error)
         else:
             if kind == "boolean":
                 continue

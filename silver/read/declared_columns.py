@@ -14,9 +14,10 @@ from pyspark.sql.types import BinaryType
 
 from common.declare import Hook, Value
 from common.declare.files import PREFIX as FILES_PREFIX
-from common.errors import PipelineError, Problem, first_line
+from common.errors import PipelineError, Problem
 from common.spark.jvm import plan_operators
 from common.sql.expression import null_for_null_times
+from common.sql.spark_messages import in_plain_words, refusal
 from silver.read.column_names import ELEMENT, META
 from silver.read.poison import HIDDEN
 from silver.read.try_expression import attempt, attempt_value
@@ -166,8 +167,8 @@ def select_expressions(frame: DataFrame, columns: Mapping[str, str], place: str,
             try:
                 frame.select(F.expr(f"({sql})"))
             except PySparkException as own:
-                raise _fault(f"{place}, column {name!r}", first_line(own), source) from own
-        raise _fault(place, first_line(error), source) from error
+                raise _fault(f"{place}, column {name!r}", refusal(own), source) from own
+        raise _fault(place, refusal(error), source) from error
     failed = F.coalesce(*(F.when(F.col(f"`{name}`").isNull(), F.lit(name)) for name in columns))
     meta = F.col(META)
     for field, value in (("fault", F.when(failed.isNotNull(), COLUMN_FAILED)), ("fault_field", failed)):
@@ -182,7 +183,7 @@ def _apply_function(frame: DataFrame, hook: Hook, place: str, source: str) -> Da
     try:
         result: DataFrame = hook(frame)
     except PySparkException as error:
-        raise _fault(place, f"the columns function failed: {first_line(error)}", source) from error
+        raise _fault(place, f"the columns function failed: {in_plain_words(error)}", source) from error
     if META not in result.columns:
         raise _fault(
             place, f"the columns function dropped {META!r}; keep it: frame.select({META!r}, …)", source

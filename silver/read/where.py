@@ -26,8 +26,9 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from common.declare import Bytes, Columns, Csv, Debezium, Json, Silver
 from common.declare.declared import source_of
-from common.errors import PipelineError, Problem, SqlError, first_line
+from common.errors import PipelineError, Problem, SqlError
 from common.sql.expression import ELEMENT, Path, analyze
+from common.sql.spark_messages import refusal
 from silver.read.column_names import ELEMENT as POSITION
 from silver.read.column_names import META, OTHER_RECORD
 from silver.read.try_expression import attempt, attempt_value
@@ -260,7 +261,7 @@ def _condition(frame: DataFrame, silver: Silver) -> Column:
     try:
         kind = frame.select(column).schema[0].dataType.simpleString()
     except PySparkException as error:
-        text = first_line(error)
+        text: str = refusal(error)
     else:
         if kind == "boolean":
             return column

@@ -56,8 +56,9 @@ def test_a_volume_that_is_full_ends_the_run_in_words_and_the_next_start_goes_on(
     names = [f"full_{n}" for n in range(int(os.environ.get("CHAOS_DISKS", "1")))]
     usual, *folders = _begin(spark, broker, topic, send, tmp_path, *names)
     library, failed = build_library(tmp_path), 0
-    for folder in folders:
-        after = draw.randrange(_MOST_BYTES[volume])
+    for place, folder in enumerate(folders):
+        # The first disk is full before a run can end.
+        after = draw.randrange(_MOST_BYTES[volume] if place else 200)
         print(f"CHAOS_SEED={seed}: {volume} full after {after} bytes", flush=True)  # noqa: T201
         full = {
             "LD_PRELOAD": str(library),
@@ -70,6 +71,7 @@ def test_a_volume_that_is_full_ends_the_run_in_words_and_the_next_start_goes_on(
             assert "No space left on device" in process.stderr or "disk" in process.stderr
         _compare(spark, broker, topic, folder, usual)
     print(f"{len(folders)} full disks, {failed} ended the run", flush=True)  # noqa: T201
+    assert failed
 
 
 def _volume(layout: Any, volume: str) -> Path:

@@ -129,6 +129,7 @@ def drill(broker: str, topic: str, send: Callable[..., None], tmp_path: Path) ->
         yield Drill(commands, stack, send, topic)
 
 
+@pytest.mark.long
 def test_a_standby_takes_over_from_a_job_that_was_killed(drill: Drill) -> None:
     """With the checks of a start, the next micro-batch, and the work of commands."""
     job = drill.job()

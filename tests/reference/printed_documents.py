@@ -7,6 +7,7 @@ looked at by ``printed``.
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import json
 import sys
@@ -15,7 +16,6 @@ from datetime import datetime, timedelta
 from types import CodeType
 from typing import Any
 
-import jsonschema
 import pytest
 import typer
 
@@ -23,6 +23,10 @@ from orchestration.cli import json_output
 from tests.reference.json_documents import ERROR, LINES, names_of
 from tests.reference.json_notation import strict
 from tests.reference.json_reference import definition, document_schema
+
+# A check of IRIs, which no document has: its grammar takes seconds to load, in each process of the tests.
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
+jsonschema: Any = importlib.import_module("jsonschema")
 
 _OPTION = "--json"
 _found: list[str] = []

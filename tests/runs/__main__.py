@@ -1,13 +1,14 @@
 """Runs parts of the tests, and says what each part took.
 
-``python -m tests.runs test|shard-1|…|all|weigh [--again] [--limit SECONDS [--leave-rest]] [pytest's words…]``
+``python -m tests.runs test|ci|shard-1|…|all|weigh|turn [--again] [--limit SECONDS [--leave-rest]] [words…]``
 
-``test`` is each promise once. The long and drawn tests are cut into shards. ``all`` is ``test`` and all
-shards. ``weigh`` writes what the last runs measured into the table by which shards are cut. With ``--again``
-the tests that failed run once more without others beside them; one that fails twice fails the run, one that
-passes then is listed as flaky. A test that ends its worker fails the run at once: what was left never ran.
-With ``--limit`` tests that cannot begin in time fail; with ``--leave-rest`` too they are listed, and a run
-fails only if none of its tests has passed.
+``test`` is each promise once, within a budget of CPU seconds. ``ci`` is what needs a browser or an index, or
+a minute for one promise: each run of CI runs it. The long and drawn tests are cut into shards. ``all`` is
+everything. ``weigh`` writes what the last runs measured into the tables of costs. ``turn`` prints the shards
+whose turn it is, by the number of commits. With ``--again`` the tests that failed run once more without
+others beside them; one that fails twice fails the run, one that passes then is listed as flaky. A test that
+ends its worker fails the run at once: what was left never ran. With ``--limit`` tests that cannot begin in
+time fail; with ``--leave-rest`` too they are listed, and a run fails only if none of its tests has passed.
 """
 
 from __future__ import annotations
@@ -21,14 +22,18 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
-from tests.runs.shards import DEALT, SHARDS, read_seconds, write_seconds
-from tests.support.run_cost import CRASHED, NOT_RUN, RunTest, read_table
+from tests.runs.shards import DEALT, SHARDS, TEST_CPU, commits, dearer, read_seconds, turn, write_seconds
+from tests.support.run_cost import CRASHED, NOT_RUN, OVER_BUDGET, RunTest, read_table
 
 ROOT = Path(__file__).parents[2]
 # A worker that dies ends the run with a report: with another one in its place the rest would wait for ever.
 _WORKERS = ("--dist", "loadfile", "--no-loadscope-reorder", "--max-worker-restart", "0")
-_TEST = ("-n", "2", *_WORKERS, "-m", "not long", "--draws", "25", "--budget", "600", "--timeout", "600")
+CPU_BUDGET = 850
+_TEST = ("-n", "2", *_WORKERS, "-m", "not long and not ci and not check", "--draws", "10", "--timeout", "600")
+_BUDGET = ("--budget", str(CPU_BUDGET))
+_CI = ("-n", "2", *_WORKERS, "-m", "ci", "--timeout", "600")
 # Tests of processes wait a lot: a third worker needs what they leave of two cores.
 _SHARD = ("-n", "3", *_WORKERS, "--optimize", "-m", "long or drawn", "--timeout", "900", "--shard")
 _TESTS_FAILED = 1
@@ -36,6 +41,8 @@ _MOST_AGAIN = 20
 """If more tests fail, none runs again: that many are not flaky."""
 _LAST_TEST_SECONDS = 300
 _REPORT_SECONDS = 60
+_WHOLE_RUN = 1_000
+"""A run of `make test` has more tests; one with pytest's words for a few of them is not weighed."""
 
 
 @dataclass
@@ -50,6 +57,7 @@ class Part:
     flaky: Sequence[str] = ()
     failed: Sequence[str] = ()
     left: Sequence[str] = ()
+    is_over_budget: bool = False
     is_passed: bool = False
     began: float = field(default_factory=time.monotonic)
 
@@ -63,6 +71,8 @@ class Part:
         self.began = time.monotonic()
         shutil.rmtree(self.root / self.folder / "again", ignore_errors=True)
         code, self.tests = self._pytest(self.folder, [*self.words, *more], limit)
+        if code > 0:  # a process that a signal has ended has a negative one
+            self.is_over_budget, code = bool(code & OVER_BUDGET), code & ~OVER_BUDGET
         if leave_rest:
             self.left = [each.name for each in self.tests if each.outcome == NOT_RUN]
         failed = [each.name for each in self.tests if each.outcome in {"failed", NOT_RUN, CRASHED}]
@@ -71,6 +81,7 @@ class Part:
         self.is_passed = code == 0 or (code == _TESTS_FAILED and bool(only_left))
         if again and code == _TESTS_FAILED and self.failed:
             self._run_again(limit)
+        self.is_passed = self.is_passed and not self.is_over_budget
         self.took = time.monotonic() - self.began
 
     def _run_again(self, limit: float | None) -> None:
@@ -107,10 +118,23 @@ class Part:
         counts = f"{len(self.tests):>6}{len(self.flaky):>7}{len(self.failed):>8}"
         return [
             f"{self.name:10}{self.took / 60:>9.1f}{spent / 60:>11.1f}{counts}  {result}",
+            *(["  more CPU seconds than its budget"] if self.is_over_budget else []),
+            *(f"  twice as dear as the table says: {each}" for each in self._dearer()),
             *(f"  flaky, it passed when it ran once more: {name}" for name in self.flaky),
             *(f"  failed: {name}" for name in self.failed[:_MOST_AGAIN]),
             *(f"  left, no time to begin it: {name}" for name in self.left),
         ]
+
+    def _dearer(self) -> list[str]:
+        return dearer(_by_file(self.tests, "cpu"), read_seconds(TEST_CPU)) if self.name == "test" else []
+
+
+def _by_file(tests: Sequence[RunTest], of: Literal["cpu", "seconds"]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for test in tests:
+        file = test.name.partition("::")[0]
+        found[file] = found.get(file, 0.0) + getattr(test, of)
+    return found
 
 
 def _wait(process: subprocess.Popen[bytes], left: float | None) -> int:
@@ -133,34 +157,36 @@ def _wait(process: subprocess.Popen[bytes], left: float | None) -> int:
 def parts(name: str) -> list[Part]:
     """The parts that a word of the command line means."""
     shards = [Part(f"shard-{number}", (*_SHARD, str(number))) for number in range(1, SHARDS + 1)]
-    every = [Part("test", _TEST), *shards]
+    every = [Part("test", (*_TEST, *_BUDGET)), Part("ci", _CI), *shards]
     return every if name == "all" else [part for part in every if part.name == name]
 
 
 def weigh(root: Path = ROOT) -> None:
-    """Write the seconds that the last runs measured into the table; the other files keep theirs."""
-    seconds = {file: known for file, known in read_seconds().items() if (root / file).exists()}
-    for folder in (root / part.folder for part in parts("all")[1:]):
-        measured: dict[str, float] = {}
-        for test in read_table(folder / "run_cost.tsv"):
-            file = test.name.partition("::")[0]
-            if file not in DEALT:
-                measured[file] = measured.get(file, 0.0) + test.seconds
-        seconds |= measured
-    write_seconds(seconds)
+    """Write what the last runs measured into the tables; files that did not run keep what they have."""
+    known = {file: seconds for file, seconds in read_seconds().items() if (root / file).exists()}
+    for part in parts("all"):
+        tests = read_table(root / part.folder / "run_cost.tsv")
+        if part.name.startswith("shard-"):
+            known |= {file: spent for file, spent in _by_file(tests, "seconds").items() if file not in DEALT}
+        elif part.name == "test" and len(tests) > _WHOLE_RUN:
+            write_seconds(_by_file(tests, "cpu"), TEST_CPU)
+    write_seconds(known)
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run; the exit code is 1 if a part has not passed."""
     parser = argparse.ArgumentParser(prog="python -m tests.runs", allow_abbrev=False)
     names = [part.name for part in parts("all")]
-    parser.add_argument("part", choices=(*names, "all", "weigh"))
+    parser.add_argument("part", choices=(*names, "all", "weigh", "turn"))
     parser.add_argument("--again", action="store_true", help="run tests that failed once more")
     parser.add_argument("--limit", type=float, metavar="SECONDS", help="tests that cannot begin in time fail")
     parser.add_argument("--leave-rest", action="store_true", help="they do not fail, but are listed")
     given, more = parser.parse_known_args(words)
     if given.part == "weigh":
         weigh()
+        return 0
+    if given.part == "turn":
+        print(*turn(commits()))  # noqa: T201
         return 0
     chosen = parts(given.part)
     try:

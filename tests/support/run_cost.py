@@ -1,4 +1,4 @@
-"""The cost of a test run: seconds per kind, JVMs, brokers and queries started, the slowest tests.
+"""The cost of a test run: seconds per kind, JVMs, brokers and queries started, the dearest tests, a budget.
 
 Every process that a test starts inherits a mark in its environment, by which ``/proc`` shows it: also a
 broker that outlives the process that started it. On systems without ``/proc`` processes are not counted.
@@ -7,13 +7,14 @@ broker that outlives the process that started it. On systems without ``/proc`` p
 from __future__ import annotations
 
 import os
+import statistics
 import sys
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from time import monotonic
+from time import monotonic, thread_time
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -24,8 +25,13 @@ NOT_RUN = "not run"
 """The outcome of a test for which the run had no time; its message begins with it."""
 CRASHED = "crashed"
 """The outcome of a test that ended its worker: pytest-xdist then begins none of the tests that are left."""
-SLOWEST = 20
+DEAREST = 20
+OVER_BUDGET = 16
+"""Added to the exit code of a run that took more CPU seconds than its budget, also where tests failed."""
+PIECE_CPU_SECONDS = 0.045
+"""CPU seconds of ``piece_of_work`` on the machine for which the budget was set."""
 _POLL_SECONDS = 0.5
+_LOOKS_PER_PIECE = 60
 _PROC = Path("/proc")
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -37,6 +43,7 @@ class Processes:
         self.mark = f"{MARK}={uuid4().hex}"
         self.kinds: dict[str, str] = {}
         self.cpu: dict[str, float] = {}
+        self.pieces: list[float] = []
         self._strangers: set[str] = set()
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="run-cost", daemon=True)
@@ -89,8 +96,19 @@ class Processes:
             self.cpu[key] = (int(stat[11]) + int(stat[12])) / _TICKS
 
     def _watch(self) -> None:
+        looks = 0
         while not self._end.wait(_POLL_SECONDS):
+            if looks % _LOOKS_PER_PIECE == 0:
+                self.pieces.append(piece_of_work())
             self.look()
+            looks += 1
+
+
+def piece_of_work() -> float:
+    """CPU seconds of a fixed piece of work: a machine that is slow, or busy, takes more of them for all."""
+    began, words = thread_time(), [f"{number * 7919 % 100_003:06}" for number in range(60_000)]
+    assert len({word: place for place, word in enumerate(sorted(words))}) == len(words)
+    return thread_time() - began
 
 
 def _kind(words: list[bytes]) -> str:
@@ -183,12 +201,25 @@ class RunCost:
         elif report.skipped and spent.outcome == "passed":
             spent.outcome = "skipped"
 
-    def pytest_sessionfinish(self) -> None:
-        """A worker sends its count of queries to the first process."""
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """A worker sends its count of queries to the first process, which fails a run that cost too much."""
         if self._is_worker:
             self.config.workeroutput["queries"] = self.queries  # type: ignore[attr-defined]
-        else:
-            self._processes.end()
+            return
+        self._processes.end()
+        budget = self._budget()
+        if budget and self.spent and self.scaled_cpu() > budget:
+            session.exitstatus = int(session.exitstatus) | OVER_BUDGET
+
+    def scaled_cpu(self) -> float:
+        """CPU seconds of all processes of the run, as the machine of the budget would have taken them."""
+        pieces = self._processes.pieces
+        slower = statistics.median(pieces) / PIECE_CPU_SECONDS if pieces else 1.0
+        return sum(self._processes.seconds().values()) / slower
+
+    def _budget(self) -> float:
+        return float(self.config.getoption("--budget", None) or 0)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: Any) -> None:
@@ -203,7 +234,7 @@ class RunCost:
         write = terminalreporter.write_line
         terminalreporter.section("cost of the run")
         write(f"{'kind':10}{'tests':>7}{'seconds':>10}{'CPU s':>9}")
-        for kind, total in sorted(self._by_kind().items(), key=lambda one: -one[1].seconds):
+        for kind, total in sorted(self._by_kind().items(), key=lambda one: -one[1].cpu):
             write(f"{kind:10}{total.tests:>7}{total.seconds:>10.1f}{total.cpu:>9.1f}")
         count, cpu = self._processes.count(), self._processes.seconds()
         write(
@@ -212,12 +243,12 @@ class RunCost:
         )
         by_cpu = sorted(cpu, key=cpu.__getitem__, reverse=True)
         write("CPU s: " + ", ".join(f"{kind} {cpu[kind]:.0f}" for kind in by_cpu))
-        write(f"the {SLOWEST} slowest (seconds, CPU s):")
-        slowest = sorted(self.spent.items(), key=lambda one: -one[1].seconds)[:SLOWEST]
-        for test, spent in slowest:
-            write(f"{spent.seconds:>8.1f}{spent.cpu:>8.1f}  {test.partition('@')[0]}")
+        write(f"the {DEAREST} dearest (CPU s, seconds):")
+        dearest = sorted(self.spent.items(), key=lambda one: -one[1].cpu)[:DEAREST]
+        for test, spent in dearest:
+            write(f"{spent.cpu:>8.1f}{spent.seconds:>8.1f}  {test.partition('@')[0]}")
         write(f"all tests: {self._write_table()}")
-        self._say_if_long(write)
+        self._say_budget(write)
 
     def _write_table(self) -> Path:
         """Write a line of tab-separated values for each test, the greatest CPU seconds first."""
@@ -241,12 +272,11 @@ class RunCost:
             total.cpu += spent.cpu
         return found
 
-    def _say_if_long(self, write: Any) -> None:
-        took, budget = monotonic() - self.began, float(self.config.getoption("--budget") or 0)
-        if budget and took > budget:
-            write(
-                f"This run took {took / 60:.1f} minutes; its budget is {budget / 60:.0f} minutes.", red=True
-            )
+    def _say_budget(self, write: Any) -> None:
+        if budget := self._budget():
+            cpu, own = self.scaled_cpu(), sum(self._processes.seconds().values())
+            text = f"CPU s in all: {own:.0f}, on the machine of the budget {cpu:.0f}"
+            write(f"{text}; the budget is {budget:.0f}", red=cpu > budget)
 
 
 def _failure(text: str) -> str:

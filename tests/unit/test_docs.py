@@ -21,6 +21,8 @@ from tests.reference import commands_reference, declarations_reference
 from tests.reference.settings_reference import reference
 from tests.support.oracles.protobuf import REFUND, descriptors
 
+pytestmark = pytest.mark.check
+
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")

@@ -11,6 +11,7 @@ from importlib.metadata import packages_distributions
 from itertools import chain
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 
 import common.declare
@@ -92,6 +93,7 @@ def test_the_locked_set_is_that_of_the_wheel_with_all_extras() -> None:
     assert [str(one) for one in wanted if run[one.name] not in one.specifier] == []
 
 
+@pytest.mark.long
 def test_each_extra_is_known_by_the_modules_that_it_installs() -> None:
     for extra, modules in EXTRAS.items():
         assert missing(extra) == (), extra

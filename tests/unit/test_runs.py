@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,9 +11,22 @@ from pathlib import Path
 import pytest
 
 from tests.runs.__main__ import _WORKERS, Part, parts, weigh
-from tests.runs.shards import DEALT, NEW_FILE_SECONDS, SHARDS, read_seconds, shards_of, write_seconds
+from tests.runs.shards import (
+    DEALT,
+    NEW_FILE_SECONDS,
+    SHARDS,
+    commits,
+    dearer,
+    in_turn,
+    read_seconds,
+    shards_of,
+    turn,
+    write_seconds,
+)
 
 ROOT = Path(__file__).parents[2]
+_OTHERS = re.compile(r"pytest\.mark\.(long|ci|check)\b")
+"""Marks of tests that ``make test`` leaves out."""
 MINUTES = 18
 WORKERS = 3
 
@@ -25,6 +40,14 @@ def test_each_shard_has_the_same_work_and_less_than_its_time() -> None:
     assert max(loads) <= MINUTES * 60 * WORKERS
 
 
+def test_nearly_every_file_with_long_tests_has_a_weight() -> None:
+    """A file that the table lacks counts as a minute, and the shards are no longer alike."""
+    texts = {file: file.read_text(encoding="utf-8") for file in (ROOT / "tests").rglob("test_*.py")}
+    long = {file for file, text in texts.items() if re.search(r"\bmark\.long\b|^@given", text, re.MULTILINE)}
+    without = {file.relative_to(ROOT).as_posix() for file in long} - read_seconds().keys() - DEALT
+    assert len(without) <= 10, f"run the shards and `python -m tests.runs weigh`: {sorted(without)}"
+
+
 def test_a_new_file_goes_to_the_lightest_shard_and_moves_no_other() -> None:
     seconds = {"a": 50.0, "b": 40.0, "c": 30.0, "d": 1.0}
     before = shards_of([], seconds, shards=2)
@@ -33,8 +56,55 @@ def test_a_new_file_goes_to_the_lightest_shard_and_moves_no_other() -> None:
     assert seconds["a"] + seconds["d"] + NEW_FILE_SECONDS > seconds["b"] + seconds["c"]
 
 
-def test_ci_chooses_among_all_shards() -> None:
-    assert f"% {SHARDS} + 1))" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+def test_six_commits_in_a_row_run_all_shards() -> None:
+    for begin in range(SHARDS):
+        assert {shard for commits in range(begin, begin + 6) for shard in turn(commits)} == set(
+            range(1, SHARDS + 1)
+        )
+
+
+def test_cases_in_turn_are_all_of_them_after_some_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    for number in (0, 6, 12):
+        monkeypatch.setattr("tests.runs.shards.commits", lambda number=number: number)
+        seen += in_turn(range(10), 3)
+    assert sorted(seen) == list(range(10))
+    monkeypatch.setenv("TESTS_EVERY", "1")
+    assert in_turn(range(10), 3) == range(10)
+    assert commits() > 0
+
+
+def test_a_file_that_costs_twice_what_the_table_says_is_named() -> None:
+    known = {"tests/a.py": 10.0, "tests/b.py": 10.0, "tests/c.py": 1.0}
+    measured = {"tests/a.py": 19.0, "tests/b.py": 21.0, "tests/c.py": 5.0, "tests/new.py": 30.0}
+    assert dearer(measured, known) == ["tests/new.py: 0 -> 30 CPU s", "tests/b.py: 10 -> 21 CPU s"]
+
+
+def test_each_promise_has_a_test_in_make_test_or_says_why_ci_alone_proves_it() -> None:
+    """At most ten of them are CI's alone."""
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = page.partition("## Promises and their tests")[2].partition("\n## ")[0]
+    promises = [line for line in table.splitlines() if re.search(r"`tests/[^`]+\.py`", line)]
+    assert len(promises) > 70
+    of_ci = [line for line in promises if "; CI: " in line]
+    assert len(of_ci) <= 10
+    without = [line for line in promises if not any(map(is_short, re.findall(r"`(tests/[^`]+\.py)`", line)))]
+    assert without == of_ci
+
+
+def is_short(file: str) -> bool:
+    """Whether ``make test`` runs a test of the file, by the marks that stand there."""
+    body = ast.parse((ROOT / file).read_text(encoding="utf-8")).body
+    of_module = [
+        ast.unparse(one.value)
+        for one in body
+        if isinstance(one, ast.Assign) and "pytestmark" in ast.unparse(one)
+    ]
+    tests = [one for one in body if isinstance(one, ast.FunctionDef) and one.name.startswith("test_")]
+    marks = [[ast.unparse(mark) for mark in test.decorator_list] for test in tests]
+    return not any(map(_OTHERS.search, of_module)) and any(
+        not any(map(_OTHERS.fullmatch, one)) for one in marks
+    )
 
 
 @pytest.mark.long
@@ -98,6 +168,7 @@ def run(folder: Path, *, limit: float | None = None, leave_rest: bool = False) -
     return part
 
 
+@pytest.mark.long
 def test_what_fails_twice_fails_the_run_and_what_passes_then_is_listed(tmp_path: Path) -> None:
     folder = project(tmp_path)
     part = run(folder)
@@ -113,6 +184,7 @@ def test_what_fails_twice_fails_the_run_and_what_passes_then_is_listed(tmp_path:
     assert (part.is_passed, part.failed, len(part.flaky)) == (True, [], 1)
 
 
+@pytest.mark.long
 def test_tests_without_time_fail_the_run(tmp_path: Path) -> None:
     part = run(project(tmp_path), limit=30)
     assert not part.is_passed
@@ -128,6 +200,7 @@ def test_has_no_time_left(): assert False
 """
 
 
+@pytest.mark.long
 def test_tests_without_time_are_listed_where_the_rest_may_be_left(tmp_path: Path) -> None:
     folder = project(tmp_path)
     (folder / "tests" / "unit" / "test_some.py").write_text(SLOW)
@@ -143,6 +216,7 @@ def test_tests_without_time_are_listed_where_the_rest_may_be_left(tmp_path: Path
     assert (part.is_passed, part.failed, len(part.left)) == (False, [], 3), "nothing has passed"
 
 
+@pytest.mark.long
 def test_a_test_that_ends_its_worker_fails_the_run_whatever_it_does_alone(tmp_path: Path) -> None:
     """The tests that were left never ran, so passing the second time proves nothing."""
     folder = project(tmp_path)

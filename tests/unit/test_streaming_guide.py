@@ -16,6 +16,8 @@ from common.declare import Json, Pipeline, Silver, Topic, View
 from orchestration.author.check.pipeline import check
 from tests.unit.test_docs import anchors
 
+pytestmark = pytest.mark.check
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "author" / "streaming-guide.md"
 TEXT = PAGE.read_text(encoding="utf-8")

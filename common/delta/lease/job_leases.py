@@ -15,6 +15,7 @@ from common.config.paths import Layout
 from common.delta.lease.local_leases import Leases
 from common.delta.lease.store_leases import DEFAULT_SECONDS, StoreLeases
 from common.errors import LeaseLostError
+from common.machine import lease_owner
 from common.machine.object_store import is_s3
 
 
@@ -40,6 +41,7 @@ class TableLeases:
             stack.enter_context(self._local)
             if self._stored is not None:
                 stack.enter_context(self._stored)
+            stack.callback(lease_owner.hold_while(self._local.prove))
             self._open = stack.pop_all()
         return self
 
@@ -59,5 +61,6 @@ class TableLeases:
             self._stored.record_jvm(pid)
 
     def lost(self) -> LeaseLostError | None:
-        """The error for a lease that another host has taken over meanwhile; ``None`` while all are held."""
-        return None if self._stored is None else self._stored.lost()
+        """The error for a lease that is another process's by now; ``None`` while all are held."""
+        here = self._local.lost()
+        return here if here is not None or self._stored is None else self._stored.lost()

@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Self
 
 from common.delta.lease.release import own_release
-from common.errors import LeaseHeldError, SetupError
+from common.errors import LeaseHeldError, LeaseLostError, SetupError
 from common.machine import processes
 from common.machine.processes import start_mark
 
@@ -90,6 +90,35 @@ class Leases:
             os.close(descriptor)
         self._files.clear()
 
+    def lost(self) -> LeaseLostError | None:
+        """The error for a lock file that is no longer the one that is locked; None while all are.
+
+        A clean-up that deletes the files, or a copy of the folder that is put back, lets another process lock
+        new ones.
+        """
+        for table, descriptor in list(self._files.items()):
+            path = lease_file(self._folder, table)
+            try:
+                named, held = path.stat(), os.fstat(descriptor)
+            except FileNotFoundError:
+                return LeaseLostError(table, "", f"its lock file {path} was deleted")
+            except OSError:
+                continue  # released meanwhile, or a disk that does not answer: its writes fail by themselves
+            if (named.st_dev, named.st_ino) != (held.st_dev, held.st_ino):
+                return LeaseLostError(
+                    table, _describe(_named(path)), f"its lock file {path} was replaced by another one"
+                )
+        return None
+
+    def prove(self) -> None:
+        """Prove that all leases are held.
+
+        Raises:
+            LeaseLostError: One is not.
+        """
+        if (lost := self.lost()) is not None:
+            raise lost
+
     def _acquire(self, table: str) -> None:
         descriptor = os.open(lease_file(self._folder, table), os.O_RDWR | os.O_CREAT, 0o666)
         try:
@@ -147,6 +176,15 @@ def _read(descriptor: int) -> dict[str, object]:
     try:
         holder = json.loads(os.pread(descriptor, 4096, 0))
     except ValueError:
+        return {}
+    return holder if isinstance(holder, dict) else {}
+
+
+def _named(path: Path) -> dict[str, object]:
+    """What a lock file says, whoever holds it."""
+    try:
+        holder = json.loads(path.read_bytes())
+    except (OSError, ValueError):
         return {}
     return holder if isinstance(holder, dict) else {}
 

@@ -91,6 +91,7 @@ def check_positions(table: str, table_path: str, checkpoint_path: str) -> None:
 
     The newest micro-batches that both have are compared, and the one that is planned with the one before. A
     micro-batch that neither has, before a later one that is planned, is refused too: Spark runs the newest.
+    So is one that the table lacks between others: an older copy was put back, and the query wrote on.
 
     Raises:
         CheckpointMismatchError: Names the micro-batch, and both positions of the first source that differs.
@@ -99,9 +100,11 @@ def check_positions(table: str, table_path: str, checkpoint_path: str) -> None:
     query_id, planned = checkpoint.query_id(), checkpoint.last_planned()
     if planned is None:
         return
-    newest = -1
+    newest, after = -1, None
     for batch_id, commits in own_batches(table_path, table, query_id):
-        newest = max(newest, batch_id)
+        if after is not None and batch_id < after - 1:
+            raise CheckpointMismatchError(_lacking(table, table_path, batch_id, after))
+        newest, after = max(newest, batch_id), batch_id
         positions = commits[0].get("positions")
         entry = checkpoint.planned_batch(batch_id)
         if entry is None:
@@ -165,6 +168,8 @@ def check_steps(table: str, table_path: str, checkpoint_path: str, steps: Sequen
     batches = [one for one in own_batches(table_path, table, query_id) if one[0] <= committed]
     for side in steps:
         expected = _newest_with(side, batches)
+        if side.path != table_path and (lost := _lost_between(side, table, query_id, batches)) is not None:
+            raise CheckpointMismatchError(_lacking_side(side, table, lost, checkpoint_path))
         if side.path == table_path:
             lacking = next((b for b, commits in batches if _lacks(side, commits)), None)
             if lacking is not None:
@@ -207,6 +212,17 @@ def _newest_in(side: SideStep, query: str, query_id: str | None) -> int:
     if last is None and is_log_cleaned(side.path):
         return 2**63  # the log no longer says
     return int(last["batch_id"]) if last is not None and last["query_id"] == query_id else -1
+
+
+def _lost_between(side: SideStep, query: str, query_id: str | None, batches: Sequence[_Batch]) -> int | None:
+    """A micro-batch of which a side table lacks the rows, between others that it has; None if there is none.
+
+    An older copy of the side table was put back, and the query wrote on.
+    """
+    there = [batch_id for batch_id, _ in own_batches(side.path, query, query_id)]
+    oldest, newest = min(there, default=0), max(there, default=-1)
+    with_rows = (batch_id for batch_id, commits in batches if any(_has(side, one) for one in commits))
+    return next((one for one in with_rows if oldest <= one < newest and one not in there), None)
 
 
 def _differences(
@@ -268,6 +284,32 @@ def _skipped(table: str, table_path: str, checkpoint_path: str, lost: int, plann
         f"folder commits nor the table at {table_path} has micro-batch {lost}: both were lost, as in a power "
         f"cut. Spark would go on with {planned} and leave the rows before it out. Nothing was written. Have "
         f"micro-batch {lost} run: medallion recover {table}"
+    )
+
+
+def _lacking(table: str, table_path: str, before: int, after: int) -> str:
+    lost = (
+        f"micro-batch {before + 1}" if after == before + 2 else f"micro-batches {before + 1} to {after - 1}"
+    )
+    way = (
+        f"or have it filled again: medallion recover {table}"
+        if not table.startswith("bronze.")
+        else f"or see what can be done without one: medallion recover {table} --plan"
+    )
+    return (
+        f"{table}: the table at {table_path} has no commit of {lost}, and has one of micro-batch {after}: an "
+        "older copy of it was put back while the query was running. Going on would leave out the rows in "
+        f"between. Nothing was written. Restore the table's newest copy, {way}"
+    )
+
+
+def _lacking_side(side: SideStep, query: str, lost: int, checkpoint_path: str) -> str:
+    return (
+        f"{side.table}: micro-batch {lost} of {query} has written rows into the table, but the table at "
+        f"{side.path} has none of it, and has later ones: an older copy of it was put back while the query "
+        f"was running. The checkpoint {checkpoint_path} counts the rows as written. Nothing was written. "
+        "Restore the table's newest copy, or have the tables of the query filled again: medallion recover "
+        f"{query}"
     )
 
 

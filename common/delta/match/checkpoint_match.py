@@ -13,15 +13,13 @@ from typing import Any
 
 from common.delta.checkpoint import Checkpoint
 from common.delta.commit import RESTORE, Commit
-from common.delta.log import LogReader
+from common.delta.log import LogReader, commit_name
 from common.errors import CheckpointMismatchError
+from common.machine.storage_folder import StorageFolder
 
+_RESTORE = RESTORE.encode()
 _MOST_COMMITS = 1000
 """How many commits are searched for one by the query; commits of maintenance may come after it."""
-
-
-_LOOKED_AT = 2
-"""How many of a query's newest micro-batches are looked for: the newest may have followed a RESTORE."""
 
 
 def check_checkpoint(  # noqa: PLR0913
@@ -284,30 +282,41 @@ def commits_metadata(table_path: str, query: str) -> Iterator[dict[str, Any]]:
 
 
 def _undoing_restore(table_path: str, query: str) -> int | None:
-    """The version of a RESTORE that removed one of the query's two newest micro-batches, if one did.
+    """The version of a RESTORE that removed a micro-batch of a query, if one did.
 
-    Two, because the newest may have been written after the RESTORE. A commit whose step was written again
-    since is not looked at.
+    All micro-batches of the query are looked at: those of the newest may have been written after the RESTORE.
+    A commit whose step was written again since is not looked at.
     """
     restores: list[Commit] = []
     seen: set[tuple[Any, Any]] = set()
-    batches: set[Any] = set()
     newest: Mapping[str, Any] | None = None
-    for commit in _newest_commits(table_path):
+    for commit in _newest_commits(table_path) if _has_restore(table_path) else ():
         if commit.operation == RESTORE:
             restores.append(commit)
         if not _is_by(commit, query):
             continue
         metadata = commit.metadata
         newest = newest or metadata
-        batches.add(metadata["batch_id"])
-        if metadata["query_id"] != newest["query_id"] or len(batches) > _LOOKED_AT:
+        if metadata["query_id"] != newest["query_id"]:
             break
         step = metadata["batch_id"], metadata.get("step")
         if step not in seen and (found := _removing(restores, commit.version)) is not None:
             return found
         seen.add(step)
     return None
+
+
+def _has_restore(table_path: str) -> bool:
+    """Whether one of a table's newest commits may be a RESTORE; most tables have none, and none is parsed."""
+    latest = LogReader(table_path).latest_version()
+    log = StorageFolder(table_path) / "_delta_log"
+    for version in () if latest is None else range(latest, max(-1, latest - _MOST_COMMITS), -1):
+        content = log.read(commit_name(version))
+        if content is None:
+            break
+        if _RESTORE in content:
+            return True
+    return False
 
 
 def _removing(restores: Sequence[Commit], version: int) -> int | None:

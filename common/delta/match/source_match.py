@@ -36,7 +36,12 @@ def last_commits(positions: Sequence[Any], sources: Sequence[Source]) -> tuple[A
         positions: How far the sources are read, in the order of ``sources``.
         sources: The tables that the query reads as streams.
     """
-    return tuple(_entry(positions, place, source) for place, source in enumerate(sources))
+    return commits_at([_last_read(positions, place) for place in range(len(sources))], sources)
+
+
+def commits_at(versions: Sequence[int | None], sources: Sequence[Source]) -> tuple[Any, ...]:
+    """As ``last_commits``, of sources that are read up to versions, None where nothing of one is read."""
+    return tuple(_entry(version, source) for version, source in zip(versions, sources, strict=True))
 
 
 def source_faults(
@@ -58,7 +63,7 @@ def source_faults(
         version = _last_read(positions, place) if entry is None else int(entry["version"])
         if version is None:
             continue
-        found = _digest(source.path, version)
+        found = commit_digest(source.path, version)
         if found is not None and (entry is None or found == entry["sha256"]):
             continue
         latest = latest_version(source.path)
@@ -124,9 +129,8 @@ def reads_others(commits: Sequence[Any], sources: Sequence[Source]) -> bool:
     return any(entry is not None and entry.get("table", one.table) != one.table for entry, one in pairs)
 
 
-def _entry(positions: Sequence[Any], place: int, source: Source) -> dict[str, Any] | None:
-    version = _last_read(positions, place)
-    found = None if version is None else _digest(source.path, version)
+def _entry(version: int | None, source: Source) -> dict[str, Any] | None:
+    found = None if version is None else commit_digest(source.path, version)
     return None if found is None else {"table": source.table, "version": version, "sha256": found}
 
 
@@ -139,7 +143,7 @@ def _last_read(positions: Sequence[Any], place: int) -> int | None:
     return version if version >= 0 else None
 
 
-def _digest(path: str, version: int) -> str | None:
+def commit_digest(path: str, version: int) -> str | None:
     """The digest of a commit's file; None where the log does not have it, or no longer."""
     content = (StorageFolder(path) / "_delta_log").read(commit_name(version))
     return hashlib.sha256(content).hexdigest()[:_DIGITS] if content else None

@@ -49,7 +49,8 @@ class BatchFacts:
 class JobQuery:
     """A query of a job; ``since`` is the start of its state, ``error`` the cause of a failure.
 
-    ``has_end``: it processes the available data and ends.
+    ``has_end``: it processes the available data and ends; ``waits_for``: the query that has failed, and that
+    this one hangs on.
     """
 
     state: JobQueryState
@@ -59,6 +60,7 @@ class JobQuery:
     restarts: int = 0
     last_batch: BatchFacts | None = None
     has_end: bool = False
+    waits_for: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,7 @@ class JobState:
         at: When the state was written.
         ended: Empty while the job runs, ``stopped`` after a requested stop, ``failed`` after an error.
         error: The cause of the end, in one line.
+        is_of_tables: Whether that is what single queries have failed by; the others have ended well.
         mark: Start mark of the process, so that a process with the same id is not taken for the job.
     """
 
@@ -83,6 +86,7 @@ class JobState:
     ended: str = ""
     error: str = ""
     mark: str = ""
+    is_of_tables: bool = False
 
     @property
     def is_alive(self) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from common.errors import BrokerError
 from orchestration.access.kafka.client_options import create_client, librdkafka_options
@@ -56,7 +56,9 @@ class SingleRecords:
         Raises:
             BrokerError: An option does not fit.
         """
-        self._bootstrap, self._consumer = bootstrap, open_consumer(bootstrap, options)
+        # The end of a partition is told: behind it no record is waited for.
+        self._bootstrap = bootstrap
+        self._consumer = open_consumer(bootstrap, {**options, "enable.partition.eof": "true"})
 
     def __enter__(self) -> Self:
         return self
@@ -116,10 +118,14 @@ def first_messages(consumer: Consumer, places: Collection[Place], seconds: float
     try:
         while waiting and (left := deadline - time.monotonic()) > 0:
             message = consumer.poll(left)
-            if message is None or message.error() is not None:
+            if message is None:
                 continue
             topic, partition = message.topic(), message.partition()
             at = (topic or "", -1 if partition is None else partition)
+            if (error := message.error()) is not None:
+                if error.code() == KafkaError._PARTITION_EOF and at in waiting:  # noqa: SLF001  # its public name
+                    waiting.pop(at)
+                continue
             if at in waiting:
                 found[(*at, waiting.pop(at))] = message
                 consumer.incremental_unassign([TopicPartition(*at)])

@@ -3,18 +3,29 @@
 The id of the topic stays what it was, and once as many new records have come, the offsets fit again. So the
 last record that bronze has of each partition is compared with the broker's record at that offset: bytes and
 Kafka timestamp. Where they differ, or the topic ends before, the last offset up to which both have the same
-records is searched by halves.
+records is searched by halves. Behind its last record bronze has read offsets without one, such as those of
+an aborted transaction: a record that the broker has there now is another history too.
+
+A start compares all partitions. A running job compares those that a micro-batch reads on, before it is
+written (``RecordWatch``): a broker may be put back at any time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
 
+from common.delta.log import LogReader
+from common.delta.maintenance.retention import EXPIRED
+from common.delta.micro_batch import KafkaOffsets
+from common.delta.table import ERASED
+from common.errors import HistoryGoneError, first_line
 from common.machine.object_store import storage_options
+from common.machine.storage_folder import StorageFolder
 from common.streaming.topic_identity import (
     RECOVERED,
     SAME_TOPIC,
@@ -27,13 +38,15 @@ from common.streaming.topic_identity import (
 from orchestration.access.kafka.single_records import Record, SingleRecords, digest
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     import pyarrow.compute as pc
 
 _SECONDS = 3.0
 """How long records are waited for; what has not come until then is not compared."""
 
-_NEAR = 16
-"""Offsets before the end in which the last record is looked for: a transaction's marker has none."""
+_WINDOWS = (16, 10_000, 2**63)
+"""Offsets before the end in which the last record is looked for, one after the other: most are near, and the
+statistics of files then rule out all but the newest."""
 
 
 def with_set_back(
@@ -55,6 +68,7 @@ def with_set_back(
 
     Raises:
         BrokerError: The topics cannot be read by this user.
+        HistoryGoneError: A file of the bronze table cannot be read.
     """
     states, ends = recorded_topics(last), read_ends(last)
     moved = {name for name, way in (last.get(RECOVERED) or {}).items() if way == SAME_TOPIC}
@@ -65,16 +79,42 @@ def with_set_back(
     }
     if not checked:
         return dict(found)
-    rows = _BronzeRows(path)
-    read = {name: rows.last(_Names.of(name, state), ends[name]) for name, state in checked.items()}
-    if not any(read.values()):
+    if not any(end > 0 for name in checked for end in ends[name].values()):
         return dict(found)
-    with SingleRecords(bootstrap, options) as client:
-        compared = {}
-        for name, state in checked.items():
-            comparison = _Comparison(client, rows, _Names.of(name, state), found[name], ends[name])
-            compared[name] = comparison.compared(read[name])
+    compared = {}
+    with _explained(path):
+        rows = _BronzeRows(path)
+        read = {name: rows.last(_Names.of(name, state), ends[name]) for name, state in checked.items()}
+        with SingleRecords(bootstrap, options) as client:
+            for name, state in checked.items():
+                comparison = _Comparison(client, rows, _Names.of(name, state), found[name], ends[name])
+                compared[name] = comparison.compared(read[name], may_lack=_may_lack(path))
     return {**found, **compared}
+
+
+@contextmanager
+def _explained(path: str) -> Iterator[None]:
+    """Name the bronze table, and what to do, where a file of it cannot be read.
+
+    Raises:
+        HistoryGoneError: One cannot be read.
+    """
+    import pyarrow as pa
+    from deltalake.exceptions import DeltaError
+
+    try:
+        yield
+    except (DeltaError, pa.ArrowException, FileNotFoundError) as error:
+        raise HistoryGoneError(
+            f"{path} cannot be read: {first_line(error)}. A file of the table is damaged or gone. Nothing "
+            "was written. Restore the file from a copy; what can be done without one: medallion recover "
+            "--plan"
+        ) from error
+
+
+def _may_lack(path: str) -> bool:
+    """Whether rows of a bronze table were erased or have expired: the broker may have their records still."""
+    return not LogReader(path).properties().keys().isdisjoint({ERASED, EXPIRED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +152,12 @@ class _Comparison:
     now: BrokerTopic
     ends: Mapping[int, int]
 
-    def compared(self, read: Mapping[int, int]) -> BrokerTopic:
+    def compared(self, read: Mapping[int, int], *, may_lack: bool) -> BrokerTopic:
         """The topic with what was set back and what was not compared.
 
         Args:
             read: Per partition, the offset of the last record that bronze has.
+            may_lack: Whether rows were taken out of bronze whose records the broker may have.
         """
         first, end = self.now.first, self.now.end
         short = [n for n in read if end.get(n, 0) < self.ends[n]]
@@ -125,7 +166,13 @@ class _Comparison:
         unknown = [n for n in there if n not in theirs or n not in mine or theirs[n].offset != there[n]]
         changed = [n for n in there if n not in unknown and theirs[n] != mine[n]]
         unknown += [n for n in read if n not in there and n not in short]
+        unknown += [n for n, end in self.ends.items() if end > 0 and n not in read]
         common = self._common_ends({*changed, *short})
+        same = {n: read[n] + 1 for n in there if n not in {*unknown, *common} and read[n] + 1 < self.ends[n]}
+        behind = {n: one.offset for n, one in self._theirs(same).items() if one.offset < self.ends[n]}
+        # What was erased in bronze was read: that the broker has it says nothing.
+        unknown += behind if may_lack else ()
+        common |= {} if may_lack else {n: same[n] for n in behind}
         back = {
             n: SetBack(end, self.rows.count(self.names, n, end, self.ends[n])) for n, end in common.items()
         }
@@ -161,10 +208,15 @@ class _BronzeRows:
         self._data = DeltaTable(path, storage_options=storage_options(path)).to_pyarrow_dataset()
 
     def last(self, names: _Names, ends: Mapping[int, int]) -> dict[int, int]:
-        """Per partition, the offset of the newest generation's last row before an end, if it is near that."""
-        near = [_at(names.rows, number, max(0, end - _NEAR), end) for number, end in ends.items() if end > 0]
-        if not near:
-            return {}
+        """Per partition, the offset of the newest generation's last row before an end, where it has a row."""
+        found: dict[int, int] = {}
+        for width in _WINDOWS:
+            left = {number: end for number, end in ends.items() if end > 0 and number not in found}
+            near = [_at(names.rows, number, max(0, end - width), end) for number, end in left.items()]
+            found |= self._last_of(names, near) if near else {}
+        return found
+
+    def _last_of(self, names: _Names, near: Sequence[pc.Expression]) -> dict[int, int]:
         rows = self._data.to_table(columns=["topic", "partition", "offset"], filter=reduce(or_, near))
         found = rows.group_by(["topic", "partition"]).aggregate([("offset", "max")]).to_pylist()
         found.sort(key=lambda row: names.rows.index(row["topic"]), reverse=True)
@@ -182,6 +234,107 @@ class _BronzeRows:
     def count(self, names: _Names, partition: int, first: int, end: int) -> int:
         """How many rows the table has of the newest generation from one offset to before another."""
         return int(self._data.count_rows(filter=_at(names.rows[:1], partition, first, end)))
+
+
+@dataclass
+class RecordWatch:
+    """Compares, in each micro-batch of bronze, the last record read of each partition that it reads on.
+
+    Attributes:
+        path: The bronze table.
+        bootstrap: The broker's address.
+        options: Client options.
+    """
+
+    path: str
+    bootstrap: str
+    options: Mapping[str, str]
+    _last: dict[tuple[str, int], Record | None] = field(default_factory=dict)
+    _client: SingleRecords | None = None
+
+    def is_same(self, start: KafkaOffsets, end: KafkaOffsets) -> bool:
+        """Whether the broker surely has the history that bronze has read; else all is to be compared.
+
+        Args:
+            start: Where the micro-batch begins, by topic and partition.
+            end: Where it ends.
+
+        Raises:
+            BrokerError: The topics cannot be read by this user.
+        """
+        places = {
+            (topic, int(number)): int(offset)
+            for topic, partitions in start.items()
+            for number, offset in partitions.items()
+            if int(end.get(topic, {}).get(number, 0)) > int(offset) > 0
+        }
+        if not places:
+            return True
+        if not places.keys() <= self._last.keys():
+            return False
+        known = {place: last for place in places if (last := self._last[place]) is not None}
+        now = self._records({place: last.offset for place, last in known.items()})
+        if any(now.get(place) != last for place, last in known.items()):
+            return False
+        behind = {place: last.offset + 1 for place, last in known.items() if last.offset + 1 < places[place]}
+        return all(one.offset >= places[place] for place, one in self._records(behind).items())
+
+    def learn(self, rows: pa.Table | None) -> None:
+        """Take the last records of a micro-batch that was written.
+
+        Args:
+            rows: Its rows; None: they are read from the files of its commit.
+        """
+        self._last |= last_records(self.path, rows)
+
+    def compared(self, start: KafkaOffsets) -> None:
+        """Note that all was compared: a partition of which bronze has no row has nothing to compare."""
+        for topic, partitions in start.items():
+            for number in partitions:
+                self._last.setdefault((topic, int(number)), None)
+
+    def _records(self, places: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], Record]:
+        if not places:
+            return {}
+        if self._client is None:
+            self._client = SingleRecords(self.bootstrap, self.options)
+        found = self._client.first([(*place, offset) for place, offset in places.items()], _SECONDS)
+        return {(topic, number): record for (topic, number, _), record in found.items()}
+
+
+def last_records(path: str, rows: pa.Table | None) -> dict[tuple[str, int], Record]:
+    """The last record of each partition, of some rows or of those of a bronze table's newest commit.
+
+    By the topic's own name, also of a later generation. Nothing where the files cannot be read any more.
+    """
+    import pyarrow as pa
+
+    if rows is None:
+        try:
+            rows = _newest_rows(path)
+        except (OSError, pa.ArrowException):
+            return {}
+    if rows is None or not rows.num_rows:
+        return {}
+    ends = rows.group_by(["topic", "partition"]).aggregate([("offset", "max")]).to_pylist()
+    at_ends = [
+        _at([one["topic"]], one["partition"], one["offset_max"], one["offset_max"] + 1) for one in ends
+    ]
+    last = rows.filter(reduce(or_, at_ends)).to_pylist()
+    return {(row["topic"].partition("#")[0], row["partition"]): _record(row) for row in last}
+
+
+def _newest_rows(path: str) -> pa.Table | None:
+    """The rows that the newest commit has added."""
+    from pyarrow import dataset
+
+    log = LogReader(path)
+    commit = log.commit(log.latest_version() or 0)
+    if commit is None or not commit.added or not StorageFolder(path).is_local:
+        return None
+    files = [file.path_in(StorageFolder(path).path) for file in commit.added]
+    columns = ["topic", "partition", "offset", "kafka_timestamp", "key", "value", "headers"]
+    return dataset.dataset(files, format="parquet").to_table(columns=columns)
 
 
 def _at(topics: Collection[str], partition: int, first: int, end: int) -> pc.Expression:

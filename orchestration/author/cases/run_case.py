@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from common.config.paths import Layout
 from common.config.settings import Settings
@@ -255,7 +255,7 @@ class _Queries:
         def write(*, is_last: bool = False) -> None:
             del is_last  # it creates its table at once
             for stream in self.wiring.streams("gold", only=gold.table):
-                _run_query(self.spark, stream)
+                _run_query(self.spark, cast("Stream", stream))  # what cannot be built is raised
 
         return write
 

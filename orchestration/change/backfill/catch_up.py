@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -28,7 +28,7 @@ from common.declare import Stream as StreamSource
 from common.delta.checkpoint import Checkpoint, delta_position, kafka_position
 from common.delta.log import LogReader
 from common.machine.console import err, say
-from common.streaming.query import RunningQuery, Stream
+from common.streaming.query import RunningQuery, Stream, Unbuilt
 from orchestration.access.kafka import client as kafka
 from orchestration.access.progress.rows_read import Offsets, RowsRead, streamed_sources
 from orchestration.run.field_notices import FieldNotices
@@ -59,18 +59,17 @@ def catch_up(
 ) -> list[LayerResult]:
     """Run the job's layers one after the other; a requested stop ends the run at a micro-batch boundary.
 
+    A table that fails does not end the run: the supervisor's ``outcome`` tells of all that have failed.
+
     Args:
         job: The job.
         each: Gives the query that runs for one that is declared, such as a slower one; None: none.
         done: Called with the result of each layer.
 
     Raises:
-        MedallionError: A query failed.
+        MedallionError: A query failed, and the failure is none of its table's own.
     """
     results: list[LayerResult] = []
-    only = None if "bronze" in job.layers else job.only
-    for table in job.wiring.await_sources(job.layers, wait=False, stopping=job.stop.is_requested, only=only):
-        say(f"waiting for {table}")
     publishes = job.only is None and "gold" in job.layers
     job.wiring.judge(job.layers, only=job.only, with_publications=publishes)
     for layer in job.layers:
@@ -85,24 +84,30 @@ def catch_up(
 
 def _run_layer(job: Job, layer: Layer, each: Callable[[Stream], Stream | None]) -> LayerResult:
     first = len(job.supervisor.queries)
-    found = (each(stream) for stream in job.wiring.streams(layer, only=job.only))
-    streams = [stream for stream in found if stream is not None]
-    firsts = {stream.name: _first_offsets(job, stream.name) for stream in streams}
-    totals = {name: _rows_behind(job, name, first) for name, first in firsts.items()}
-    wiring = job.wiring
-    counts: dict[str, Count] = {
-        name: RowsRead(wiring.pipeline.table(name), wiring.layout, first).advance
-        for name, first in firsts.items()
-    }
+    totals: dict[str, int | None] = {}
+    counts: dict[str, Count] = {}
+
+    def counted() -> Iterator[Stream | Unbuilt]:
+        for stream in job.wiring.streams(layer, only=job.only):
+            chosen = stream if isinstance(stream, Unbuilt) else each(stream)
+            if isinstance(chosen, Stream):
+                begins = _first_offsets(job, stream.name)
+                totals[stream.name] = _rows_behind(job, stream.name, begins)
+                declared = job.wiring.pipeline.table(stream.name)
+                counts[stream.name] = RowsRead(declared, job.wiring.layout, begins).advance
+            if chosen is not None:
+                yield chosen
+
+    job.supervisor.start(counted(), available_now=True)
     began = time.monotonic()
     with _Bars(layer, totals, counts, job.stop.is_requested) as bars:
-        job.supervisor.start(streams, available_now=True)
         # The list is read at every poll: a query that was restarted is another object.
         job.supervisor.run(lambda: bars.update(job.supervisor.queries[first:]), keep_open=True)
         bars.update(job.supervisor.queries[first:])
         rows = bars.rows()
         if not job.stop.is_requested():
-            bars.finish()
+            failures = job.supervisor.failures
+            bars.finish(without={*failures.errors, *failures.waits})
     return LayerResult(layer, rows, time.monotonic() - began, not job.stop.is_requested())
 
 
@@ -251,10 +256,12 @@ class _Bars:
             self._reported = time.monotonic()
             self._say_progress(seconds)
 
-    def finish(self) -> None:
-        """Show the end of the layer: every table is up to date."""
+    def finish(self, *, without: Collection[str] = ()) -> None:
+        """Show the end of the layer: every table is up to date, but those that have failed or wait."""
         seconds = max(time.monotonic() - self._began, 0.001)
         for name in self._totals:
+            if name in without:
+                continue
             if self._bars is None:
                 self._say_whole(name, seconds)
                 continue

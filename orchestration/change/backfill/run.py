@@ -151,7 +151,7 @@ def run(job: Job, request: Request, record: RunRecord, show: Callable[[Plan], No
         show: Called with the plan before anything is read.
 
     Raises:
-        MedallionError: A query failed.
+        MedallionError: A query failed, and the failure is none of its table's own.
         UsageError: A bronze table cannot begin there.
     """
     wiring = job.wiring

@@ -198,7 +198,8 @@ class _Rebuild(ReplacedTable):
 
     def leases(self) -> Leases:
         """The leases of the switch."""
-        return Leases(self.layout.leases, written_tables(self.pipeline, self.silver), "rebuild")
+        tables = written_tables(self.pipeline, self.silver, is_same_shape=False)
+        return Leases(self.layout.leases, tables, "rebuild")
 
 
 def rebuild_silver(  # noqa: PLR0913, PLR0917  # the options of the command

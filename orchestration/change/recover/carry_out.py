@@ -20,6 +20,7 @@ from common.delta.match.checkpoint_repair import repair
 from common.errors import UsageError
 from orchestration.change.recover.accept_gap import Accepted, accept_gaps
 from orchestration.change.recover.damage import SparkSource
+from orchestration.change.recover.lost_records import Ask
 from orchestration.change.recover.remedies import Step, plan, queries_in_order
 from orchestration.run.job import spark_for_reading
 
@@ -51,6 +52,7 @@ def recover_all(  # noqa: PLR0913  # the options of the command
     only: str | None = None,
     is_plan: bool = False,
     spark: SparkSource | None = None,
+    ask: Ask | None = None,
     say: Callable[[tuple[Step, ...]], None] = lambda steps: None,
 ) -> Recovered:
     """Make whatever is gone or damaged right again, or say what would be done.
@@ -62,6 +64,7 @@ def recover_all(  # noqa: PLR0913  # the options of the command
         only: A query to look at; its readers are included where it is filled again.
         is_plan: Change nothing.
         spark: Gives a session; unset: one is started if a state is to be read.
+        ask: Asks the broker for what it still has; None: it is not asked.
         say: Called with the steps before they are carried out.
 
     Raises:
@@ -75,7 +78,7 @@ def recover_all(  # noqa: PLR0913  # the options of the command
     with ExitStack() as stack:
         source = spark or _lazy_spark(pipeline, settings, stack)
         if is_plan:
-            return Recovered(plan(pipeline, layout, source, only=only))
+            return Recovered(plan(pipeline, layout, source, only=only, ask=ask))
         stack.enter_context(TableLeases(layout, _written(pipeline, layout), "recover"))
         _roll_back_torn_commits(pipeline, layout)
         for declared in pipeline.gold:
@@ -84,7 +87,7 @@ def recover_all(  # noqa: PLR0913  # the options of the command
         done: list[Step] = []
         kept: list[str] = []
         for _ in range(_MOST_ROUNDS):
-            steps = plan(pipeline, layout, source, only=only)
+            steps = plan(pipeline, layout, source, only=only, ask=ask)
             if not steps:
                 break
             say(steps)

@@ -21,11 +21,11 @@ from common.delta.log import LogReader, is_creation_cut_off
 from common.delta.match.checkpoint_match import last_commit_metadata
 from common.errors import CheckpointMismatchError, QueryFailedError, TableError
 from common.machine.storage_folder import StorageFolder
+from common.streaming.error_lines import one_line
 from common.streaming.failure_cause import causes_text
-from common.streaming.query import one_line
 from common.streaming.spark_errors import without_values
 from orchestration.access.declaration.lineage import sources
-from orchestration.run.start_checks import check_checkpoint_and_tables, check_sources
+from orchestration.run.start_checks import check_beginning, check_sources
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,11 +55,9 @@ def damage(layout: Layout, declared: Table | Publish, spark: SparkSource) -> tup
         if found:
             return tuple(found)  # what a damaged log says cannot be compared with the checkpoint
     try:
+        check_beginning(layout, declared)
         if not isinstance(declared, Publish):
-            check_checkpoint_and_tables(layout, declared)
             found += _left_side_tables(layout, declared)
-        else:
-            check_sources(layout, declared, None)
         found += checkpoint_damage(layout, declared)
         found += () if found else source_damage(layout, declared)
     except TableError as error:

@@ -22,7 +22,10 @@ gold: checkpoint or state                 silver                    ``rebuild``:
 gold: the table or a side table           silver                    ``refill``
 a source that is filled again             that source               ``refill`` or ``rebuild``: the reader's
                                                                     positions name commits that are gone
-publication: its source is filled again   that source               ``publish again``: every row once more
+publication to files: its checkpoint or   the folder, that source   ``repair``: the checkpoint goes to the
+its folder is an older copy                                         newest micro-batch of the folder
+publication: its source is filled again   that source               ``publish again``: every row once more, a
+                                                                    folder of files is moved aside
 ========================================  ========================  ==========================================
 
 ``refill`` moves the tables and the checkpoint of a query aside, under ``<path>__before_<time>``, and the next
@@ -43,7 +46,18 @@ from pathlib import Path
 from typing import Literal
 
 from common.config.paths import Layout
-from common.declare import Bronze, Custom, DeltaTable, Files, Pipeline, Publish, Silver, Stream, Table
+from common.declare import (
+    Bronze,
+    Custom,
+    DeltaTable,
+    Files,
+    FileSink,
+    Pipeline,
+    Publish,
+    Silver,
+    Stream,
+    Table,
+)
 from common.delta.log import LogReader
 from common.delta.maintenance.retention import expired_text, expired_topics
 from common.delta.match.checkpoint_repair import Change, plan_repair, repair
@@ -59,7 +73,9 @@ from orchestration.change.recover.damage import (
     refuse_lost_source,
     table_damage,
 )
+from orchestration.change.recover.lost_records import Ask, lost_records
 from orchestration.records.rejudge.stage import record_paths
+from orchestration.run.start_checks import publication_repair
 
 Kind = Literal["repair", "refill", "rebuild", "publish again"]
 
@@ -93,7 +109,12 @@ def queries_in_order(pipeline: Pipeline) -> tuple[Table | Publish, ...]:
 
 
 def plan(
-    pipeline: Pipeline, layout: Layout, spark: SparkSource, *, only: str | None = None
+    pipeline: Pipeline,
+    layout: Layout,
+    spark: SparkSource,
+    *,
+    only: str | None = None,
+    ask: Ask | None = None,
 ) -> tuple[Step, ...]:
     """The steps that make a pipeline right again, in data order; none where nothing is damaged.
 
@@ -103,9 +124,11 @@ def plan(
         spark: Gives a session, if a state is to be read.
         only: A query to look at; others are included only if they read what is filled again, or have read
             what a repaired table has lost.
+        ask: Asks the broker for what it still has; None: it is not asked.
 
     Raises:
-        CheckpointMismatchError: A bronze table cannot be made again.
+        CheckpointMismatchError: A bronze table cannot be made again; or silver, filled again, would lose rows
+            whose records are nowhere else.
         UsageError: A checkpoint or a table that must be moved is in an object store.
     """
     steps: list[Step] = []
@@ -127,6 +150,8 @@ def plan(
                 continue
         elif not reasons and not isinstance(declared, Bronze) and not repaired.isdisjoint(sources(declared)):
             reasons = tuple(other_history(layout, declared))
+        if reasons and isinstance(declared, Silver):
+            reasons += _require_records(pipeline, layout, declared, ask)
         if reasons and (step := _filled_again(layout, declared, reasons)) is not None:
             steps.append(step)
             if step.kind == "refill" and not isinstance(declared, Publish):
@@ -139,7 +164,7 @@ def _sufficient_repair(
 ) -> list[Change] | None:
     """The changes of a checkpoint after which nothing is damaged any more; None if there are none."""
     if isinstance(declared, Publish):
-        return None
+        return publication_repair(layout, declared)
     refuse_lost_source(layout, declared)
     try:
         changes = plan_repair(
@@ -208,6 +233,8 @@ def _filled_again(layout: Layout, declared: Table | Publish, reasons: tuple[str,
     checkpoint = layout.checkpoint_path(declared.table)
     tables = () if isinstance(declared, Publish) else (*declared.side_tables, declared.table)
     paths = [layout.table_path(table) for table in tables]
+    if isinstance(declared, Publish) and isinstance(declared.to, FileSink):
+        paths = [declared.to.folder]
     kind: Kind = "publish again" if isinstance(declared, Publish) else "refill"
     if not isinstance(declared, Publish | Silver | Custom) and _are_whole(layout, declared):
         kind, paths = "rebuild", []
@@ -230,6 +257,26 @@ def _filled_again(layout: Layout, declared: Table | Publish, reasons: tuple[str,
         reasons += lacking
     effort = effort_of(layout, declared.table, reads)
     return Step(declared.table, kind, reasons, reads, moves=moves, effort=effort)
+
+
+def _require_records(pipeline: Pipeline, layout: Layout, silver: Silver, ask: Ask | None) -> tuple[str, ...]:
+    """What was not asked, in words, where silver has read more of bronze than bronze has now.
+
+    Raises:
+        CheckpointMismatchError: Silver has rows of records that are neither in bronze nor in Kafka any more.
+    """
+    if not (ahead := tuple(other_history(layout, silver))):
+        return ()
+    lost, unknown = lost_records(pipeline, layout, silver, ask)
+    if lost:
+        raise CheckpointMismatchError(
+            f"{'; '.join(ahead)}. Bronze would have to read the records between again, and "
+            f"{'; '.join(lost)}: {silver.table} has rows of them, and filled again it would lose them. "
+            f"Nothing was changed. Restore the newest copy of {silver.read_text}. Without one: keep a copy "
+            f"of {silver.table}, move its tables and its checkpoint away, which gives these rows up, and "
+            "then: medallion recover"
+        )
+    return tuple(unknown)
 
 
 def _not_again(layout: Layout, silver: Silver) -> Iterator[str]:

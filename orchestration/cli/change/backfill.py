@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from common.errors import MedallionError
+from common.errors import MedallionError, QualityFailedError
 from common.machine.console import out, say
 from orchestration.access.declaration.context import Context, context
 from orchestration.access.progress.record_range import parse_range
@@ -16,7 +16,7 @@ from orchestration.change.backfill.runs import COMPLETE, FAILED, STOPPED, RunRec
 from orchestration.cli.change.recover_output import effort_text
 from orchestration.cli.json_output import print_document
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption, options_as_typed
-from orchestration.cli.run.run import checked, gate_failure, say_quarantined
+from orchestration.cli.run.run import checked, end_of, say_quarantined
 from orchestration.observe.page.serve import alerts_of
 from orchestration.records.quarantine.added import QuarantinedMeanwhile
 
@@ -105,19 +105,20 @@ def _backfill(ready: Context, request: Request, *, as_json: bool) -> None:
         record = RunRecord(ready.layout.backfills, request.options)
         try:
             results = run.run(job, request, record, show=lambda found: _print_plan(found, as_json=False))
-            if request.table is None:
-                job.publish()
         except MedallionError as error:
             record.end(FAILED, str(error))
             raise
+        failure = end_of(job, publishes=request.table is None)
         is_complete = len(results) == len(request.layers) and all(done.is_whole for done in results)
-        record.end(COMPLETE if is_complete else STOPPED)
-        failure = gate_failure(job)
+        if failure is not None and not isinstance(failure, QualityFailedError):
+            record.end(FAILED, str(failure))
+        else:
+            record.end(COMPLETE if is_complete else STOPPED)
         left = [one.text for one in tails(ready.pipeline, job.supervisor.queries)]
     for text in left:
         say(text)
     say_quarantined(aside)
-    _print_results(results, request, is_complete=is_complete, as_json=as_json)
+    _print_results(results, request, is_complete=is_complete, as_json=as_json and failure is None)
     if failure is not None:
         raise failure
 

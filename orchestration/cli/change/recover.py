@@ -88,13 +88,22 @@ def recover(
 def _recover(ready: Context, table: str | None, *, plan: bool, as_json: bool) -> None:
     """Make right again what is damaged."""
     from orchestration.change.recover.carry_out import recover_all
+    from orchestration.run.topic_checks import broker_asker
 
     def announce(steps: tuple[Step, ...]) -> None:
         for step in () if as_json else steps:
             for line in step_lines(step, is_plan=plan):
                 say(line)
 
-    done = recover_all(ready.pipeline, ready.settings, ready.layout, only=table, is_plan=plan, say=announce)
+    done = recover_all(
+        ready.pipeline,
+        ready.settings,
+        ready.layout,
+        only=table,
+        is_plan=plan,
+        ask=broker_asker(ready.pipeline, ready.settings, ready.layout),
+        say=announce,
+    )
     if as_json:
         steps = [step_document(step) for step in done.steps]
         print_document({"table": table, "plan": plan, "steps": steps, "kept": list(done.kept)})

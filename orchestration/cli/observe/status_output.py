@@ -323,7 +323,7 @@ def _source(table: TableStatus) -> Iterator[Text]:
 def _now(table: TableStatus, at: datetime) -> Iterator[Text]:
     """What the query does, how far it is behind its source, its last micro-batch and its state."""
     query, fresh = table.query, table.freshness
-    if query.is_held or query.state not in {"waiting", "stopped"}:
+    if query.is_held or query.waits_for or query.state not in {"waiting", "stopped"}:
         yield Text(query.phase, style="red" if query.is_faulty else "dim")
     waiting = None if fresh is None else fresh.waiting_seconds(at)
     if waiting:

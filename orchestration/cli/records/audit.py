@@ -87,7 +87,7 @@ def audit(
     "versions": {table: version}, "offsets", "looked_at", "totals": {place: offsets}, "partitions": [{"topic",
     "partition", "first", "end", "offsets", and a number per place}], "faults": [{"fault", "text", "count",
     "examples": [{"topic", "partition", "offset"}], "keys"}], "gold": [{"table", "version", "range_of",
-    "without", "why"}], "without_digest", "notes", "compared_with_kafka", "not_compared_because",
+    "without", "why", "open_rows"}], "without_digest", "notes", "compared_with_kafka", "not_compared_because",
     "seconds"}]}. Numbers are exact; examples are the first 20, keys the first 10.
     """
     from orchestration.records.audit import audit as audits

@@ -77,6 +77,12 @@ def notes(account: Account) -> Iterator[str]:
             yield f"{one.table} was not compared with its declaration: {one.why}"
         elif one.without:
             yield f"{one.table} was compared without {one.without}, which may differ when computed again"
+        elif one.open_rows:
+            yield (
+                f"{one.table}: {one.open_rows:,} row{' is' if one.open_rows == 1 else 's are'} not compared: "
+                "its statement leaves open which rows or values come (LIMIT, row_number() or first() among "
+                "rows of one place)"
+            )
 
 
 def _gold(accounts: Sequence[Account]) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from common.errors import QualityFailedError, UsageError
+from common.errors import MedallionError, QualityFailedError, TablesFailedError, UsageError
 from common.machine.console import say
 from common.spark.session import Compiled
 from orchestration.access.declaration.context import Context, context
@@ -123,13 +123,21 @@ def say_quarantined(aside: QuarantinedMeanwhile) -> None:
         say(f"{table}: {rows:,} {'row' if rows == 1 else 'rows'} in quarantine; to see: {command}", rows=rows)
 
 
-def gate_failure(job: Job) -> QualityFailedError | None:
-    """The failure of a quality gate, to be raised after the results of the run are printed."""
+def end_of(job: Job, *, publishes: bool) -> MedallionError | None:
+    """How a run with an end has ended, to be raised after its results are printed; None: well.
+
+    A gate that failed beside tables that have failed is said.
+    """
+    failure = job.outcome(publishes=publishes)
     try:
         job.judge()
-    except QualityFailedError as failure:
-        return failure
-    return None
+    except QualityFailedError as gate:
+        if failure is None:
+            return gate
+        say(str(gate), level="error")
+    if isinstance(failure, TablesFailedError):
+        say("these tables have failed, or wait for one that has; the others are up to date", level="error")
+    return failure
 
 
 def _with_fail_fast(overrides: list[str] | None, is_given: bool) -> list[str]:  # noqa: FBT001  # a flag
@@ -154,19 +162,18 @@ def _run(job: Job, *, available_now: bool = False) -> None:
     reporter = _Reporter(job)
     aside = QuarantinedMeanwhile(job.wiring.pipeline, job.wiring.layout)
     job.start(available_now=available_now)
-    if not job.supervisor.names:
+    if not job.supervisor.names and not job.supervisor.failures.errors:
         say("stopped before a query started")
         return
-    say(f"running {', '.join(job.supervisor.names)}; Ctrl-C stops at a micro-batch boundary")
+    if job.supervisor.names:
+        say(f"running {', '.join(job.supervisor.names)}; Ctrl-C stops at a micro-batch boundary")
     with contextlib.ExitStack() as beside:
         if not available_now:
             beside.enter_context(job.maintenance())
             beside.enter_context(job.channel())
         job.supervisor.run(reporter.tick, keep_open=available_now)
-    if available_now:
-        job.publish()
+    failure = end_of(job, publishes=available_now)
     reporter.report()
-    failure = gate_failure(job)
     say_quarantined(aside)
     say("stopped at a micro-batch boundary" if job.stop.is_requested() else "done")
     if failure is not None:

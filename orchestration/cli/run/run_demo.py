@@ -173,8 +173,10 @@ def run(  # one argument per option
             raise failure
         job.supervisor.end()
         say("stopped at a micro-batch boundary")
-        status = collector.collect()
+        status, failed = collector.collect(), job.supervisor.outcome()
     _print_results(pipeline, layout, status, after)
+    if failed is not None:
+        raise failed
 
 
 def _watch(job: Job, collector: Collector, samples: Samples, seconds: float, began: float) -> None:

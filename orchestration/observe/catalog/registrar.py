@@ -20,8 +20,8 @@ from common.delta.log import LogReader
 from common.errors import CatalogError, MedallionError
 from common.machine.console import say
 from common.spark.table_catalog import TableCatalog
+from common.streaming.error_lines import one_line
 from common.streaming.failure_cause import causes_text
-from common.streaming.query import one_line
 from orchestration.access.history.catalog_state import CatalogEntry, read_entries, write_entries
 from orchestration.observe.catalog.names import Name
 

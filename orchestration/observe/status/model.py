@@ -149,6 +149,7 @@ class QueryNow:
         is_opening: Whether its job still starts Spark, or waits for the broker.
         has_end: Whether it processes the available data and ends; its start waits for its source's end.
         is_held: Whether an operator has stopped it.
+        waits_for: The query that has failed, and that this one hangs on; empty where it waits for none.
     """
 
     state: State
@@ -160,6 +161,7 @@ class QueryNow:
     is_opening: bool = False
     has_end: bool = False
     is_held: bool = False
+    waits_for: str = ""
 
     @property
     def is_faulty(self) -> bool:

@@ -53,7 +53,7 @@ def _of_table(table: TableStatus) -> Iterator[Problem]:
     elif query.state == "restarting":
         yield Problem("warning", name, f"the query failed and is restarted: {query.error}")
     elif query.state == "stopped" and table.lag.count:
-        why = query.phase if query.is_held else "no job runs"
+        why = query.phase if query.is_held or query.waits_for else "no job runs"
         yield Problem("warning", name, f"{why}, and {table.lag.count:,} {table.lag.unit} wait")
     if table.fault:
         yield Problem("critical", name, table.fault)

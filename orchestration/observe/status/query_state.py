@@ -94,6 +94,8 @@ def held(query: QueryNow, name: str, since: datetime | None) -> QueryNow:
 
 def _running(query: JobQuery, planned: Planned, at: datetime) -> QueryNow:
     rest = (query.error, query.restarts, query.last_batch, False, query.has_end)
+    if query.waits_for and query.state in _WAITS:
+        return replace(QueryNow("waiting", _waits(query), query.since, *rest), waits_for=query.waits_for)
     if query.state == "restarting":
         return QueryNow("restarting", f"failed {_age(at, query.since)} ago, is restarted", query.since, *rest)
     if query.state == "starting":
@@ -120,10 +122,17 @@ def _ended(job: JobState, query: JobQuery) -> QueryNow:
     if query.state == "failed":
         text = query.error or job.error or "failed"
         return QueryNow("failed", text, query.since, text, query.restarts, query.last_batch)
-    if job.ended == "failed":
+    if query.waits_for:
+        return QueryNow("stopped", _waits(query), job.at, waits_for=query.waits_for)
+    if job.ended == "failed" and not job.is_of_tables:
         text = f"job {job.job} ended: {job.error}"
         return QueryNow("failed", text, job.at, job.error, query.restarts, query.last_batch)
-    return QueryNow("stopped", f"job {job.job} was stopped", job.at, "", query.restarts, query.last_batch)
+    how = "has ended" if job.ended == "failed" else "was stopped"
+    return QueryNow("stopped", f"job {job.job} {how}", job.at, "", query.restarts, query.last_batch)
+
+
+def _waits(query: JobQuery) -> str:
+    return f"waits for {query.waits_for}, which has failed"
 
 
 def _is_of(job: JobState | None, holder: Holder) -> bool:
@@ -180,7 +189,8 @@ class StallWatch:
         is_early = query.state == "starting" and planned.newest is None and not query.is_opening
         if is_early and reads and lag.count == 0 and not query.has_end:
             query = replace(query, state="waiting", phase=f"waits for the first rows of {reads}")
-        if query.state not in _WAITS or query.is_opening or query.has_end or not lag.count:
+        is_bound = query.is_opening or query.has_end or bool(query.waits_for)
+        if query.state not in _WAITS or is_bound or not lag.count:
             self._unmoved.pop(name, None)
             return query
         place = (planned.newest.batch_id if planned.newest else None, planned.committed)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from orchestration.quality.dialects import Dialect
+from common.sql.quoting import backquoted, double_quoted
 from orchestration.quality.engines import Engine, Pinned
 
 MOST_VALUES = 20
@@ -121,7 +121,7 @@ def profile(engine: Engine, pinned: Pinned, event_time: str = "") -> TableProfil
     kinds = {name: kind_of(type_) for name, type_ in types.items() if not name.startswith("_")}
     described = {name: kind for name, kind in kinds.items() if kind}
     facts = [fact for name, kind in described.items() for fact in _facts(engine, name, kind)]
-    (row,) = engine.rows(f"SELECT count(*), {', '.join(facts) or '0'} FROM {relation}")  # noqa: S608  # quoted
+    (row,) = engine.own_rows(f"SELECT count(*), {', '.join(facts) or '0'} FROM {relation}")  # noqa: S608  # quoted
     rows, found = int(row[0]), iter(row[1:])
     columns = []
     slices = _slices(engine, relation, described, event_time)
@@ -148,7 +148,7 @@ def kind_of(type_: str) -> str:
 
 
 def _facts(engine: Engine, name: str, kind: str) -> Sequence[str]:
-    quoted = engine.dialect.identifier(name)
+    quoted = _quoted(engine, name)
     ends = [f"CAST({end}({quoted}) AS STRING)" for end in ("min", "max")]
     if kind == "number":
         ends = [f"{end}({quoted})" for end in ("min", "max")]
@@ -162,30 +162,40 @@ def _facts(engine: Engine, name: str, kind: str) -> Sequence[str]:
 
 def _quantiles(engine: Engine, value: str, places: Sequence[float]) -> str:
     listed = ", ".join(map(str, places))
-    if engine.dialect.name == "duckdb":
+    if engine.name == "duckdb":
         return f"approx_quantile({value}, [{listed}])"
     return f"percentile_approx({value}, array({listed}))"
+
+
+def _quoted(engine: Engine, name: str) -> str:
+    return double_quoted(name) if engine.name == "duckdb" else backquoted(name)
+
+
+def _micros(engine: Engine, name: str) -> str:
+    """Microseconds since the epoch of a column of times."""
+    if engine.name == "duckdb":
+        return f"epoch_us(CAST({double_quoted(name)} AS TIMESTAMPTZ))"
+    return f"unix_micros(CAST({backquoted(name)} AS TIMESTAMP))"
 
 
 def _slices(
     engine: Engine, relation: str, kinds: Mapping[str, str], event_time: str
 ) -> dict[str, dict[str, tuple[float, ...]]]:
     """Figures of each column per slice of the table, as ``ColumnProfile.slices`` has them."""
-    dialect = engine.dialect
     times = [name for name, kind in kinds.items() if kind == "time"]
     by = event_time if event_time in times else next(iter(times), "")
     groups = ""
     if by:
-        micros = dialect.micros(dialect.identifier(by))
-        ((least, most),) = engine.rows(f"SELECT min({micros}), max({micros}) FROM {relation}")  # noqa: S608
+        micros = _micros(engine, by)
+        ((least, most),) = engine.own_rows(f"SELECT min({micros}), max({micros}) FROM {relation}")  # noqa: S608
         if least is not None and most > least:
             place = f"CAST(floor(({micros} - {least}) * {SLICES} / {most - least + 1}e0) AS INT)"
             groups = f" GROUP BY {place} ORDER BY {place}"
     wanted = [
-        (name, what, sql) for name, kind in kinds.items() for what, sql in _slice_facts(dialect, name, kind)
+        (name, what, sql) for name, kind in kinds.items() for what, sql in _slice_facts(engine, name, kind)
     ]
     facts = "".join(f", {sql}" for _, _, sql in wanted)
-    rows = engine.rows(f"SELECT count(*){facts} FROM {relation}{groups}")  # noqa: S608  # quoted names
+    rows = engine.own_rows(f"SELECT count(*){facts} FROM {relation}{groups}")  # noqa: S608  # quoted names
     total = sum(int(row[0]) for row in rows)
     found: dict[str, dict[str, tuple[float, ...]]] = {name: {} for name in kinds}
     for at, (name, what, _) in enumerate(wanted, start=1):
@@ -194,8 +204,8 @@ def _slices(
     return found
 
 
-def _slice_facts(dialect: Dialect, name: str, kind: str) -> Iterator[tuple[str, str]]:
-    quoted = dialect.identifier(name)
+def _slice_facts(engine: Engine, name: str, kind: str) -> Iterator[tuple[str, str]]:
+    quoted = _quoted(engine, name)
 
     def share(condition: str) -> str:
         return f"avg(CASE WHEN {condition} THEN 1e0 ELSE 0e0 END)"
@@ -215,13 +225,13 @@ def _slice_facts(dialect: Dialect, name: str, kind: str) -> Iterator[tuple[str, 
 
 def _gaps(engine: Engine, relation: str, columns: Sequence[ColumnProfile]) -> tuple[Gap, ...]:
     """The times between neighbours of the columns of times, which are put in their order on average."""
-    dialect, names = engine.dialect, [one.name for one in columns if one.kind == "time" and one.values]
+    names = [one.name for one in columns if one.kind == "time" and one.values]
     if len(names) < 2:  # noqa: PLR2004  # a gap has two ends
         return ()
-    micros = {name: dialect.micros(dialect.identifier(name)) for name in names}
+    micros = {name: _micros(engine, name) for name in names}
     means = ", ".join(f"avg({micros[name]})" for name in names)
-    all_there = " AND ".join(f"{dialect.identifier(name)} IS NOT NULL" for name in names)
-    (found,) = engine.rows(f"SELECT {means} FROM {relation} WHERE {all_there}")  # noqa: S608  # quoted names
+    all_there = " AND ".join(f"{_quoted(engine, name)} IS NOT NULL" for name in names)
+    (found,) = engine.own_rows(f"SELECT {means} FROM {relation} WHERE {all_there}")  # noqa: S608  # quoted names
     if None in found:
         return ()
     ordered = [name for _, name in sorted(zip(found, names, strict=True))]
@@ -231,7 +241,7 @@ def _gaps(engine: Engine, relation: str, columns: Sequence[ColumnProfile]) -> tu
         seconds = f"(({micros[later]} - {micros[earlier]}) / 1e6)"
         facts += [f"count({seconds})", f"count(*) FILTER (WHERE {seconds} < 0)"]
         facts.append(_quantiles(engine, f"CAST({seconds} AS DOUBLE)", _GAP_QUANTILES))
-    (row,) = engine.rows(f"SELECT {', '.join(facts)} FROM {relation}")  # noqa: S608  # quoted names
+    (row,) = engine.own_rows(f"SELECT {', '.join(facts)} FROM {relation}")  # noqa: S608  # quoted names
     return tuple(
         Gap(earlier, later, int(row[3 * at]), int(row[3 * at + 1]), *map(float, row[3 * at + 2]))
         for at, (earlier, later) in enumerate(pairs)
@@ -239,23 +249,23 @@ def _gaps(engine: Engine, relation: str, columns: Sequence[ColumnProfile]) -> tu
     )
 
 
-def _hours(engine: Engine, relation: str, quoted: str) -> tuple[int, ...]:
+def _hours(engine: Engine, relation: str, name: str) -> tuple[int, ...]:
     """Rows per hour of the day, in UTC."""
-    hour = f"CAST(floor(({engine.dialect.micros(quoted)} % 86400000000) / 3600000000e0) AS INT)"
-    where = f"WHERE {quoted} IS NOT NULL GROUP BY 1"
-    found = dict(engine.rows(f"SELECT {hour} AS hour, count(*) FROM {relation} {where}"))  # noqa: S608
+    hour = f"CAST(floor(({_micros(engine, name)} % 86400000000) / 3600000000e0) AS INT)"
+    where = f"WHERE {_quoted(engine, name)} IS NOT NULL GROUP BY 1"
+    found = dict(engine.own_rows(f"SELECT {hour} AS hour, count(*) FROM {relation} {where}"))  # noqa: S608
     return tuple(int(found.get(place, 0)) for place in range(24))
 
 
 def _column(
     engine: Engine, relation: str, name: str, type_: str, figures: Mapping[str, Any]
 ) -> ColumnProfile:
-    quoted, kind = engine.dialect.identifier(name), kind_of(type_)
+    quoted, kind = _quoted(engine, name), kind_of(type_)
     values, rows = int(figures["values"]), int(figures["rows"])
     distinct = min(int(figures["distinct"]), values)
     frequent: tuple[tuple[Any, int], ...] = ()
     if kind in {"text", "flag"} and values:
-        found = engine.rows(
+        found = engine.own_rows(
             f"SELECT {quoted} AS value, count(*) AS n FROM {relation} WHERE {quoted} IS NOT NULL "  # noqa: S608
             f"GROUP BY 1 ORDER BY n DESC, value LIMIT {MOST_VALUES + 1}"
         )
@@ -265,13 +275,13 @@ def _column(
     sample: tuple[str, ...] = ()
     if kind == "text" and distinct > MOST_VALUES:
         sql = f"SELECT DISTINCT {quoted} FROM {relation} WHERE {quoted} IS NOT NULL LIMIT {_SAMPLE}"  # noqa: S608
-        sample = tuple(str(value) for (value,) in engine.rows(sql))
+        sample = tuple(str(value) for (value,) in engine.own_rows(sql))
     elif kind == "text":
         sample = tuple(str(value) for value, _ in frequent)
     bins = _bins(engine, relation, quoted, figures) if kind == "number" and values else ()
     quantiles = tuple(float(one) for one in figures["quantiles"] or ())
     least, most = figures["least"], figures["most"]
-    hours = _hours(engine, relation, quoted) if kind == "time" and values else ()
+    hours = _hours(engine, relation, name) if kind == "time" and values else ()
     return ColumnProfile(
         name,
         kind,
@@ -296,5 +306,5 @@ def _bins(engine: Engine, relation: str, quoted: str, figures: Mapping[str, Any]
         return ()
     place = f"least({BINS - 1}, CAST(floor((CAST({quoted} AS DOUBLE) - {low!r}) / {width!r}) AS INT))"
     where = f"WHERE {quoted} IS NOT NULL GROUP BY 1"
-    found = dict(engine.rows(f"SELECT {place} AS place, count(*) FROM {relation} {where}"))  # noqa: S608
+    found = dict(engine.own_rows(f"SELECT {place} AS place, count(*) FROM {relation} {where}"))  # noqa: S608
     return tuple(int(found.get(place, 0)) for place in range(BINS))

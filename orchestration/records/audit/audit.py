@@ -39,7 +39,13 @@ from orchestration.access.progress.erased import erased_records, unfinished_run
 from orchestration.records.audit import last_audit
 from orchestration.records.audit.accepted_gaps import read_gaps, skipped_files
 from orchestration.records.audit.bronze_bytes import byte_faults, undigested
-from orchestration.records.audit.gold.changes import gold_faults, history_faults, made_of, published_faults
+from orchestration.records.audit.gold.changes import (
+    gold_faults,
+    history_faults,
+    made_of,
+    publication_faults,
+    published_faults,
+)
 from orchestration.records.audit.gold.content import ContentAudit, GoldProof
 from orchestration.records.audit.offset_ranges import why_full_audit
 from orchestration.records.audit.other_records import Decision
@@ -290,6 +296,7 @@ def _audit_once(  # noqa: PLR0913, PLR0917  # see above
         *in_gold,
         *history_faults(pipeline, silver, layout),
         *published_faults(pipeline, silver, layout),
+        *publication_faults(pipeline, silver, layout),
     )
     faults = (*_faults_of(parts), *of_bytes, *of_gold)
     if not faults and covers_all and len(parts) == 1 and not _save(layout, pins, total, gold):

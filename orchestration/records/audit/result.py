@@ -36,7 +36,8 @@ class Fault:
         name: ``missing``, ``twice``, ``unknown``, ``no witness``, ``gap``, ``counts``, ``lost commit``,
             ``erased`` for a record that was erased and is in a table again, ``topic``, ``history`` for a
             table whose source has gone back, ``changed`` for a gold table that another program has written,
-            ``content`` for one that is not what its declaration gives, ``bytes`` for rows of bronze that are
+            ``content`` for one that is not what its declaration gives, ``publication`` for files that are not
+            what was published, ``bytes`` for rows of bronze that are
             not what was read, or ``receipt`` for records that are not what a producer has sent.
         text: The explanation for a user.
         count: Number of offsets affected, of keys, or of micro-batches whose bytes differ; 1 for a fault of
@@ -63,6 +64,7 @@ class GoldTable:
         without: Columns that were not compared, because their values depend on the order of rows or on the
             time; with commas between them.
         why: Why the table was not compared, in words; empty if it was.
+        open_rows: Rows that are others than those computed now, where the statement leaves open which come.
     """
 
     table: str
@@ -70,6 +72,7 @@ class GoldTable:
     range_of: str = ""
     without: str = ""
     why: str = ""
+    open_rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from common.declare import Aggregate, Gold, Session, Upsert, View, Window
 from common.declare.intervals import length_of
 from common.errors import SqlError
-from common.sql.duckdb_text import expression, statement
+from common.sql.duckdb.text import columns_of, expression, statement
+from common.sql.duckdb.values import TIME
 from common.sql.quoting import double_quoted
 from gold.table.row_order import COORDINATES, total_order
 
 START, END = "window_start", "window_end"
+
+Types = Mapping[str, str]
+"""Columns in their order -> DuckDB's names of their types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,71 +28,83 @@ class Definition:
         keys: Columns that identify a row; empty where none are known to.
         may_round: Whether columns of floating-point numbers are results of arithmetic, whose last digits may
             differ.
+        left_out: Columns that the query does not give -> why DuckDB does not compute them.
     """
 
     sql: str
     keys: tuple[str, ...]
     may_round: bool
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
 
-def definition(gold: Gold, sources: Mapping[str, str], columns: Mapping[str, Sequence[str]]) -> Definition:
+def definition(gold: Gold, sources: Mapping[str, str], columns: Mapping[str, Types]) -> Definition:
     """The definition of a gold table.
 
     Args:
         gold: The declaration.
         sources: By table that it reads, the name of its view.
-        columns: The columns of the table itself, by its name, and of its sources.
+        columns: The columns of the table itself, by its name, and of its sources, with DuckDB's types.
 
     Raises:
         SqlError: It is not defined in SQL, or not by SQL that DuckDB is known to compute as Spark does.
     """
     if isinstance(gold, View):
-        text = statement(gold.statement, sources)
-        return Definition(text, (), may_round=True)
+        tables = {name: (view, columns[name]) for name, view in sources.items()}
+        return Definition(statement(gold.statement, tables, written=True), (), may_round=True)
     if isinstance(gold, Upsert):
         return _upsert(gold, sources[gold.reads], columns)
     if isinstance(gold, Aggregate):
-        return _aggregate(gold, sources[gold.reads])
+        return _aggregate(gold, sources[gold.reads], columns[gold.reads])
     raise SqlError(f"is a {type(gold).__name__}, which the script does not compute")
 
 
-def _upsert(gold: Upsert, source: str, columns: Mapping[str, Sequence[str]]) -> Definition:
+def written(sql: str, types: Types) -> str:
+    """An expression over rows of a table that Spark has computed already.
+
+    Raises:
+        SqlError: DuckDB may compute it otherwise than Spark.
+    """
+    return expression(sql, columns_of(types), written=True).sql
+
+
+def _upsert(gold: Upsert, source: str, columns: Mapping[str, Types]) -> Definition:
     for attribute, is_given in (
         ("unchanged", gold.unchanged is not None),
         ("ignore_nulls", gold.ignore_nulls),
     ):
         if is_given:
             raise SqlError(f"takes values from older rows ({attribute})")
-    order = total_order(gold.newest_by)
+    order, types = total_order(gold.newest_by), columns[gold.reads]
+    left_out: Mapping[str, str] = {}
     if gold.columns is None:
-        there = {name.lower() for name in columns[gold.reads]}
+        there = {name.lower() for name in types}
         kept = [
             double_quoted(name) if name.lower() in there else f"NULL AS {double_quoted(name)}"
             for name in columns[gold.table]
         ]
     else:
         named = _mapping(gold.columns)
-        kept = [f"{expression(sql)} AS {double_quoted(name)}" for name, sql in named.items()]
+        kept, left_out = _each(named, types, but=gold.key)
         kept += [name for name in COORDINATES if name not in named]
-    ends = "false" if gold.delete_when is None else f"coalesce({expression(gold.delete_when)}, false)"
-    where = "" if gold.where is None else f" WHERE {expression(gold.where)}"
+    ends = "false" if gold.delete_when is None else f"coalesce({written(gold.delete_when, types)}, false)"
+    where = "" if gold.where is None else f" WHERE {written(gold.where, types)}"
     key = ", ".join(map(double_quoted, gold.key))
     by = ", ".join(f"{double_quoted(name)} DESC NULLS LAST" for name in order)
     text = f"""SELECT * FROM (
     SELECT {", ".join(kept)}, {ends} AS "__ends" FROM {source}{where}
   ) QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY {by}) = 1"""
-    return Definition(f'SELECT * FROM ({text}) WHERE NOT "__ends"', tuple(gold.key), may_round=False)
+    alive = f'SELECT * FROM ({text}) WHERE NOT "__ends"'
+    return Definition(alive, tuple(gold.key), may_round=False, left_out=left_out)
 
 
-def _aggregate(gold: Aggregate, source: str) -> Definition:
+def _aggregate(gold: Aggregate, source: str, types: Types) -> Definition:
     if gold.watermark is not None:
         raise SqlError("leaves rows out that are later than its watermark")
     by = _mapping(gold.by or {})
-    groups = {name: f"{expression(sql)}" for name, sql in by.items()}
-    measures = ", ".join(
-        f"{expression(sql)} AS {double_quoted(name)}" for name, sql in _mapping(gold.measures).items()
-    )
-    where = "" if gold.where is None else f" WHERE {expression(gold.where)}"
+    groups = {name: written(sql, types) for name, sql in by.items()}
+    bounds = {} if gold.window is None else dict.fromkeys((START, END), TIME)
+    measures, left_out = _each(_mapping(gold.measures), {**types, **bounds})
+    where = "" if gold.where is None else f" WHERE {written(gold.where, types)}"
     rows = f"(SELECT * FROM {source}{where})"
     window: tuple[str, ...] = ()
     if isinstance(gold.window, Window):
@@ -99,10 +115,25 @@ def _aggregate(gold: Aggregate, source: str) -> Definition:
     inner = [f"{sql} AS {double_quoted(f'__by {name}')}" for name, sql in groups.items()]
     own = [f"{double_quoted(f'__by {name}')} AS {double_quoted(name)}" for name in groups]
     keys = [double_quoted(f"__by {name}") for name in groups] + list(window)
-    text = f"""SELECT {", ".join([*own, *window, measures])}
+    text = f"""SELECT {", ".join([*own, *window, *measures]) or "1"}
   FROM (SELECT *{"".join(f", {one}" for one in inner)} FROM {rows})
   GROUP BY {", ".join(keys)}"""
-    return Definition(text, (*groups, *window[:1]), may_round=True)
+    return Definition(text, (*groups, *window[:1]), may_round=True, left_out=left_out)
+
+
+def _each(
+    named: Mapping[str, str], types: Types, but: Collection[str] = ()
+) -> tuple[list[str], Mapping[str, str]]:
+    """Columns with their names, and those that DuckDB does not compute; it has to compute some of them."""
+    found, left_out = [], {}
+    for name, sql in named.items():
+        try:
+            found.append(f"{written(sql, types)} AS {double_quoted(name)}")
+        except SqlError as error:
+            if name in but:
+                raise
+            left_out[name] = str(error)
+    return found, left_out
 
 
 def windows_of(rows: str, window: Window) -> str:

@@ -9,21 +9,22 @@ from common.declare import Json, Silver
 from common.declare.declared import folder_of
 from common.errors import PipelineError, SqlError
 from common.schema.value_fields import Field, fields
-from common.sql.duckdb_text import expression
+from common.sql.duckdb.text import expression
+from common.sql.duckdb.values import TIME, Value
 from common.sql.quoting import double_quoted, standard_text
 
 _TYPES = {
     "string": "VARCHAR",
     "boolean": "BOOLEAN",
     "double": "DOUBLE",
-    "timestamp": "TIMESTAMPTZ",
+    "timestamp": TIME,
     "tinyint": "TINYINT",
     "smallint": "SMALLINT",
     "int": "INTEGER",
     "bigint": "BIGINT",
     "date": "DATE",
 }
-_COORDINATES = {"topic": "topic", "partition": "partition", "offset": '"offset"', "timestamp": '"timestamp"'}
+_COORDINATES = {"topic": "VARCHAR", "partition": "INTEGER", "offset": "BIGINT", "timestamp": TIME}
 
 
 @dataclass
@@ -49,7 +50,7 @@ class ValueColumns:
             return
         try:
             self._fields = self._fields or fields(self.silver.value, folder_of(self.silver))  # type: ignore[arg-type]
-            self.texts[name] = expression(sql, self._name)
+            self.texts[name] = expression(sql, self._column, written=True).sql
         except (SqlError, PipelineError) as error:
             self.why_not[name] = str(error).splitlines()[0]
 
@@ -71,17 +72,18 @@ class ValueColumns:
             return "the value has a frame, which is not read by the script"
         return None if value.strict else "the value is read with strict=False"
 
-    def _name(self, path: tuple[str, ...]) -> str:
-        """The name that a field of the value, or a coordinate, has in ``source``."""
+    def _column(self, path: tuple[str, ...]) -> Value:
+        """A field of the value, or a coordinate, as ``source`` has it."""
         if path[0].lower() == "_kafka":
-            if len(path) > 1 and path[1].lower() in _COORDINATES:
-                return path[1].lower()
-            raise SqlError(f"has {'.'.join(path)}, which is not translated")
+            name = ".".join(path[1:]).lower()
+            if name not in _COORDINATES:
+                raise SqlError(f"has {'.'.join(path)}, which is not translated")
+            return Value(double_quoted(name), _COORDINATES[name])
         where = "$" + "".join(f'."{name}"' for name in self._written(path, self._fields))
         kind = _type(path, self._fields)
         if (where, kind) not in self._paths:
             self._paths.append((where, kind))
-        return f"field {self._paths.index((where, kind)) + 1}"
+        return Value(double_quoted(f"field {self._paths.index((where, kind)) + 1}"), kind)
 
     def _written(self, path: Sequence[str], among: Iterable[Field]) -> list[str]:
         found = _field(path, among)
@@ -108,7 +110,7 @@ def _type(path: Sequence[str], among: Iterable[Field]) -> str:
     if len(path) > 1:
         return _type(path[1:], found.nested)
     if found.kind == "decimal":
-        return found.type.upper() if "(" in found.type else "DECIMAL(10, 0)"
+        return found.type.upper().replace(" ", "") if "(" in found.type else "DECIMAL(10,0)"
     if found.kind not in _TYPES:
         raise SqlError(f"has {found.name} of type {found.type}, which is not read by the script")
     return _TYPES[found.kind]

@@ -56,16 +56,25 @@ def followers(pipeline: Pipeline, layout: Layout, erased: Collection[str]) -> It
             yield Follower(f"{suite.table}{SUFFIX}", follows=False, advice=advice)
 
 
-def written_tables(pipeline: Pipeline, silver: Silver) -> tuple[str, ...]:
-    """The tables whose leases are needed where rows of a silver table are replaced."""
-    gold = [name for one in _readers(pipeline, silver) for name in written_by(one)]
-    return (*written_by(silver), *gold)
+def written_tables(pipeline: Pipeline, silver: Silver, *, is_same_shape: bool = True) -> tuple[str, ...]:
+    """The tables whose leases are needed where rows of a silver table are replaced.
+
+    Args:
+        pipeline: The pipeline.
+        silver: The table.
+        is_same_shape: Whether it keeps its columns; else gold tables that read gold tables are needed too.
+    """
+    found = _readers(pipeline, silver) if is_same_shape else _all_readers(pipeline, silver)
+    return (*written_by(silver), *(name for one in found for name in written_by(one)))
 
 
 def cannot_follow(
     pipeline: Pipeline, layout: Layout, silver: Silver, *, is_same_shape: bool = True
 ) -> tuple[Gold, ...]:
-    """Gold tables that read appends only, or whose source gets other columns.
+    """Gold tables that read appends only, or whose source gets other columns, each after its sources.
+
+    A gold table that is filled again may get other columns itself: then so may those that read it, and are
+    filled again if they can be.
 
     Args:
         pipeline: The pipeline.
@@ -73,10 +82,10 @@ def cannot_follow(
         silver: The table whose rows are replaced.
         is_same_shape: Whether the table keeps its columns.
     """
-    has_feed = _keeps_feed(layout, silver.table)
-    return tuple(
-        one for one in _readers(pipeline, silver) if not (is_same_shape and has_feed and one.reads_removals)
-    )
+    has_feed, direct = _keeps_feed(layout, silver.table), _readers(pipeline, silver)
+    if is_same_shape:
+        return tuple(one for one in direct if not (has_feed and one.reads_removals))
+    return tuple(one for one in _all_readers(pipeline, silver) if one in direct or can_be_filled_again(one))
 
 
 def fill_again(layout: Layout, gold: Sequence[Gold]) -> None:
@@ -99,6 +108,16 @@ def can_be_filled_again(gold: Gold) -> bool:
 
 def _readers(pipeline: Pipeline, silver: Silver) -> tuple[Gold, ...]:
     return tuple(one for one in pipeline.gold if silver.table in sources(one))
+
+
+def _all_readers(pipeline: Pipeline, silver: Silver) -> tuple[Gold, ...]:
+    """The gold tables that read a silver table, directly or through others, each after its sources."""
+    changed, found = {silver.table}, list[Gold]()
+    for one in in_data_order(pipeline.gold):
+        if changed.intersection(sources(one)):
+            changed.update(written_by(one))
+            found.append(one)
+    return tuple(found)
 
 
 def _keeps_feed(layout: Layout, table: str) -> bool:

@@ -14,9 +14,9 @@ from itertools import zip_longest
 from common.declare import Aggregate, Custom, Gold, Join, Session, Silver, Stateful, View
 from common.declare.declared import is_path
 from common.errors import SqlError, TableError, UsageError, first_line
-from common.sql.duckdb_text import expression
 from common.sql.quoting import double_quoted
 from common.sql.statement import read_statement
+from orchestration.records.proof.definitions import written
 from orchestration.records.trace.tables import Place, Tables
 from orchestration.records.trace.view_rows import ViewRows
 
@@ -68,7 +68,7 @@ class Behind:
         """Queries for rows with coordinates, one per table that has them."""
         match declared:
             case Aggregate():
-                yield from self._of(declared.reads, _members(declared, self._source(declared.reads), rows))
+                yield from self._of(declared.reads, self._members(declared, rows))
             case View():
                 for table, queries in view_rows(self.tables, declared).behind(rows).items():
                     if not is_path(table):
@@ -94,10 +94,27 @@ class Behind:
         same = " AND ".join(f"s.{name} = g.{name}" for name in map(double_quoted, RECORD))
         left = f"SELECT s.* FROM {self._source(gold.reads)} AS s SEMI JOIN ({rows}) AS g ON {same}"
         on = on_columns(gold)
-        listed = ", ".join(f"{expression(sql)} AS __v{place}" for place, sql in enumerate(on.values()))
+        types = self.tables.types(self._source(gold.reads))
+        listed = ", ".join(f"{written(sql, types)} AS __v{place}" for place, sql in enumerate(on.values()))
         match = " AND ".join(f"o.{double_quoted(name)} = k.__v{place}" for place, name in enumerate(on))
         other = self._source(gold.joins)
         return f"SELECT o.* FROM {other} AS o SEMI JOIN (SELECT {listed} FROM ({left})) AS k ON {match}"
+
+    def _members(self, gold: Aggregate, rows: str) -> str:
+        """The rows of the source that are in some groups."""
+        source = self._source(gold.reads)
+        types = self.tables.types(source)
+        where = "" if gold.where is None else f" WHERE {written(gold.where, types)}"
+        keys = {name: f"__k{place}" for place, name in enumerate(group_keys(gold))}
+        listed = [f"{written(sql, types)} AS __k{n}" for n, sql in enumerate(group_keys(gold).values())]
+        same = [f"s.{key} IS NOT DISTINCT FROM g.{double_quoted(name)}" for name, key in keys.items()]
+        if gold.window is not None:
+            at = f"s.{double_quoted(gold.window.on)}"
+            end = "<=" if isinstance(gold.window, Session) else "<"
+            same.append(f"{at} >= g.window_start AND {at} {end} g.window_end")
+        found = f"(SELECT {', '.join(['*', *listed])} FROM {source}{where}) AS s"
+        kept = f"s.* EXCLUDE ({', '.join(keys.values())})" if keys else "s.*"
+        return f"SELECT {kept} FROM {found} SEMI JOIN ({rows}) AS g ON {' AND '.join(same) or 'true'}"
 
     def _source(self, table: str) -> str:
         return source_of(self.tables, table)
@@ -125,10 +142,7 @@ def view_rows(tables: Tables, view: View) -> ViewRows:
         table: tables.database.source(table) if is_path(table) else source_of(tables, table)
         for table in view.tables
     }
-    columns = {
-        table: [row["column_name"] for row in tables.rows(f"DESCRIBE SELECT * FROM {source}")]
-        for table, source in sources.items()
-    }
+    columns = {table: list(tables.types(source)) for table, source in sources.items()}
     statement = read_statement(view.statement, columns)
     if statement.relation is None:
         raise SqlError(f"its statement is computed whole ({statement.why_whole})")
@@ -144,21 +158,6 @@ def group_keys(gold: Aggregate) -> dict[str, str]:
     """The columns of a group -> SQL text over the columns of the source."""
     by = gold.by or {}
     return dict(by) if isinstance(by, Mapping) else {name: f"`{name}`" for name in by}
-
-
-def _members(gold: Aggregate, source: str, rows: str) -> str:
-    """The rows of the source that are in some groups."""
-    where = "" if gold.where is None else f" WHERE {expression(gold.where)}"
-    keys = {name: f"__k{place}" for place, name in enumerate(group_keys(gold))}
-    listed = [f"{expression(sql)} AS __k{n}" for n, sql in enumerate(group_keys(gold).values())]
-    same = [f"s.{key} IS NOT DISTINCT FROM g.{double_quoted(name)}" for name, key in keys.items()]
-    if gold.window is not None:
-        at = f"s.{double_quoted(gold.window.on)}"
-        end = "<=" if isinstance(gold.window, Session) else "<"
-        same.append(f"{at} >= g.window_start AND {at} {end} g.window_end")
-    found = f"(SELECT {', '.join(['*', *listed])} FROM {source}{where}) AS s"
-    kept = f"s.* EXCLUDE ({', '.join(keys.values())})" if keys else "s.*"
-    return f"SELECT {kept} FROM {found} SEMI JOIN ({rows}) AS g ON {' AND '.join(same) or 'true'}"
 
 
 def _advice(declared: Silver | Gold) -> str:

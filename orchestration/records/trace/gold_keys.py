@@ -22,10 +22,10 @@ from common.declare import (
     Within,
 )
 from common.declare.intervals import length_of
-from common.errors import TableError, first_line
-from common.sql.duckdb_text import expression
+from common.errors import SqlError, TableError, first_line
+from common.sql.duckdb.text import columns_of, expression
 from common.sql.quoting import double_quoted
-from orchestration.records.proof.definitions import END, START, windows_of
+from orchestration.records.proof.definitions import END, START, windows_of, written
 from orchestration.records.trace.behind import RECORD, group_keys, on_columns, source_of, view_rows
 from orchestration.records.trace.tables import Tables
 
@@ -89,15 +89,15 @@ def gold_keys(tables: Tables, gold: Gold, table: str, sql: str) -> GoldKeys | No
     """
     rows = f"({sql})"
     if gold.where is not None and table == gold.reads:
-        rows = f"(SELECT * FROM {rows} WHERE {expression(gold.where)})"
+        rows = f"(SELECT * FROM {rows} WHERE {written(gold.where, tables.types(rows))})"
     match gold:
         case Upsert() | ChangeFeed():
-            return _keys(_named(gold), rows)
+            return _keys(tables, _named(gold), rows)
         case History():
-            found = _keys(_named(gold), rows, {AT: double_quoted(gold.valid_by)})
+            found = _keys(tables, _named(gold), rows, {AT: double_quoted(gold.valid_by)})
             return replace(found, row=(*found.row, "valid_from"), also=_IN_INTERVAL)
         case Aggregate():
-            return _keys_of_groups(gold, rows)
+            return _keys_of_groups(tables, gold, rows)
         case View():
             return _keys_of_view(tables, gold, table, sql)
         case Join():
@@ -111,22 +111,25 @@ def _named(gold: Upsert | ChangeFeed | History) -> dict[str, str]:
     return {name: columns.get(name, f"`{name}`") for name in gold.key}
 
 
-def _keys(named: Mapping[str, str], rows: str, more: Mapping[str, str] | None = None) -> GoldKeys:
+def _keys(
+    tables: Tables, named: Mapping[str, str], rows: str, more: Mapping[str, str] | None = None
+) -> GoldKeys:
     """Keys of named columns, and more columns of the query in DuckDB's SQL."""
-    listed = [f"{expression(text)} AS {double_quoted(name)}" for name, text in named.items()]
+    types = tables.types(rows)
+    listed = [f"{written(text, types)} AS {double_quoted(name)}" for name, text in named.items()]
     listed += [f"{text} AS {name}" for name, text in (more or {}).items()]
     return GoldKeys(f"SELECT DISTINCT {', '.join(listed) or '1'} FROM {rows}", (*named,), (*named,))
 
 
-def _keys_of_groups(gold: Aggregate, rows: str) -> GoldKeys:
+def _keys_of_groups(tables: Tables, gold: Aggregate, rows: str) -> GoldKeys:
     named = group_keys(gold)
     if isinstance(gold.window, Window):
-        found = _keys(named, windows_of(rows, gold.window), {START: START})
+        found = _keys(tables, named, windows_of(rows, gold.window), {START: START})
         return replace(found, columns=(*named, START), row=(*named, START))
     if isinstance(gold.window, Session):
-        found = _keys(named, rows, {AT: double_quoted(gold.window.on)})
+        found = _keys(tables, named, rows, {AT: double_quoted(gold.window.on)})
         return replace(found, row=(*named, START), also=_IN_SESSION)
-    return _keys(named, rows)
+    return _keys(tables, named, rows)
 
 
 def _keys_of_view(tables: Tables, view: View, table: str, sql: str) -> GoldKeys:
@@ -145,14 +148,17 @@ def _keys_of_join(tables: Tables, gold: Join, table: str, rows: str) -> GoldKeys
     number = ("_match",) if gold.mode == "recompute" and gold.how != "semi" else ()
     listed = ", ".join(map(double_quoted, RECORD))
     if table != gold.reads:
-        on = on_columns(gold)
+        on, own, others = on_columns(gold), source_of(tables, gold.reads), tables.types(rows)
         names = [f"{double_quoted(name)} AS __o{place}" for place, name in enumerate(on)]
-        same = [f"{expression(sql)} = __o{place}" for place, sql in enumerate(on.values())]
+        keys = [expression(sql, columns_of(tables.types(own)), written=True) for sql in on.values()]
+        same = [f"{key.sql} = __o{place}" for place, key in enumerate(keys)]
+        if [key.type for key in keys] != [others[name] for name in on]:
+            raise SqlError("joins columns of unlike types")
         if gold.within is not None:
             names.append(f"epoch_us({double_quoted(gold.within.joins_on)}) AS __other_at")
             same += _bounds(gold.within)
         other = f"(SELECT {', '.join(names)} FROM {rows})"
-        rows = f"{source_of(tables, gold.reads)} SEMI JOIN {other} ON {' AND '.join(same)}"
+        rows = f"{own} SEMI JOIN {other} ON {' AND '.join(same)}"
     return GoldKeys(f"SELECT DISTINCT {listed} FROM {rows}", RECORD, (*RECORD, *number))
 
 

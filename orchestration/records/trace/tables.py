@@ -83,6 +83,11 @@ class Tables:
         except duckdb.Error as error:
             raise TableError(first_line(error)) from error
 
+    def types(self, rows: str) -> dict[str, str]:
+        """The columns of what stands in a FROM clause, with DuckDB's names of their types."""
+        found = self.rows(f"DESCRIBE SELECT * FROM {rows}")
+        return {str(row["column_name"]): str(row["column_type"]) for row in found}
+
     def files(self) -> str:
         """SQL of the column with the data file of a row; null where delta-rs reads the table."""
         return "NULL" if self.database.note else "filename"

@@ -13,7 +13,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from common.errors import SqlError
-from common.sql.duckdb_text import expression, statement
+from common.sql.duckdb.text import columns_of, expression, statement
 from common.sql.quoting import double_quoted
 from common.sql.relations import Joined, Keyed, Relation, RowWise, Scan, UnionAll, scans
 
@@ -107,7 +107,9 @@ class ViewRows:
                 if relation.kind == "anti":
                     return
                 if relation.kind == "semi":
-                    matches = f"{wanted.name} AS l JOIN {self._rows(relation.right)} AS r ON {_on(relation)}"
+                    matches = (
+                        f"{wanted.name} AS l JOIN {self._rows(relation.right)} AS r ON {self._on(relation)}"
+                    )
                     right = self._kept(f"SELECT DISTINCT r.* FROM {matches} LIMIT {_MOST_ROWS}")
                     yield from self._behind(relation.right, Found(right, relation.right.columns), exact=exact)
                     return
@@ -135,7 +137,7 @@ class ViewRows:
         else:
             named = {f"__i{place}": name for place, name in enumerate(columns)}
             text = relation.text(*(f"`{name}` AS `{alias}`" for alias, name in named.items()))
-        view = self._view(statement(text, {_INPUT: self._rows(relation.input)}))
+        view = self._view(self._over(text, self._rows(relation.input)))
         listed = ", ".join(f"v.{double_quoted(alias)} AS {double_quoted(n)}" for alias, n in named.items())
         found = f"SELECT DISTINCT {listed or '1'} FROM {view} AS v SEMI JOIN {wanted.name} AS w"
         return Found(self._kept(f"{found} ON {self._same('v', wanted)} LIMIT {_MOST_ROWS}"), columns)
@@ -143,14 +145,15 @@ class ViewRows:
     def _behind_keys(self, relation: Keyed, wanted: Found) -> Found:
         shown = {place: name for name, place in relation.shown if name in wanted.columns}
         keys = [f"__k{place}" for place in range(len(relation.keys))]
-        listed = [f"{expression(sql)} AS {key}" for sql, key in zip(relation.keys, keys, strict=True)]
+        types = self._types(self._rows(relation.input))
+        listed = [f"{_written(sql, types)} AS {key}" for sql, key in zip(relation.keys, keys, strict=True)]
         if len(shown) == len(keys):
             texts = (f"{double_quoted(shown[place])} AS {key}" for place, key in enumerate(keys))
             of = self._kept(f"SELECT DISTINCT {', '.join(texts) or '1'} FROM {wanted.name}")
         else:
             hidden = ", ".join(f"{sql} AS `{key}`" for sql, key in zip(relation.keys, keys, strict=True))
             text = relation.text.replace("SELECT ", f"SELECT {hidden}, ", 1)
-            view = self._view(statement(text, {_INPUT: self._rows(relation.input)}))
+            view = self._view(self._over(text, self._rows(relation.input)))
             found = f"SELECT DISTINCT {', '.join(keys)} FROM {view} AS v SEMI JOIN {wanted.name} AS w"
             of = self._kept(f"{found} ON {self._same('v', wanted)} LIMIT {_MOST_ROWS}")
         columns = relation.input.columns
@@ -161,8 +164,7 @@ class ViewRows:
 
     def _same(self, one: str, wanted: Found) -> str:
         """The condition that a row is a wanted one; sums of floating-point numbers are not compared."""
-        described = self.connection.execute(f"DESCRIBE SELECT * FROM {wanted.name}").fetchall()
-        types = {str(row[0]): str(row[1]) for row in described}
+        types = self._types(wanted.name)
         names = [double_quoted(name) for name in wanted.columns if types.get(name) not in _FLOATS]
         return _all([f"{one}.{name} IS NOT DISTINCT FROM w.{name}" for name in names])
 
@@ -190,7 +192,7 @@ class ViewRows:
 
     def _of_rows(self, relation: RowWise, below: Found) -> Found:
         if below.columns == relation.input.columns:
-            return Found(self._view(statement(relation.text(), {_INPUT: below.name})), relation.columns)
+            return Found(self._view(self._over(relation.text(), below.name)), relation.columns)
         kept = {here: there for here, there in relation.kept if there in below.columns}
         if len(set(kept.values())) < len(below.columns):
             raise SqlError("leaves out columns that tell its rows apart")
@@ -228,7 +230,7 @@ class ViewRows:
             kind = "SEMI JOIN" if relation.kind in {"semi", "anti"} else _JOIN["inner"]
             kind = "CROSS JOIN" if relation.on is None else kind
             parts.append(f"{self._rows(relation.left)} AS l {kind} {right.name} AS r")
-        on = "" if relation.on is None else f" ON {_on(relation)}"
+        on = "" if relation.on is None else f" ON {self._on(relation)}"
         listed = _listed(relation.columns) or "1"
         return Found(
             self._view(" UNION ALL ".join(f"SELECT {listed} FROM {each}{on}" for each in parts)),
@@ -253,18 +255,32 @@ class ViewRows:
             case Scan():
                 return _scanned(relation, self.sources[relation.table])
             case RowWise():
-                return statement(relation.text(), {_INPUT: self._rows(relation.input)})
+                return self._over(relation.text(), self._rows(relation.input))
             case Keyed():
-                return statement(relation.text, {_INPUT: self._rows(relation.input)})
+                return self._over(relation.text, self._rows(relation.input))
             case UnionAll():
                 first, *others = (self._rows(each) for each in relation.inputs)
                 names = _listed(relation.columns)
                 parts = [f"SELECT {names} FROM {first}", *(f"SELECT * FROM {each}" for each in others)]
                 return " UNION ALL ".join(parts)
             case Joined():
-                on = "" if relation.on is None else f" ON {_on(relation)}"
+                on = "" if relation.on is None else f" ON {self._on(relation)}"
                 left, right = self._rows(relation.left), self._rows(relation.right)
                 return f"SELECT * FROM {left} AS l {_JOIN[relation.kind]} {right} AS r{on}"
+
+    def _over(self, text: str, rows: str) -> str:
+        """A statement over one input in DuckDB's SQL."""
+        return statement(text, {_INPUT: (rows, self._types(rows))}, written=True)
+
+    def _on(self, relation: Joined) -> str:
+        if relation.on is None:
+            return "true"
+        sides = self._types(self._rows(relation.left)), self._types(self._rows(relation.right))
+        return _written(relation.on, sides[0] | sides[1])
+
+    def _types(self, rows: str) -> dict[str, str]:
+        found = self.connection.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()
+        return {str(row[0]): str(row[1]) for row in found}
 
     def _view(self, sql: str) -> str:
         name = f"__view_{next(self._numbers)}"
@@ -285,7 +301,8 @@ def _of_keys(rows: ViewRows, relation: Keyed, below: Found) -> Found:
     shown = {name: sql for name, sql in shown.items() if has_all or sql in known}
     if relation.keys and not shown:
         raise SqlError("has no key of its groups among its columns")
-    listed = ", ".join(f"{expression(sql)} AS {double_quoted(name)}" for name, sql in shown.items())
+    types = rows._types(below.name)  # noqa: SLF001
+    listed = ", ".join(f"{_written(sql, types)} AS {double_quoted(name)}" for name, sql in shown.items())
     return Found(rows._view(f"SELECT DISTINCT {listed or '1'} FROM {below.name}"), tuple(shown))  # noqa: SLF001
 
 
@@ -316,8 +333,8 @@ def _listed(columns: Sequence[str]) -> str:
     return ", ".join(map(double_quoted, columns))
 
 
-def _on(relation: Joined) -> str:
-    return "true" if relation.on is None else expression(relation.on)
+def _written(sql: str, types: Mapping[str, str]) -> str:
+    return expression(sql, columns_of(types), written=True).sql
 
 
 def _all(conditions: Sequence[str]) -> str:

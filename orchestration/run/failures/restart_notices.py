@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -62,21 +63,40 @@ class RestartNotices:
         last = kept((*after.last_restarts, Restart(iso_now(), _subject(failure))))
         self._write(replace(after, restarts=restarts.total, last_restarts=last))
 
-    def works(self, query: str, seconds: float) -> None:
-        """A restarted query works again."""
-        say(f"{query}: works again, after {seconds:.0f} s")
-        _log.warning("%s: works again, after %.0f s", query, seconds)
+    def works(self, query: str, seconds: float | None = None) -> None:
+        """A restarted query works again, so many seconds after its failure if that is known."""
+        after = "" if seconds is None else f", after {seconds:.0f} s"
+        say(f"{query}: works again{after}")
+        _log.warning("%s: works again%s", query, after)
         known = self._states.get(query)
         if known is not None:
             self._write(replace(known, state="works", next_restart_at=None))
 
-    def failed(self, query: str, failure: MedallionError, *, is_end: bool) -> None:
-        """A query failed for good; with ``is_end`` the failure ends the run, and the command prints it."""
+    def failed(self, query: str, failure: MedallionError, *, is_told: bool, may_heal: bool = False) -> None:
+        """A query failed for good.
+
+        Args:
+            query: The query.
+            failure: What it failed with.
+            is_told: Whether that was said before, or the command prints it at its end.
+            may_heal: Whether the query goes on by itself if the row is corrected at which it has failed.
+        """
         _log.error("%s; %s is not restarted (%s)", failure, query, failure.cause_kind)
-        if not is_end:
-            text = f"{_sentence(failure)} {query} stays stopped until the next start; the other queries go on"
-            say(text, level="error", query=query)
+        if not is_told:
+            end = "The" if may_heal else f"{query} stays stopped until the next start; the"
+            say(f"{_sentence(failure)} {end} other queries go on", level="error", query=query)
         self._write(self._after(query, failure, "failed"))
+
+    def wait_for(self, queries: Sequence[str], failed: str) -> None:
+        """Queries wait for one that has failed."""
+        verb = "waits" if len(queries) == 1 else "wait"
+        text = f"{', '.join(queries)} {verb} for {failed}, which has failed"
+        _log.error("%s", text)
+        say(text, level="warning")
+
+    def await_table(self, query: str, table: str) -> None:  # a notice
+        """A query waits for a table that is not there."""
+        say(f"{query}: waiting for {table}: the job of the layer before has not created the table yet")
 
     def _after(self, query: str, failure: MedallionError, state: State) -> QueryState:
         """The state of a query after a failure."""

@@ -7,13 +7,14 @@ queries that write the same tables.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import TypeAdapter
 
 from common.declare import Silver
 from common.errors import UsageError
+from common.streaming.query import Stream, Unbuilt
 from orchestration.access.declaration.lineage import connected, read_by
 from orchestration.quality.engines import Pinned
 from orchestration.quality.judgement import SuiteResult
@@ -149,16 +150,28 @@ class Commands:
         return {}
 
     def start(self, spark: SparkSession, arguments: Mapping[str, Any], say: Say) -> Any:
-        """``query``, which goes on; ``ran``: whether it was running all the time."""
+        """``query``, which goes on; ``ran``: whether it was running all the time.
+
+        Raises:
+            MedallionError: It cannot be built.
+            UsageError: It waits for one that has failed.
+        """
         name, wiring = arguments["query"], self._wiring
         if self._supervisor.is_running(name):
             return {"ran": True}
-        layer = self._pipeline.query(name).LAYER
+        layer, failures = self._pipeline.query(name).LAYER, self._supervisor.failures
+        streams: Iterable[Stream | Unbuilt]
         if layer == "publish":
             streams = wiring.publications(only=name)
         else:
             streams = wiring.streams(cast("Layer", layer), only=name)
         self._supervisor.resume(name, streams, wiring.has_begun)
+        if name in failures.errors:
+            raise failures.errors[name]
+        if name in failures.waits:
+            raise UsageError(
+                f"{name} waits for {failures.waits[name]}, which has failed: it goes on once that one does"
+            )
         return {"ran": False}
 
     def erase(self, spark: SparkSession, arguments: Mapping[str, Any], say: Say) -> Any:

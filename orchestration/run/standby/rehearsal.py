@@ -31,6 +31,7 @@ from common.delta.checkpoint import COMMIT_ENTRY, FIRST_HEAD, offsets_entry
 from common.delta.log import LogReader, commit_name
 from common.machine.storage_folder import StorageFolder
 from common.streaming.query import Gate, start
+from common.streaming.table_watch import Beginning
 from orchestration.access.declaration.lineage import sources, written_by
 from orchestration.access.kafka.client import client_options
 from orchestration.access.kafka.topic_state import broker_topics
@@ -141,7 +142,7 @@ class Rehearsal:
             self.settings,
             layout,
             self.address,
-            judged={one.table for one in self.pipeline.tables},
+            beginnings={one.table: Beginning() for one in self.pipeline.tables},
         )
 
     def _run_query(self, wiring: Wiring, declared: Table) -> None:

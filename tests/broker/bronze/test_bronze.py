@@ -155,6 +155,7 @@ def test_kafkas_own_time_is_kept_to_the_millisecond(ran: Ran) -> None:
     assert len({row["ingested_at"] for row in rows}) == 1
 
 
+@pytest.mark.long
 def test_an_aborted_transaction_was_never_sent_unless_one_asks_for_it(ran: Ran) -> None:
     """And with it, that an option of the client reaches Kafka's client."""
     values = Counter(row["value"] for row in ran.engine.rows("bronze.committed"))

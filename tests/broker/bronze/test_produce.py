@@ -123,6 +123,7 @@ def _medallion(feed: Path, tmp_path: Path, broker: str) -> Callable[..., list[st
     return lambda *options: [*head, *options]
 
 
+@pytest.mark.long
 def test_a_second_run_goes_on_where_the_first_ended(
     medallion: Callable[..., list[str]], broker: str, topic: str
 ) -> None:
@@ -137,6 +138,7 @@ def test_a_second_run_goes_on_where_the_first_ended(
     assert by_key(found) == by_key(list(itertools.islice(quakes(), 500)))
 
 
+@pytest.mark.long
 def test_ctrl_c_ends_it_with_everything_delivered_and_exit_code_0(
     medallion: Callable[..., list[str]], broker: str, topic: str
 ) -> None:

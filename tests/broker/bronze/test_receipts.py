@@ -32,6 +32,8 @@ from tests.conftest import make_settings
 from tests.support.engine import Engine
 from tests.support.oracles.orders import orders_pipeline
 
+pytestmark = pytest.mark.long
+
 
 def pipeline_of(topic: str, receipts: str) -> Pipeline:
     made = orders_pipeline(topic)
@@ -118,7 +120,6 @@ def test_what_was_acknowledged_is_what_was_read(
     assert faults[0].text == f"{receipts}: 3 of its records: it is not signed by kafka.receipts_key"
 
 
-@pytest.mark.long
 def test_who_has_no_key_can_neither_displace_a_receipt_nor_invent_one_nor_stop_the_audit(
     spark: Any, broker: str, new_topic: Callable[[], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,7 +188,6 @@ def put(broker: str, topic: str, records: Sequence[tuple[bytes | None, bytes | N
     assert producer.flush(30) == 0
 
 
-@pytest.mark.long
 def test_a_receipt_that_was_compacted_away_leaves_a_hole_in_the_numbers(
     spark: Any, broker: str, new_topic: Callable[[], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,7 +230,6 @@ def test_a_receipt_that_was_compacted_away_leaves_a_hole_in_the_numbers(
     )
 
 
-@pytest.mark.long
 def test_records_that_the_broker_has_lost_behind_the_reader_are_named(spark: Any, tmp_path: Path) -> None:
     """Partitions go back to an older copy before bronze has read on, and fill up: no reader sees a hole."""
     settings = load_settings(

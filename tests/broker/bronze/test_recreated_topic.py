@@ -150,7 +150,6 @@ def refuse_and_recover(read: Recreated, new: int) -> None:
     assert (account.faults, account.not_compared, account.offsets) == ((), "", BEFORE + new)
 
 
-@pytest.mark.long
 def test_a_topic_that_was_created_again_is_refused_and_read_by_one_command(read: Recreated) -> None:
     refuse_and_recover(read, NEW["more"])
     # It goes on as any other topic, and a third one is the next generation.

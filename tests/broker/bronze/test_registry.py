@@ -274,6 +274,7 @@ def _read(spark: Any, registry: Registry) -> Callable[..., list[tuple[str | None
     return read
 
 
+@pytest.mark.long
 def test_what_a_registry_may_answer(
     read: Callable[..., list[tuple[str | None, Any]]], registry: Registry
 ) -> None:
@@ -348,6 +349,7 @@ def test_a_schema_that_the_registry_has_repaired_is_used(
     assert read(framed(5, b"\x0e")) == [(None, {"a": {"n": 7}})]
 
 
+@pytest.mark.long
 def test_messages_of_protobuf_from_a_topic_by_their_registry(
     spark: Any, tmp_path: Path, broker: str, topic: str, registry: Registry, send: Callable[..., None]
 ) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,10 +21,14 @@ from common.config.paths import broker_dir
 from common.config.settings import Settings, load_settings
 from common.delta.log import LogReader
 from common.errors import TopicChangedError
+from orchestration.access.progress.set_back import RecordWatch
 from orchestration.change.recover.startable import NewTopics, recover
 from orchestration.records.audit.audit import audit
+from orchestration.run import topic_checks
 from orchestration.run.job import open_broker
+from orchestration.run.supervisor import StopSignal, Supervisor
 from orchestration.run.topic_checks import broker_asker
+from orchestration.run.wiring import Wiring
 from tests.support.engine import Engine
 from tests.support.oracles.orders import orders_pipeline
 
@@ -87,6 +92,26 @@ class Shop:
         engine.run()
         self.check()
 
+    def refused_while_running(self, lacking: int) -> None:
+        """A job whose start saw nothing wrong refuses before its next micro-batch of bronze is written."""
+        engine, before = self.engine, self.engine.version("bronze.orders")
+        wiring = Wiring(engine.spark, engine.pipeline, engine.settings, engine.layout, engine.broker)
+        with mock.patch.object(topic_checks, "with_set_back", lambda path, last, found, *rest: found):
+            streams = list(wiring.streams("bronze"))
+        supervisor = Supervisor(engine.spark, StopSignal(), stop_timeout_seconds=60)
+        supervisor.start(streams, available_now=True)
+        with pytest.raises(TopicChangedError, match=f"lacks {lacking} of the records"):
+            supervisor.run()
+        assert engine.version("bronze.orders") == before
+
+    def is_the_same(self) -> bool:
+        """Whether the broker's last records are those of bronze, as a micro-batch compares them."""
+        watch = RecordWatch(self.engine.path("bronze.orders"), self.engine.broker, {})
+        watch.learn(None)
+        (position,) = self.engine.commits("bronze.orders")[-1]["positions"]
+        later = {TOPIC: {number: end + 1 for number, end in position[TOPIC].items()}}
+        return watch.is_same(position, later)
+
     def flip_a_bit(self) -> None:
         """Change one bit of the newest file of bronze so that it can be read, with other values."""
         path = self.engine.path("bronze.orders")
@@ -131,13 +156,16 @@ def test_a_broker_that_was_put_back_is_refused_and_read_from_there(spark: Any, t
         shop.send(30)
         shop.engine.run()
         shop.check()
+        assert shop.is_the_same()
     shop.put_back()
     with shop.broker():
         shop.send(10)
+        assert not shop.is_the_same()
         shop.refused(lacking=30)
     shop.put_back()
     with shop.broker():
         shop.send(80)
+        shop.refused_while_running(lacking=10)
         shop.refused(lacking=10)
         shop.send(4)
         shop.engine.run()

@@ -19,6 +19,8 @@ from tests.conftest import make_settings
 from tests.support.servers.lineage_events import validate
 from tests.support.servers.receiver import Receiver, receiving
 
+pytestmark = pytest.mark.long
+
 GOOD, BAD, WARNED = 20, 3, 4
 
 

@@ -187,6 +187,7 @@ def test_avro_with_a_registry_is_what_the_table_has(
     assert registry.logins == {f"Basic {b64encode(os.environ['HOME'].encode()).decode()}"}
 
 
+@pytest.mark.long
 def test_protobuf_with_a_registry_is_what_the_table_has(
     publish: Callable[..., Engine],
     registry: SchemaRegistry,
@@ -233,6 +234,7 @@ def _row(found: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.long
 def test_a_folder_of_schemas_and_a_deleted_row(
     publish: Callable[..., Engine], broker: str, new_topic: Callable[[], str], tmp_path: Path
 ) -> None:
@@ -256,6 +258,7 @@ def test_a_folder_of_schemas_and_a_deleted_row(
     )
 
 
+@pytest.mark.long
 def test_what_stops_a_publication(
     publish: Callable[..., Engine],
     registry: SchemaRegistry,
@@ -282,6 +285,7 @@ def test_what_stops_a_publication(
     assert len(consumed(broker, topic)) == len(table(engine)) == len(ROWS)
 
 
+@pytest.mark.long
 def test_a_value_that_the_schema_does_not_take_stops_the_query(
     publish: Callable[..., Engine], broker: str, new_topic: Callable[[], str]
 ) -> None:

@@ -152,6 +152,7 @@ def test_the_data_docs_are_written_and_can_be_found_again(filled: Filled) -> Non
     assert len(list((index.parent / "validations").rglob("*.html"))) >= 2
 
 
+@pytest.mark.long
 def test_a_suite_that_fails_exits_3_and_names_what_failed(filled: Filled) -> None:
     """The one table that was chosen decides; the other is not looked at."""
     assert filled.failed.code == 3

@@ -41,8 +41,6 @@ from orchestration.records.rejudge.refill_gold import refill
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 
-pytestmark = pytest.mark.long
-
 PARTITIONS = 3
 """Of a state: neither the default nor the number of cores, so that none is taken for it."""
 
@@ -250,6 +248,7 @@ def ran(
     return Ran(engine, plans, queries)
 
 
+@pytest.mark.long
 def test_the_search_finds_python_where_there_is_some(spark: Any) -> None:
     """Else that none is found would mean nothing."""
     numbers = spark.range(3)
@@ -258,6 +257,7 @@ def test_the_search_finds_python_where_there_is_some(spark: Any) -> None:
         assert _PYTHON.search(str(frame._jdf.queryExecution().executedPlan().toString()))
 
 
+@pytest.mark.long
 def test_no_python_evaluates_a_row(ran: Ran) -> None:
     """In no layer and no kind: neither where a micro-batch is read, nor in what its writes execute."""
     streaming = [plan for plans in ran.streaming().values() for plan in plans]
@@ -266,6 +266,7 @@ def test_no_python_evaluates_a_row(ran: Ran) -> None:
     assert [plan for plan in (*streaming, *ran.plans) if _PYTHON.search(plan)] == []
 
 
+@pytest.mark.long
 def test_a_value_is_parsed_once(ran: Ran) -> None:
     """By one expression over one scan of bronze, whatever is asked of its fields."""
     for table, expected in (
@@ -279,6 +280,7 @@ def test_a_value_is_parsed_once(ran: Ran) -> None:
     assert [plan for plan in ran.plans if "medallion.ValueReader" in plan] == []  # by a write once more
 
 
+@pytest.mark.long
 def test_states_are_shuffled_as_configured(ran: Ran) -> None:
     found = {name: [exchanges(plan) for plan in plans] for name, plans in ran.streaming().items()}
     sides = {name: 2 if name == "gold.met" else 1 for name in STATEFUL}
@@ -287,6 +289,7 @@ def test_states_are_shuffled_as_configured(ran: Ran) -> None:
     }
 
 
+@pytest.mark.long
 def test_a_micro_batch_of_few_rows_adds_few_files(spark: Any, ran: Ran) -> None:
     """One to silver; to bronze, which is read once, one per core at most; to gold, where Spark has merged
     what changed with what was there, one per partition at most.
@@ -300,6 +303,7 @@ def test_a_micro_batch_of_few_rows_adds_few_files(spark: Any, ran: Ran) -> None:
     assert {table for table, files in found.items() if not 1 <= max(files, default=0) <= PARTITIONS} == set()
 
 
+@pytest.mark.long
 def test_few_rows_that_are_worked_out_in_the_driver_make_one_file(spark: Any, tmp_path: Path) -> None:
     """As they are by default, whatever is merged."""
     gold = [_aggregate("update", by=["op"]), _aggregate("recompute", by=["op"]), Upsert("latest", **LATEST)]
@@ -313,6 +317,7 @@ def test_few_rows_that_are_worked_out_in_the_driver_make_one_file(spark: Any, tm
     assert {table: added_files(engine, table) for table in tables} == {table: [1, 1] for table in tables}
 
 
+@pytest.mark.long
 def test_a_micro_batch_of_many_rows_adds_as_many_files_as_they_fill(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

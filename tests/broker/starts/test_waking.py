@@ -19,6 +19,8 @@ from tests.conftest import make_settings
 from tests.pipeline.run.test_waking import await_that
 from tests.support.oracles.orders import orders_pipeline
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(autouse=True)
 def _no_look_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

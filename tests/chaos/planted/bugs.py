@@ -41,6 +41,11 @@ BROKER = "orchestration/records/audit/topic_faults.py"
 GAPS, TOPICS = "orchestration/records/audit/accepted_gaps.py", "orchestration/run/topic_checks.py"
 DAMAGE, POISON = "orchestration/change/recover/damage.py", "silver/write/poison_search.py"
 LEASE, COUNTS = "common/delta/lease/local_leases.py", "orchestration/records/audit/batch_counts.py"
+WIRING, PUBLISHED = "orchestration/run/wiring.py", "gold/publish/published.py"
+SET_BACK, PROGRESS = (
+    "orchestration/access/progress/set_back.py",
+    f"{UNIT}/orchestration/access/progress",
+)
 SEAL, SECRET = "common/java/sealed_file.py", "common/config/references.py"
 DELTA = f"{UNIT}/common/delta"
 STREAMING = f"{UNIT}/common/streaming"
@@ -276,17 +281,10 @@ BUGS: tuple[Bug, ...] = (
         f"{STREAMING}/test_table_watch.py",
     ),
     Bug(
-        "a table that was replaced, while the query runs, is accepted",
-        WATCH,
-        "elif is_other and now >= version:",
-        "elif is_other and now < 0:",
-        f"{STREAMING}/test_table_watch.py",
-    ),
-    Bug(
         "a RESTORE, while the query runs, is accepted",
         WATCH,
-        "            elif now > version:",
-        "            elif now > version + 1_000:",
+        "            if now is not None and now > version:",
+        "            if now is not None and now > version + 1_000:",
         f"{STREAMING}/test_table_watch.py",
     ),
     Bug(
@@ -306,8 +304,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a RESTORE that came before a query's newest commit is accepted",
         OWNER,
-        "_LOOKED_AT = 2",
-        "_LOOKED_AT = 1",
+        "if step not in seen and (found :=",
+        "if not seen and (found :=",
         f"{DELTA}/test_checkpoint_match.py",
     ),
     Bug(
@@ -779,5 +777,97 @@ BUGS: tuple[Bug, ...] = (
         "meta = meta.withField(name, F.when(~is_hidden, hidden).otherwise(F.col(META).getField(name)))",
         "tests/pipeline/silver/test_poison.py::test_a_poison_record_goes_to_quarantine_with_its_bytes",
         "spark",
+    ),
+    # Where a query begins, and what it has published.
+    Bug(
+        "the watch of a query's tables begins with what it finds",
+        WATCH,
+        "self._known = dict(beginning.tables) if beginning is not None else {}",
+        "self._known: dict[str, TableState] = {}",
+        f"{UNIT}/test_simulation.py" + f" {STREAMING}/test_table_watch.py",
+    ),
+    Bug(
+        "the watch of a query's sources begins with what it finds",
+        WATCH,
+        "self._read = beginning.read if beginning is not None else ReadUpTo()",
+        "self._read = ReadUpTo()",
+        f"{STREAMING}/test_table_watch.py",
+    ),
+    Bug(
+        "a copy that has grown past a table's version is not noticed",
+        WATCH,
+        "elif found != sha256:",
+        "elif False:",
+        f"{STREAMING}/test_table_watch.py",
+    ),
+    Bug(
+        "a checkpoint that is put back while a query starts is not noticed",
+        WATCH,
+        "        wanted = self._next\n        if wanted is None:",
+        "        wanted = self._next\n        if True:",
+        f"{UNIT}/test_simulation.py",
+    ),
+    Bug(
+        "a query is built without what its start has judged",
+        WIRING,
+        "stream = replace(self.stream(declared), beginning=beginning)",
+        "stream = self.stream(declared)",
+        f"{UNIT}/test_simulation.py",
+    ),
+    Bug(
+        "a micro-batch of bronze is written without a look at what was read before",
+        TOPICS,
+        "if offsets is None or watch.is_same(*offsets):",
+        "if True:",
+        f"{UNIT}/test_simulation.py",
+    ),
+    Bug(
+        "offsets that bronze has read without a record are not compared",
+        SET_BACK,
+        "common |= {} if may_lack else {n: same[n] for n in behind}",
+        "common |= {}",
+        f"{UNIT}/test_simulation.py" + f" {PROGRESS}/test_set_back.py",
+    ),
+    Bug(
+        "the last record is looked for near the end only",
+        SET_BACK,
+        "_WINDOWS = (16, 10_000, 2**63)",
+        "_WINDOWS = (16,)",
+        f"{PROGRESS}/test_set_back.py",
+    ),
+    Bug(
+        "a start of a publication compares nothing with its files",
+        PUBLISHED,
+        "if not isinstance(publish.to, FileSink):\n        return\n    files",
+        "if True:\n        return\n    files",
+        f"{UNIT}/gold/test_published.py",
+    ),
+    Bug(
+        "a manifest is known by its number alone",
+        PUBLISHED,
+        "if known and positions and list(known) != list(positions):",
+        "if False:",
+        f"{UNIT}/gold/test_published.py",
+    ),
+    Bug(
+        "a micro-batch that a table lacks between others is not noticed",
+        MATCH,
+        "if after is not None and batch_id < after - 1:",
+        "if False:",
+        f"{DELTA}/test_batch_match.py",
+    ),
+    Bug(
+        "a step that a side table lacks between others is not noticed",
+        MATCH,
+        "return next((one for one in with_rows if oldest <= one < newest and one not in there), None)",
+        "return None",
+        f"{UNIT}/test_simulation.py",
+    ),
+    Bug(
+        "a lock file that was deleted is taken for the one that is held",
+        LEASE,
+        "if (named.st_dev, named.st_ino) != (held.st_dev, held.st_ino):",
+        "if False:",
+        f"{DELTA}/test_local_leases.py",
     ),
 )

@@ -234,6 +234,7 @@ def test_the_examples_cases_pass_as_streams(case_session: CaseSession, example: 
     assert [failure_text(one) for one in outcomes if not one.has_passed] == []
 
 
+@pytest.mark.long
 def test_one_wrong_case_leaves_the_others_alone(
     case_session: CaseSession, pipeline: Pipeline, tmp_path: Path
 ) -> None:

@@ -319,6 +319,7 @@ def as_read(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: row[name] for name in ROW}
 
 
+@pytest.mark.long
 def test_envelopes_in_avro_make_the_table_that_the_source_has(spark: Any, tmp_path: Path) -> None:
     """Each type, a snapshot, a changed key, deletions, a large value left as it was, and a later schema."""
     topics = Topics()
@@ -373,6 +374,7 @@ def test_envelopes_in_avro_make_the_table_that_the_source_has(spark: Any, tmp_pa
     assert engine.faults() == ()
 
 
+@pytest.mark.long
 def test_a_truncation_in_avro_stops_silver(spark: Any, tmp_path: Path) -> None:
     topics = Topics()
     topics.change("c", None, customer(1))

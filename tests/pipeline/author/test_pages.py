@@ -38,8 +38,6 @@ HOW_FAR = re.compile(r": \d+ s, \d+ of \d+ tasks$")
 
 NOTHING: dict[str, Any] = {"silver": [], "gold": [], "publish": [], "quality": []}
 
-pytestmark = pytest.mark.long
-
 
 def example(spark: Any, folder: Path, page: str) -> tuple[Engine, str, dict[str, str]]:
     """The pipeline of a page, the page's text, and the page's block of each language."""
@@ -134,6 +132,7 @@ def parcels() -> pa.Table:
     return pa.Table.from_pylist(rows, pa.schema(types))
 
 
+@pytest.mark.long
 def test_the_example_of_all_declarations(spark: Any, tmp_path: Path) -> None:
     engine, _, _ = example(spark, tmp_path, "author/declarations.md")
     to_tables = [each for each in engine.pipeline.publish if not isinstance(each.to, KafkaSink)]

@@ -48,6 +48,7 @@ def set_aside(engine: Engine) -> list[tuple[str, str, str | None, bytes]]:
     ]
 
 
+@pytest.mark.long
 def test_columns_in_another_order_are_found_by_their_names(spark: Any, tmp_path: Path) -> None:
     """Files of one micro-batch with headers of their own: order, case, quotes, blanks, a mark of UTF-8."""
     folder = tmp_path / "export"
@@ -72,6 +73,7 @@ def test_columns_in_another_order_are_found_by_their_names(spark: Any, tmp_path:
     assert engine.faults() == ()
 
 
+@pytest.mark.long
 def test_the_lines_of_a_file_that_lacks_a_column_go_to_quarantine(spark: Any, tmp_path: Path) -> None:
     """The field names the column, the header the file; what other files of the micro-batch hold is read."""
     folder = tmp_path / "export"
@@ -117,6 +119,7 @@ def test_a_file_without_a_line_of_names_loses_no_record(spark: Any, tmp_path: Pa
     assert engine.faults() == ()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kept", ["rescue", "evolve"])
 def test_further_columns_are_unknown_fields(spark: Any, tmp_path: Path, kept: str) -> None:
     folder = tmp_path / "export"
@@ -135,6 +138,7 @@ def test_further_columns_are_unknown_fields(spark: Any, tmp_path: Path, kept: st
     assert engine.faults() == ()
 
 
+@pytest.mark.long
 def test_a_header_that_is_skipped_is_not_compared(spark: Any, tmp_path: Path) -> None:
     folder = tmp_path / "export"
     write(folder, "1.csv", "Nummer,Notiz,Anzahl (Stück)\na,x,1\n".encode())
@@ -146,6 +150,7 @@ def test_a_header_that_is_skipped_is_not_compared(spark: Any, tmp_path: Path) ->
     assert engine.faults() == ()
 
 
+@pytest.mark.long
 def test_a_condition_is_decided_by_the_columns_that_it_names(spark: Any, tmp_path: Path) -> None:
     """Of a file that lacks another column, only the table's own records are its faults."""
     folder = tmp_path / "export"

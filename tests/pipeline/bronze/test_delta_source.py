@@ -156,6 +156,7 @@ def test_kills_at_every_write_lose_and_double_nothing(spark: Any, tmp_path: Path
     check(engine, range(12))
 
 
+@pytest.mark.long
 def test_types_are_kept_as_they_are(spark: Any, tmp_path: Path) -> None:
     """Nested types, and wider types in silver; a partitioned source of another program."""
     schema = (

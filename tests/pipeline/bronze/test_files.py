@@ -119,6 +119,7 @@ def check_gold(engine: Engine, numbers: Sequence[int]) -> None:
     assert engine.faults() == ()
 
 
+@pytest.mark.long
 def test_folders_that_say_name_and_value_are_columns(spark: Any, tmp_path: Path) -> None:
     """The rows that Spark wrote into such folders, typed by silver; a null and odd signs too."""
     folder, odd = tmp_path / "export", "a:b/c=d %41 é"
@@ -193,6 +194,7 @@ def test_kills_lose_and_double_nothing(spark: Any, tmp_path: Path, kills: dict[i
     check_gold(engine, range(30))
 
 
+@pytest.mark.long
 def test_csv_has_a_header_and_line_breaks_between_quotes(spark: Any, tmp_path: Path) -> None:
     folder = tmp_path / "export"
     write(folder, "1.csv", b'id,note,at\n1,"a\nb ""c""\n",2026-01-01T00:00:00Z\n2,x,2026-01-01T00:00:01Z\n')
@@ -301,6 +303,7 @@ def test_parquet_rows_are_json_that_silver_reads(spark: Any, tmp_path: Path) -> 
     assert found["o1"]["at"] == expected["o1"]["at"]
 
 
+@pytest.mark.long
 def test_avro_records_are_json_that_silver_reads(spark: Any, tmp_path: Path) -> None:
     """A container file of two blocks, with logical types, unions and nested records."""
     at = {"type": "long", "logicalType": "timestamp-millis"}

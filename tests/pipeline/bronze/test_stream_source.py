@@ -128,6 +128,7 @@ def test_a_source_without_its_jar_is_one_line(spark: Any, tmp_path: Path) -> Non
     assert not Path(engine.path(NAME)).exists()
 
 
+@pytest.mark.long
 def test_status_says_what_is_not_known(spark: Any, tmp_path: Path) -> None:
     """How much of the source is unread; silver's lag and freshness are counted from bronze on."""
     engine = engine_of(spark, tmp_path)

@@ -25,6 +25,7 @@ LINES = [
 ]
 
 
+@pytest.mark.long
 def test_each_line_is_a_row_as_it_stands(spark: Any, tmp_path: Path) -> None:
     folder = tmp_path / "in"
     (folder / "2026" / "01").mkdir(parents=True)

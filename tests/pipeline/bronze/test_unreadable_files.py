@@ -23,6 +23,8 @@ from tests.pipeline.bronze.test_files import OLD, bronze, engine_of, silver, wri
 from tests.support.avro import container, encode, number, record
 from tests.support.engine import Engine
 
+pytestmark = pytest.mark.long
+
 Read = dict[str, list[Any]]
 
 
@@ -92,7 +94,6 @@ def with_id(name: str, column: pa.Array) -> pa.Table:
     return pa.table({"id": [f"{name}{n}" for n in range(len(column))], name: column})
 
 
-@pytest.mark.long
 def test_what_parquet_holds_is_what_json_says_or_a_fault(spark: Any, tmp_path: Path) -> None:
     folder = tmp_path / "export"
     expected: Read = {}
@@ -192,7 +193,6 @@ CODECS: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("codec", CODECS)
 def test_avro_of_every_codec(spark: Any, tmp_path: Path, codec: str) -> None:
     """Two blocks, one of them damaged; micro-batches begin inside of them."""
@@ -238,7 +238,6 @@ RECORDS: dict[str, tuple[Any, bytes, Any]] = {
 }
 
 
-@pytest.mark.long
 def test_an_avro_record_that_cannot_be_read_is_one(spark: Any, tmp_path: Path) -> None:
     """Those behind it in its block are read where its end is known; those of the next block always."""
     folder = tmp_path / "export"
@@ -271,7 +270,6 @@ def test_an_avro_record_that_cannot_be_read_is_one(spark: Any, tmp_path: Path) -
     assert found == expected
 
 
-@pytest.mark.long
 def test_an_avro_file_that_is_none_is_named(spark: Any, tmp_path: Path) -> None:
     """Announced sizes are compared with what there is before anything is allocated."""
     folder = tmp_path / "export"
@@ -304,7 +302,6 @@ def test_an_avro_file_that_is_none_is_named(spark: Any, tmp_path: Path) -> None:
     assert set_aside(engine) == {name: ["unreadable_file"] for name in files}
 
 
-@pytest.mark.long
 def test_lines_of_another_compression_or_encoding_are_named(spark: Any, tmp_path: Path) -> None:
     """Whatever format silver declares; names in capitals are decompressed as others are."""
     folder, text = tmp_path / "export", b"o1\no2\n"

@@ -7,6 +7,7 @@ that the numbers of versions fit again where it went back.
 from __future__ import annotations
 
 import itertools
+import os
 import shutil
 from collections import Counter
 from collections.abc import Sequence
@@ -71,9 +72,9 @@ ALL_KINDS = replace(
 THREE_LAYERS = replace(PIPELINE, gold=[next(one for one in GOLD if one.table == "gold.newest")])
 
 PARTS = [(layer, part) for layer in ("bronze", "silver", "gold") for part in ("tables", "checkpoint")]
-MIXTURES = [
-    frozenset(chosen) for size in range(1, len(PARTS) + 1) for chosen in itertools.combinations(PARTS, size)
-]
+SIZES = range(1, (len(PARTS) if "CHAOS_MIXTURES" in os.environ else 2) + 1)
+"""How many parts go back at once; ``make chaos`` has them all."""
+MIXTURES = [frozenset(chosen) for size in SIZES for chosen in itertools.combinations(PARTS, size)]
 PARTED = 8
 """So many tests run all mixtures: none of them takes long by itself."""
 CONSISTENT = {
@@ -236,7 +237,7 @@ def test_a_source_that_went_back_with_its_checkpoint_is_refused_by_its_reader(th
 @pytest.mark.long
 @pytest.mark.parametrize("part", range(PARTED))
 def test_every_mixture_of_one_step_back_is_refused_or_right(three: Steps, part: int) -> None:
-    assert len(MIXTURES) == 2 ** len(PARTS) - 1
+    assert len(MIXTURES) >= 21
     _run_mixtures(three, MIXTURES[part::PARTED])
 
 

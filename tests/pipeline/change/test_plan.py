@@ -31,6 +31,7 @@ from orchestration.change.plan.plan import plan
 from orchestration.change.rebuild.rebuild_silver import rebuild_silver
 from orchestration.records.rejudge.refill_gold import refill
 from tests.conftest import make_settings
+from tests.runs.shards import in_turn
 from tests.support.engine import Engine
 from tests.support.oracles.plan_shop import (
     BASE,
@@ -300,6 +301,10 @@ def changed(case: Case) -> Pipeline:
     return pipeline if case.now is None else only(case.query, pipeline)
 
 
+_USUAL = [case for case in (*SILVER, *GOLDEN) if (case.query, case.name) in IN_EVERY_RUN]
+_CHOSEN = [*_USUAL, *in_turn([case for case in (*SILVER, *GOLDEN) if case not in _USUAL], 3)]
+
+
 @pytest.mark.parametrize(
     "case",
     [
@@ -308,7 +313,7 @@ def changed(case: Case) -> Pipeline:
             id=f"{case.query} {case.name}",
             marks=() if (case.query, case.name) in IN_EVERY_RUN else pytest.mark.long,
         )
-        for case in [*SILVER, *GOLDEN]
+        for case in _CHOSEN
     ],
 )
 def test_the_plan_is_what_the_next_start_did(

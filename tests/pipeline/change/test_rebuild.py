@@ -22,6 +22,8 @@ from tests.support.engine import Engine
 from tests.support.oracles.plan_shop import COLUMNS, orders, record
 from tests.support.stored_shop import GOLD, LARGE, READS, SILVER, changed, ran, settings_of, shop
 
+pytestmark = pytest.mark.long
+
 BASE, CHANGED = shop(orders()), shop(orders(**LARGE))
 LAST = [record(10, "z", days=0.03, amount=9), record(11, "d", amount=8), record(12, "y", amount=1)]
 
@@ -71,7 +73,6 @@ def values(engine: Engine) -> dict[str, Counter[str]]:
     return rows(engine, *SILVER, *GOLD)
 
 
-@pytest.mark.long
 def test_a_rebuild_puts_the_new_rows_in_place_by_one_commit_and_undo_brings_the_former_back(
     engine: Engine, new: Engine
 ) -> None:
@@ -93,7 +94,6 @@ def test_a_rebuild_puts_the_new_rows_in_place_by_one_commit_and_undo_brings_the_
     assert_new(engine, new)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("table", [*SILVER, "before the checkpoint", "between the checkpoints", "at the end"])
 def test_a_switch_that_is_cut_off_is_refused_by_a_start_and_finished_by_the_same_command(
     engine: Engine, new: Engine, table: str
@@ -135,7 +135,6 @@ def cut(engine: Engine, place: str) -> Any:
     return mock.patch.object(owner, name, written)
 
 
-@pytest.mark.long
 def test_the_live_query_goes_on_while_the_shadow_is_filled(engine: Engine, new: Engine) -> None:
     live = changed(engine, BASE)
     with Leases(engine.layout.leases, (READS,), "silver"):
@@ -153,7 +152,6 @@ def test_the_live_query_goes_on_while_the_shadow_is_filled(engine: Engine, new: 
     assert new_too.faults() == ()
 
 
-@pytest.mark.long
 def test_a_column_of_another_type_comes_by_a_rebuild(engine: Engine) -> None:
     pipeline = replace(CHANGED, silver=[orders(columns=COLUMNS | {"amount": "cast(amount as bigint)"})])
     wide = changed(engine, pipeline)
@@ -178,7 +176,6 @@ def test_a_rebuild_with_the_same_declaration_changes_no_row(engine: Engine) -> N
     assert same.faults() == ()
 
 
-@pytest.mark.long
 def test_what_cannot_be_taken_back_is_refused(engine: Engine) -> None:
     with pytest.raises(UsageError, match="no rebuild to take back"):
         rebuild(engine, shadow.undo)

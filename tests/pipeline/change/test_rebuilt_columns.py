@@ -29,6 +29,8 @@ from tests.conftest import IN_DRIVER, make_settings
 from tests.pipeline.gold.test_starts import BY_COUNTRY, COMMITS, READS, Ran
 from tests.support.engine import Engine
 
+pytestmark = pytest.mark.long
+
 LATEST = Upsert(
     "latest",
     reads=READS,
@@ -76,7 +78,6 @@ def outcomes(path: str) -> list[tuple[tuple[str, ...], int]]:
     return found
 
 
-@pytest.mark.long
 def test_every_kind_gets_other_columns_by_one_commit(spark: Any, tmp_path: Path) -> None:
     """Readers see the former rows and columns, then the new ones; also after a start that failed."""
     ran = Ran(spark, tmp_path, IN_DRIVER, *BEFORE)
@@ -120,7 +121,6 @@ def test_every_kind_gets_other_columns_by_one_commit(spark: Any, tmp_path: Path)
     assert ran.values("gold.again", "n", "rows")[False, "99"] == 1
 
 
-@pytest.mark.long
 def test_a_table_without_declared_columns_gets_those_of_its_source(spark: Any, tmp_path: Path) -> None:
     """By a rebuild; without one it keeps the columns that it was created with."""
     gold = Upsert("latest", reads=READS, key=["k"], newest_by=["n"])
@@ -150,7 +150,6 @@ def test_a_history_that_keeps_earlier_rows_refuses_other_columns(spark: Any, tmp
     assert ran.content() == before
 
 
-@pytest.mark.long
 def test_readers_of_a_table_whose_columns_were_replaced_are_refused_in_words(
     spark: Any, tmp_path: Path
 ) -> None:

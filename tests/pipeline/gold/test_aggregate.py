@@ -25,6 +25,8 @@ from tests.conftest import make_settings
 from tests.support.engine import Engine
 from tests.support.oracles.window_oracle import Row, Sessions, Table, Windows, kept
 
+pytestmark = pytest.mark.long
+
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MINUTES = timedelta(minutes=1)
 DELAY = 10 * MINUTES
@@ -238,7 +240,6 @@ def test_states_are_partitioned_as_configured(spark: Any, ran: Ran) -> None:
     assert found == {(table, partitions) for table in TABLES}
 
 
-@pytest.mark.long
 def test_a_death_before_or_after_the_write_leaves_the_same(spark: Any, ran: Ran) -> None:
     """The last micro-batch is done again: its commit is there, or it is not."""
     before = {table: (ran.engine.version(table), ran.table(table)) for table in TABLES}
@@ -253,7 +254,6 @@ def test_a_death_before_or_after_the_write_leaves_the_same(spark: Any, ran: Ran)
     assert {table: (ran.engine.version(table), ran.table(table)) for table in TABLES} == before
 
 
-@pytest.mark.long
 def test_a_lost_checkpoint_fills_the_table_anew(spark: Any, ran: Ran) -> None:
     """In other cuts, and with states in RocksDB, as by default; silver is read in its order again."""
     lost = ["gold.update_open", "gold.update_closing", "gold.append_windows", "gold.append_sessions"]

@@ -7,10 +7,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from common.declare import Aggregate, Pipeline, Session, Topic, Window
 from orchestration.change.backfill.tail import flush, tails
 from tests.conftest import make_settings
 from tests.support.engine import Engine
+
+pytestmark = pytest.mark.long
 
 NOON = datetime(2026, 1, 10, 12, tzinfo=UTC)
 MEASURES = {"n": "count(*)"}

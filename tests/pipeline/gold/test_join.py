@@ -17,6 +17,8 @@ from common.errors import PipelineError, TableMissingError, TableShapeError
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 
+pytestmark = pytest.mark.long
+
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 KAFKA = (
     "_kafka_topic string, _kafka_partition int, _kafka_offset bigint, _kafka_timestamp timestamp,"
@@ -146,7 +148,6 @@ def test_after_every_micro_batch_it_is_the_join_of_both_tables(ran: Ran, gold: J
     assert_is_join_after_every_batch(ran, gold)
 
 
-@pytest.mark.long
 def test_a_join_of_gold_tables_follows_them(ran_of_gold: Ran) -> None:
     assert_is_join_after_every_batch(ran_of_gold, INNER)
 
@@ -200,7 +201,6 @@ WINDOWS = "w timestamp, name string, " + KAFKA
 CLICKS = "n int, at timestamp, " + KAFKA
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("how", ["left", "inner", "semi"])
 def test_a_join_by_a_window_of_time_goes_on_after_its_first_load(
     spark: Any, tmp_path: Path, how: str
@@ -243,7 +243,6 @@ def test_a_join_by_a_window_of_time_goes_on_after_its_first_load(
     assert Counter(found) == Counter([*names.items(), *without])
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("run", "tables", "anew"), [("ran", (*ANEW, LOOKUP), ANEW), ("ran_of_gold", (INNER,), (INNER,))]
 )
@@ -264,7 +263,6 @@ def test_replays_write_nothing_and_a_new_checkpoint_fills_it_anew(
         assert ran.engine.version(gold.table) > before[gold.name][0]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("empty", ["silver.customers", "silver.orders"])
 def test_a_side_that_was_empty_at_first_is_joined_when_it_comes(
     spark: Any, tmp_path: Path, empty: str

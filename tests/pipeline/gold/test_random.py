@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -362,11 +362,45 @@ def drawn(*, changes: bool) -> Any:
     return lambda test: pytest.mark.long(how(lives(test)))
 
 
+SHORT = [
+    replace(BEGINS, crashes={}),
+    Run(
+        [
+            Late(ORDERS, orders("a 1 de 6 open 20 3", "c 2 fr 7 open 60 1")),
+            Update(ORDERS, "k = 'a'", (("seen_at", "seen_at + interval '10 minutes'"),)),
+            Append(CUSTOMERS, [customers("3 joe", "1 amy")]),
+            Delete(ORDERS, "_kafka_offset % 4 = 3"),
+        ],
+        replayed=0,
+        lost=None,
+        crashes={2: True},
+    ),
+]
 WRITTEN = {
     "driver": [BEGINS, TAKEN_BACK],
     "executors": [BEGINS, BY_EXECUTORS],
     "added": [replace(BEGINS, crashes={1: True}), replace(ADDED, in_driver=False)],
 }
+
+
+def test_a_short_life_of_kinds_that_take_rows_back_is_a_batch_over_silver(
+    spark: Any, session_dir: Path
+) -> None:
+    """Rows that are late, changed and deleted; a micro-batch that is replayed, and a crash after a write.
+
+    A row that another program changes then is a fault of the audit, with its key.
+    """
+    kinds = [EXACT[place] for place in (0, 4, 5)]
+    crashed, compared = live(spark, session_dir, kinds, SHORT, 200, spoil=_another_hand)
+    assert (crashed, compared > 2 * len(kinds)) == (1, True)
+
+
+def _another_hand(engine: Engine, content: ContentAudit, gold: Sequence[Gold]) -> None:
+    DeltaTable(engine.path("gold.latest")).update({"amount": "amount + 1"}, predicate="k = 'a'")
+    faults = [fault for _, fault in content.compared(gold) if fault is not None]
+    assert [(fault.name, fault.count, fault.keys) for fault in faults] == [
+        ("content", 1, ('{"k":"a"} changed',))
+    ]
 
 
 @pytest.mark.long
@@ -452,6 +486,7 @@ def live(
     kinds: Sequence[tuple[Gold, Mapping[str, str]]],
     life: Sequence[Run],
     files: int,
+    spoil: Callable[[Engine, ContentAudit, Sequence[Gold]], None] | None = None,
 ) -> tuple[int, int]:
     """Live one life, and compare every version that a micro-batch left; how often it crashed, how many."""
     folder = session_dir / f"gold_random_{next(_folders)}"
@@ -476,6 +511,8 @@ def live(
     compared = compare(engines[True], kinds)
     content = ContentAudit(spark, pipeline, engines[True].layout, GoldProof(engines[True].settings))
     assert [fault for _, fault in content.compared(gold) if fault is not None] == []
+    if spoil is not None:
+        spoil(engines[True], content, gold)
     shutil.rmtree(folder)
     return crashed, compared
 

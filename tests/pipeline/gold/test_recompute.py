@@ -24,6 +24,8 @@ from common.errors import HistoryGoneError
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 
+pytestmark = pytest.mark.long
+
 SILVER = "silver.clicks"
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SCHEMA = "n int, user string, at timestamp, amount int"
@@ -200,7 +202,6 @@ def ran(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     return made
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", GROUPS)
 def test_after_every_micro_batch_a_table_is_what_silver_makes_it(ran: Ran, name: str) -> None:
     """In the middle of a commit too: the first micro-batch of it takes it whole."""
@@ -226,7 +227,6 @@ def _read_to(position: dict[str, Any]) -> int:
     return int(position["reservoirVersion"]) - (0 if whole else 1)
 
 
-@pytest.mark.long
 def test_the_first_state_of_silver_is_read_once(ran: Ran) -> None:
     """By the first micro-batch, which writes it whole; the others of it write nothing."""
     for name in GROUPS:
@@ -237,7 +237,6 @@ def test_the_first_state_of_silver_is_read_once(ran: Ran) -> None:
         assert [one["counts"] for one in first[1:]] == [{"groups": 0, "covers": 3}] * (len(first) - 1)
 
 
-@pytest.mark.long
 def test_groups_that_are_not_touched_and_rows_that_stay_equal_are_not_written(ran: Ran) -> None:
     """One more row of one user, and one that its condition leaves out."""
     ran.append(("b", 1000, 1))
@@ -257,7 +256,6 @@ def test_groups_that_are_not_touched_and_rows_that_stay_equal_are_not_written(ra
         assert last[1]["counts"] == {"groups": 0, "covers": ran.engine.version(SILVER)}
 
 
-@pytest.mark.long
 def test_a_replayed_micro_batch_writes_nothing(ran: Ran) -> None:
     versions = {name: ran.engine.version(f"gold.{name}") for name in GROUPS}
     for name in GROUPS:
@@ -267,7 +265,6 @@ def test_a_replayed_micro_batch_writes_nothing(ran: Ran) -> None:
     assert all(map(ran.is_right, GROUPS))
 
 
-@pytest.mark.long
 def test_a_lost_checkpoint_fills_the_table_anew(ran: Ran) -> None:
     """With rows in it that no silver row stands for: they go."""
     for name in GROUPS:
@@ -277,7 +274,6 @@ def test_a_lost_checkpoint_fills_the_table_anew(ran: Ran) -> None:
     assert all(map(ran.is_right, GROUPS))
 
 
-@pytest.mark.long
 def test_a_version_of_silver_that_is_gone_is_told_with_what_to_do(spark: Any, ran: Ran) -> None:
     """The feed of a commit whose files were vacuumed; with its checkpoint moved away the table is right."""
     ran.append(("h", 0, 1))

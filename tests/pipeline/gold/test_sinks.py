@@ -197,6 +197,7 @@ def came(partition: int, offset: int, value: bytes | None) -> tuple[Any, ...]:
     return ("orders", partition, offset, at, 0, at, b"k", value, None)
 
 
+@pytest.mark.long
 def test_bronze_and_quarantine_are_sent_as_they_came(spark: Any, tmp_path: Path) -> None:
     """Bytes, coordinates and reasons; a change of the table's files, as retention makes it, sends nothing."""
     raw, aside = MemorySink(), MemorySink()

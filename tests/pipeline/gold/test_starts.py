@@ -25,6 +25,8 @@ from silver.write.table_columns import properties
 from tests.conftest import IN_DRIVER, make_settings
 from tests.support.engine import Engine
 
+pytestmark = pytest.mark.long
+
 DDL = (
     "k string, country string, n int, at timestamp, _kafka_topic string, _kafka_partition int, "
     "_kafka_offset bigint, _kafka_timestamp timestamp, _ingested_at timestamp"
@@ -95,7 +97,6 @@ def stored(country: str | None) -> str | None:
     return country or None
 
 
-@pytest.mark.long
 def test_an_empty_text_in_a_partition_is_null_in_every_kind(spark: Any, tmp_path: Path) -> None:
     """Delta stores it so: a key with it would else be inserted by every micro-batch that touches it."""
     ran = Ran(spark, tmp_path, IN_DRIVER, *GOLD)
@@ -146,7 +147,6 @@ def test_a_value_that_no_folder_can_be_named_after_is_a_partition(
     assert ran.values("gold.states", "country", "k") == expected + expected
 
 
-@pytest.mark.long
 def test_the_property_of_random_folders_is_the_operators(spark: Any, tmp_path: Path) -> None:
     """A start leaves the property of an existing table alone; set as the docs say, it takes such values."""
     ran = Ran(spark, tmp_path, IN_EXECUTORS, UPSERT)
@@ -163,7 +163,6 @@ def test_the_property_of_random_folders_is_the_operators(spark: Any, tmp_path: P
     assert ran.values("gold.latest", "country", "k") == Counter([("DE", "a"), (NAMES[0], "b")])
 
 
-@pytest.mark.long
 def test_a_first_micro_batch_that_dies_may_come_again(spark: Any, tmp_path: Path) -> None:
     """Of a table that is filled anew, after its checkpoint was lost or it was to be rebuilt."""
     ran = Ran(spark, tmp_path, IN_DRIVER, *GOLD)
@@ -189,7 +188,6 @@ def test_a_first_micro_batch_that_dies_may_come_again(spark: Any, tmp_path: Path
     assert {row["n"] for row in ran.engine.rows("gold.latest") if row["country"] == "DE"} == {99}
 
 
-@pytest.mark.long
 def test_transaction_ids_that_somebody_left_in_the_session_skip_no_write(spark: Any, tmp_path: Path) -> None:
     """Delta takes a write that names an id it knows for done, and says nothing."""
     ran = Ran(spark, tmp_path, IN_DRIVER, *GOLD)
@@ -212,7 +210,6 @@ def test_transaction_ids_that_somebody_left_in_the_session_skip_no_write(spark: 
     assert ran.values("gold.states", "country", "k", "n") == Counter(rows)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     "cut",
     [
@@ -248,7 +245,6 @@ def test_a_power_cut_in_the_newest_commit_is_mended_by_the_next_start(
     assert {gold.table: ran.engine.version(gold.table) for gold in written} == versions
 
 
-@pytest.mark.long
 def test_a_declaration_that_means_something_else_is_refused_until_the_table_is_filled_anew(
     spark: Any, tmp_path: Path
 ) -> None:
@@ -289,7 +285,6 @@ def test_a_declaration_that_means_something_else_is_refused_until_the_table_is_f
     ran.engine.run("gold")
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("changes", ["feed", pytest.param("appends", marks=pytest.mark.long)])
 def test_a_start_at_a_version_leaves_out_what_was_before(spark: Any, tmp_path: Path, changes: str) -> None:
     reading = Reading(changes=changes, starting_version=2)  # type: ignore[arg-type]

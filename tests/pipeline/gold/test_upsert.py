@@ -126,6 +126,7 @@ def ran(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     return made
 
 
+@pytest.mark.long
 def test_the_newest_of_each_key_is_the_one_row_it_has(ran: Ran) -> None:
     """Older after newer in one micro-batch and in a later one; ties by Kafka's time and place."""
     rows = ran.engine.rows("gold.latest")
@@ -135,6 +136,7 @@ def test_the_newest_of_each_key_is_the_one_row_it_has(ran: Ran) -> None:
     assert next(row for row in rows if row["k"] is None)["version"] == 2
 
 
+@pytest.mark.long
 def test_a_micro_batch_of_older_rows_rewrites_no_file(ran: Ran) -> None:
     """And says so in its commit."""
     files = [ran.engine.files("gold.latest", version) for version in (1, 2, 3)]
@@ -145,6 +147,7 @@ def test_a_micro_batch_of_older_rows_rewrites_no_file(ran: Ran) -> None:
     assert [commit["counts"]["written"] for commit in commits] == [10, 3, 0]
 
 
+@pytest.mark.long
 def test_a_replayed_micro_batch_writes_nothing(ran: Ran) -> None:
     """No row changes and no data file is made, whether the batch was merged or written whole."""
     tables = [table.table for table in PIPELINE.gold]
@@ -163,6 +166,7 @@ def test_a_replayed_micro_batch_writes_nothing(ran: Ran) -> None:
         assert json.loads((commits / "2").read_text(encoding="utf-8").splitlines()[1]) is not None
 
 
+@pytest.mark.long
 def test_an_audit_finds_a_row_that_another_program_has_changed(ran: Ran, tmp_path: Path) -> None:
     """In a copy of the tables; before that it finds nothing."""
     settings = make_settings(tmp_path, "none:1")
@@ -177,6 +181,7 @@ def test_an_audit_finds_a_row_that_another_program_has_changed(ran: Ran, tmp_pat
     ]
 
 
+@pytest.mark.long
 def test_an_expression_that_does_not_fit_is_told_before_a_table_is_made(spark: Any, ran: Ran) -> None:
     odd = Upsert("odd", reads="silver.orders", key=["k"], newest_by=["v"], columns={"k": "k", "v": "no_such"})
     engine = Engine(spark, Pipeline(name="shop", bronze=[Topic("orders")], gold=[odd]), ran.engine.settings)
@@ -185,6 +190,7 @@ def test_an_expression_that_does_not_fit_is_told_before_a_table_is_made(spark: A
     assert [each.place for each in refused.value.problems] == ["gold.odd, column 'v'"]
 
 
+@pytest.mark.long
 def test_a_measure_of_another_type_needs_another_table(spark: Any, ran: Ran) -> None:
     changed = Aggregate(
         "by_country",
@@ -197,6 +203,7 @@ def test_a_measure_of_another_type_needs_another_table(spark: Any, ran: Ran) -> 
         engine.run("gold")
 
 
+@pytest.mark.long
 def test_deleted_keys_of_a_clustered_table_fill_several_files(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

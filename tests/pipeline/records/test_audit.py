@@ -336,6 +336,7 @@ def test_a_micro_batch_that_was_killed_between_its_tables_is_waiting(copy: Engin
     assert (found.faults, found.batch_id, found.totals["waiting"]) == ((), 5, 0)
 
 
+@pytest.mark.long
 def test_a_data_file_that_is_gone_is_named(copy: Engine) -> None:
     """Not a stack trace: it is what an audit is for."""
     lost = min(copy.files("silver.orders"))

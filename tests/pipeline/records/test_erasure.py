@@ -31,6 +31,7 @@ from orchestration.run.maintenance import maintain
 from silver.write import first_load
 from tests.conftest import make_settings
 from tests.pipeline.records.test_audit import NOON, account, nonzero
+from tests.runs.shards import in_turn
 from tests.support.bronze_batches import EVENING, append_batch
 from tests.support.engine import Engine
 
@@ -329,7 +330,7 @@ def erased(ran: Engine, tmp_path_factory: pytest.TempPathFactory) -> dict[str, s
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("step", range(WRITES))
+@pytest.mark.parametrize("step", in_turn(range(WRITES), 3))
 def test_an_erasure_that_is_killed_anywhere_ends_right_when_it_is_run_again(
     copy: Engine, erased: dict[str, set[tuple[str, int, int]]], step: int
 ) -> None:

@@ -29,6 +29,8 @@ from tests.pipeline.records.test_audit import BATCHES, ORDERS, event, nonzero
 from tests.support.bronze_batches import EVENING, append_batch
 from tests.support.engine import Engine
 
+pytestmark = pytest.mark.long
+
 TOPIC = Topic("orders", keep="90 days")
 PIPELINE = Pipeline(name="shop", bronze=[TOPIC], silver=[ORDERS])
 BEGAN = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -127,7 +129,6 @@ def test_expired_records_leave_bronze_and_each_offset_keeps_one_place(copy: Engi
     assert expired["t"].offsets == {part: (0, end) for part, end in ends_after(3).items()}
 
 
-@pytest.mark.long
 def test_streams_audits_and_the_next_retention_go_on(copy: Engine) -> None:
     assert expire(copy, 2) == 3
     assert account(copy, "last").since  # from the last audit on, although rows of bronze were removed
@@ -142,7 +143,6 @@ def test_streams_audits_and_the_next_retention_go_on(copy: Engine) -> None:
     account(copy)
 
 
-@pytest.mark.long
 def test_files_that_mix_days_stay_until_their_youngest_record_has_expired(copy: Engine) -> None:
     """Also after a vacuum, and after the log has lost its first commits."""
     path = copy.path("bronze.orders")
@@ -173,7 +173,6 @@ def test_files_that_mix_days_stay_until_their_youngest_record_has_expired(copy: 
     assert by_place(account(copy)) == after
 
 
-@pytest.mark.long
 def test_a_file_stays_until_silver_has_read_it_and_an_audit_balances(spark: Any, tmp_path: Path) -> None:
     engine = engine_in(spark, tmp_path)
     ends = {0: 0, 1: 0}
@@ -198,7 +197,6 @@ def test_a_file_stays_until_silver_has_read_it_and_an_audit_balances(spark: Any,
     assert plan.kept_because.startswith("silver.orders does not balance")
 
 
-@pytest.mark.long
 def test_a_new_silver_table_says_what_has_expired(
     copy: Engine, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -224,7 +222,6 @@ def test_a_new_silver_table_says_what_has_expired(
     account(engine, number=1)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("step", ["before the files", "after the files"])
 def test_a_killed_retention_loses_no_account_and_the_next_one_ends_it(
     copy: Engine, monkeypatch: pytest.MonkeyPatch, step: str

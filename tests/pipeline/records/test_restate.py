@@ -25,6 +25,8 @@ from tests.support.engine import Engine
 from tests.support.oracles.plan_shop import FIRST, THEN, orders, record
 from tests.support.stored_shop import GOLD, LARGE, READS, SILVER, changed, ran, settings_of, shop
 
+pytestmark = pytest.mark.long
+
 _, ASIDE, LATE = SILVER
 PASSED = [record(10, "p", days=5, amount=8), record(11, "q", days=6, amount=8), record(12, "h", days=-9)]
 """Records by which the watermark passes all before them, and one that is late."""
@@ -128,7 +130,6 @@ def test_a_range_is_judged_again_and_the_rest_stays(spark: Any, tmp_path: Path) 
     assert new.faults() == ()
 
 
-@pytest.mark.long
 def test_silver_changes_by_one_commit_gold_follows_and_a_repetition_writes_nothing(engine: Engine) -> None:
     version = engine.version(READS)
     done = restate(engine, end=3)
@@ -145,7 +146,6 @@ def test_silver_changes_by_one_commit_gold_follows_and_a_repetition_writes_nothi
     assert all_rows(engine, *SILVER, *GOLD) == rows
 
 
-@pytest.mark.long
 def test_late_rows_stay_late_or_leave_and_rows_before_the_range_keep_their_key(engine: Engine) -> None:
     late = ids(engine, LATE)
     assert set(late) == {12}
@@ -168,7 +168,6 @@ def test_late_rows_stay_late_or_leave_and_rows_before_the_range_keep_their_key(e
     assert_gold(back)
 
 
-@pytest.mark.long
 def test_copies_that_come_later_are_recognised(spark: Any, tmp_path: Path) -> None:
     """The state of the query does not know the keys of rows that were rejected when it read them."""
     small = [record(10, "p", days=5, amount=5), record(11, "q", days=6, amount=5), PASSED[-1]]
@@ -193,7 +192,6 @@ MODES = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("mode", MODES)
 def test_a_range_of_all_records_is_a_rebuild(spark: Any, tmp_path: Path, mode: str) -> None:
     former = replace(shop(table(**MODES[mode])), gold=[])
@@ -215,7 +213,6 @@ def test_a_range_of_all_records_is_a_rebuild(spark: Any, tmp_path: Path, mode: s
     assert all_rows(both[0], READS, without=without) == all_rows(both[1], READS, without=without)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("keep", ["first", "newest"])
 def test_a_key_on_both_sides_of_the_border_has_one_row(spark: Any, tmp_path: Path, keep: str) -> None:
     """Record 0 arrives first and record 5 is newer; one of them is rejected at first."""
@@ -256,7 +253,6 @@ def cut_after(engine: Engine, table: str) -> Iterator[None]:
         yield
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("place", ["record", ASIDE, LATE, READS])
 def test_a_restatement_that_is_cut_off_is_refused_by_a_start_and_finished(engine: Engine, place: str) -> None:
     end = 13 if place == LATE else 10  # record 12 is the late one
@@ -285,7 +281,6 @@ def test_a_restatement_that_is_cut_off_is_refused_by_a_start_and_finished(engine
     assert_gold(engine)
 
 
-@pytest.mark.long
 def test_a_restatement_that_is_cut_off_while_it_judges_leaves_everything(engine: Engine) -> None:
     former = all_rows(engine, *SILVER)
     with (
@@ -299,7 +294,6 @@ def test_a_restatement_that_is_cut_off_while_it_judges_leaves_everything(engine:
     assert live.faults() == ()
 
 
-@pytest.mark.long
 def test_what_would_falsify_is_refused(spark: Any, tmp_path: Path) -> None:
     engine = ran(spark, tmp_path, BASE)
     former = all_rows(engine, *SILVER)

@@ -21,11 +21,12 @@ from tests.pipeline.silver.test_verbs import event, records
 from tests.support import heap
 from tests.support.engine import Engine
 
+pytestmark = pytest.mark.long
+
 RESTARTS = 5
 TOTALS = Aggregate("totals", reads="silver.orders", by=["order_id"], measures={"events": "count(*)"})
 
 
-@pytest.mark.long
 def test_a_query_that_has_ended_leaves_nothing_in_the_jvm(spark: Any, tmp_path: Path) -> None:
     """Three queries are, started time after time: no ended query, session or plan stays."""
     settings = make_settings(tmp_path, "none:1")
@@ -47,7 +48,6 @@ def test_a_query_that_has_ended_leaves_nothing_in_the_jvm(spark: Any, tmp_path: 
     assert all(found[name] <= most for name, most in bounds.items()), (before, found)
 
 
-@pytest.mark.long
 def test_a_query_that_has_died_leaves_nothing_in_the_jvm(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,7 +87,6 @@ def test_a_frame_is_released_at_its_last_use(spark: Any) -> None:
     assert after <= before + 3
 
 
-@pytest.mark.long
 def test_results_of_many_queries_come_into_the_heap_a_few_at_a_time(
     spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

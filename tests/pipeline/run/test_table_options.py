@@ -20,6 +20,8 @@ from tests.conftest import make_settings
 from tests.support.engine import Engine
 from tests.support.oracles.plan_shop import COLUMNS, FIELDS, record
 
+pytestmark = pytest.mark.long
+
 READS = "silver.orders"
 TOPIC = Topic("orders", storage=Storage(cluster_by=["partition", "offset"]))
 LATER = Reading(starting_version="latest")
@@ -81,7 +83,6 @@ def engine(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Engine:
     return made
 
 
-@pytest.mark.long
 def test_each_query_reads_as_much_as_its_own_table_says(engine: Engine) -> None:
     assert commits_of(engine, READS) == 6
     before: dict[str, int] = engine.before  # type: ignore[attr-defined]
@@ -90,7 +91,6 @@ def test_each_query_reads_as_much_as_its_own_table_says(engine: Engine) -> None:
     assert ids(engine, "gold.one_by_one") == ids(engine, "gold.together") == FIRST + THEN
 
 
-@pytest.mark.long
 def test_latest_is_what_comes_after_the_first_start_also_while_the_query_was_stopped(engine: Engine) -> None:
     assert ids(engine, "gold.later") == THEN
 
@@ -115,7 +115,6 @@ def test_a_query_that_waits_for_its_first_version_misses_none(engine: Engine) ->
     assert ids(after, "gold.after") == Counter({("g", "DE"): 1})
 
 
-@pytest.mark.long
 def test_bronze_is_clustered_and_silver_partitioned_and_both_stay_so(engine: Engine) -> None:
     def layout(table: str) -> tuple[list[str], list[str]]:
         found = engine.spark.sql(f"DESCRIBE DETAIL delta.`{engine.path(table)}`").first()
@@ -135,7 +134,6 @@ def test_bronze_is_clustered_and_silver_partitioned_and_both_stay_so(engine: Eng
     assert engine.faults() == ()
 
 
-@pytest.mark.long
 def test_one_query_is_stopped_and_started_while_the_others_go_on(engine: Engine) -> None:
     wiring = Wiring(engine.spark, engine.pipeline, engine.settings, engine.layout, "")
     supervisor = Supervisor(engine.spark, StopSignal(), stop_timeout_seconds=60)

@@ -204,6 +204,7 @@ def test_a_spark_that_keeps_its_clock_is_said_and_the_query_looks_by_itself(
     await_that(lambda: follower.batches == [[0], [1]], "the commit is read")
 
 
+@pytest.mark.long
 def test_a_bounded_run_ends_as_ever(follower: Follower, capsys: pytest.CaptureFixture[str]) -> None:
     query = follower.start(available_now=True)
     assert query.query.awaitTermination(int(DEADLINE_SECONDS))

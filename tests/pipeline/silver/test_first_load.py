@@ -27,7 +27,6 @@ from tests.conftest import make_settings
 from tests.pipeline.silver.test_silver import NOON, ORDERS, records, value
 from tests.support.engine import Engine
 
-pytestmark = pytest.mark.long
 COMMITS, EACH = 12, 20
 SHORT = replace(ORDERS, watermark="10 minutes", rules=[Rule("amount_positive", "amount > 0")])
 PIPELINE = Pipeline(name="shop", bronze=[Topic("orders")], silver=[SHORT])
@@ -111,9 +110,14 @@ def check(engine: Engine, oracle: Oracle, table: str = "silver.orders") -> None:
 
 @pytest.fixture(scope="module")
 def shop(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Engine, Oracle]:
+    """A bronze whose history is gone."""
+    return gone(spark, tmp_path_factory.mktemp("load"))
+
+
+def gone(spark: Any, folder: Path) -> tuple[Engine, Oracle]:
     """A bronze that was compacted, vacuumed and its log cleaned before silver was ever filled."""
     settings = make_settings(
-        tmp_path_factory.mktemp("load"),
+        folder,
         "none:1",
         "silver.max_files_per_trigger=1",
         "silver.first_load_rows=50",
@@ -137,6 +141,13 @@ def shop(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Engine, 
     return engine, oracle
 
 
+def test_a_load_has_each_row_once(spark: Any, tmp_path: Path) -> None:
+    engine, oracle = gone(spark, tmp_path)
+    engine.run("silver")
+    check(engine, oracle)
+
+
+@pytest.mark.long
 def test_a_plain_stream_loses_rows_and_ours_none_though_it_dies_midway(
     shop: tuple[Engine, Oracle], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,6 +182,7 @@ def test_a_plain_stream_loses_rows_and_ours_none_though_it_dies_midway(
     assert not Path(f"{engine.checkpoint('silver.orders')}.first_load").exists()
 
 
+@pytest.mark.long
 def test_its_commits_come_in_the_order_of_event_time_and_account_for_every_row(
     shop: tuple[Engine, Oracle],
 ) -> None:
@@ -205,6 +217,7 @@ def test_its_commits_come_in_the_order_of_event_time_and_account_for_every_row(
     }
 
 
+@pytest.mark.long
 def test_what_is_appended_between_the_newest_commit_and_the_load_is_read_once(
     spark: Any, shop: tuple[Engine, Oracle]
 ) -> None:
@@ -222,6 +235,7 @@ def test_what_is_appended_between_the_newest_commit_and_the_load_is_read_once(
     assert (loaded.begins, loaded.bronze_versions) == ((latest,), (latest - 1,))
 
 
+@pytest.mark.long
 def test_the_stream_goes_on_without_a_gap_or_a_duplicate(
     shop: tuple[Engine, Oracle], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -256,6 +270,7 @@ def test_the_stream_goes_on_without_a_gap_or_a_duplicate(
     assert engine.faults() == ()
 
 
+@pytest.mark.long
 def test_the_event_time_option_is_set_and_nothing_depends_on_it(
     spark: Any, shop: tuple[Engine, Oracle], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,8 @@ from orchestration.records.quarantine.replay import replay
 from silver.write.poison_search import DEATHS
 from tests.pipeline.silver.test_verbs import ORDERS, event, keys, records, shop
 
+pytestmark = pytest.mark.long
+
 POISON_AT = 3
 
 
@@ -52,7 +54,6 @@ def test_a_poison_record_goes_to_quarantine_with_its_bytes(spark: Any, tmp_path:
     assert same.judged == 0, "the same declaration would end the process again"
 
 
-@pytest.mark.long
 def test_a_micro_batch_without_poison_is_read_in_ranges_and_then_run(spark: Any, tmp_path: Path) -> None:
     """Three processes were killed from outside in the same micro-batch: nothing is set aside."""
     engine = shop(spark, tmp_path, ORDERS)

@@ -113,6 +113,7 @@ def test_it_is_so_through_kills(spark: Any, session_dir: Path, crashes: dict[int
     live(spark, session_dir, crashes)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("table", "topic", "name"),
     [

@@ -24,6 +24,8 @@ from common.streaming.query import RunningQuery
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 
+pytestmark = pytest.mark.long
+
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 FAR = datetime(3000, 1, 1, tzinfo=UTC)
 DDL = "id string, ms bigint, amount double"
@@ -210,7 +212,6 @@ def test_as_many_files_as_allowed_make_a_micro_batch_and_each_is_parsed_once(ran
         assert plan.count("dropDuplicatesWithinWatermark") + plan.count("DeduplicateWithinWatermark") >= 1
 
 
-@pytest.mark.long
 def test_a_schema_file_and_a_function_give_what_ddl_and_sql_give(
     spark: Any, ran: Ran, tmp_path: Path
 ) -> None:
@@ -285,7 +286,6 @@ def test_a_function_that_filters_stops_the_start_before_any_table_is_made(spark:
     assert not Path(engine.path("silver.odd")).exists()
 
 
-@pytest.mark.long
 def test_without_bronzes_first_commit_a_started_table_goes_on_and_a_new_one_is_refused(
     spark: Any, ran: Ran
 ) -> None:

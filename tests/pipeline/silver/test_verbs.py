@@ -101,6 +101,7 @@ def ran(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     return Ran(engine, values)
 
 
+@pytest.mark.long
 def test_the_commits_account_for_every_row_and_every_broken_rule(ran: Ran) -> None:
     """A warned row is counted, though it is accepted; a tombstone and an unreadable value break none."""
     nothing = {"duplicates": 0, "late": 0, "merged": 0, "tombstones": 0, "dropped": 0}
@@ -247,6 +248,7 @@ def test_a_lookup_by_a_window_of_time_keeps_the_rows_without_a_time(spark: Any, 
     assert found.count() == 3
 
 
+@pytest.mark.long
 def test_a_lookup_that_does_not_fit_is_told_by_name(spark: Any, tmp_path: Path) -> None:
     asked = [
         Lookup("countries", "gold.countries", on={"cod": "country"}),
@@ -265,6 +267,7 @@ def test_a_lookup_that_does_not_fit_is_told_by_name(spark: Any, tmp_path: Path) 
     ]
 
 
+@pytest.mark.long
 def test_a_changed_rule_is_told_at_the_start_that_applies_it(
     spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -129,6 +129,15 @@ CUTS: list[list[Sent]] = [
 ]
 
 
+def test_of_two_micro_batches_each_record_is_in_the_one_table_that_it_belongs_to(
+    spark: Any, tmp_path: Path
+) -> None:
+    engine = filled(spark, tmp_path, PIPELINE, CUTS[:2])
+    engine.run("silver")
+    for silver in PIPELINE.silver:
+        compare(engine, silver, CUTS[:2])
+
+
 @pytest.mark.long
 def test_each_record_is_in_the_one_table_that_it_belongs_to(spark: Any, tmp_path: Path) -> None:
     engine = filled(spark, tmp_path, PIPELINE, CUTS)

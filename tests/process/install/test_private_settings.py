@@ -39,6 +39,7 @@ spark.stop()
 """
 
 
+@pytest.mark.ci
 def test_a_secret_of_spark_conf_is_not_on_the_command_line_of_the_jvm(tmp_path: Path) -> None:
     """Yet the JVM has it from its start, with the settings that only a start can use."""
     spark = {"driver_memory": "700m", "master": "local[1]", "conf": {NAME: VALUE}}

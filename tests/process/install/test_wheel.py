@@ -111,6 +111,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path / "project"
 
 
+@pytest.mark.ci
 def test_beside_packages_of_the_same_names(environment: Environment, project: Path) -> None:
     """One name is taken; commands, the plugin of pytest and a user's own packages work side by side."""
     assert json.loads(environment.run("python", "-c", _INSTALLED, at=project)) == ["medallion"]

@@ -29,9 +29,10 @@ from tests.unit.orchestration.observe.status.test_quiet_trouble import read_on
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium"
-)
+pytestmark = [
+    pytest.mark.ci,
+    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium"),
+]
 
 
 @contextmanager

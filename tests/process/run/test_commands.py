@@ -1,6 +1,7 @@
 """The commands as a person types them: processes of their own, over a real broker, ended by real signals.
 
-A Spark process takes seconds to start, so each story is played once and told by several tests.
+A Spark process takes seconds to start, so each story is played once and told by several tests. That of ``Up``
+is the one story of processes of ``make test``.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import os
 import signal
 import socket
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -26,6 +27,7 @@ from common.machine import processes as process
 from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.access.embedded_broker import lifecycle as embedded
 from orchestration.access.embedded_broker import state_folder
+from orchestration.observe.status.lease_holder import Standby, find_standbys
 from tests.support.oracles.oracle import outcome
 from tests.support.pages import address, get, of_tables, unready
 from tests.support.processes import (
@@ -43,6 +45,8 @@ from tests.support.processes import (
 )
 
 FIELDS = ("quake_id", "updated_at", "event_at", "magnitude", "latitude", "status", "is_retracted")
+SECRET = "hunter2"  # noqa: S105
+WITH_SECRET = {"MEDALLION_SPARK__CONF": json.dumps({"spark.hadoop.tests.password": SECRET})}
 BOUNDARY = "stopped at a micro-batch boundary"
 
 
@@ -98,18 +102,21 @@ def assert_told_in_words(command: Command) -> str:
 
 @dataclass
 class Up:
-    """``up`` with its own broker, killed while `produce` writes into it, started again, and ended by Ctrl-C;
-    and what others see meanwhile and afterwards.
+    """``up`` with its own broker and a standby, killed while `produce` writes into it; the standby goes on
+    until Ctrl-C; and what others see meanwhile and afterwards.
     """
 
     commands: Medallion
     killed: Command
+    lines: Sequence[str]
+    standbys: Sequence[Standby]
     rows_at_kill: int
     up: Command
     produced: Command
     second: Command
     status: Command
     query: Command
+    audit: Command
     after: Command
     jvm: int | None
 
@@ -119,13 +126,16 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """The README's commands, from an empty folder to Ctrl-C; test_demo.py runs all gold tables."""
     folder = tmp_path_factory.mktemp("up")
     with medallion(folder, example_on(folder, "quakes"), *PAUSING) as commands:
-        killed = commands.start("up")
+        killed = commands.start("up", env=WITH_SECRET)
         killed.await_stderr("running bronze.quakes")
+        lines = [process.command_line(pid) for pid in descendants(killed.pid)]
+        running = commands.start("up", "--standby")
+        running.await_stderr("standby-1 is ready")
+        standbys = find_standbys(commands.layout.leases)
         produced = commands.start("produce", "--count", "1200", "--rate", "100", "--json")
         await_that(lambda: count(commands, "gold.quakes_latest") > 0, "gold has rows", killed)
         killed.kill_group()
         rows_at_kill = count(commands, "bronze.quakes")
-        running = commands.start("up")
         running.await_stderr("running bronze.quakes")
         produced.code()
         await_that(lambda: is_caught_up(commands), "all is caught up", running)
@@ -133,25 +143,51 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
         status = commands.run("status", "--json")
         sql = "select count(*) as rows, count(distinct quake_id) as quakes from silver.quakes"
         query = commands.run("query", sql, "--json")
+        audit = commands.run("audit", "--json")
         jvm = running.jvm
-        running.signal(signal.SIGINT)
+        os.killpg(running.pid, signal.SIGINT)  # as a terminal does: to Python and JVM
         running.code()
         after = commands.run("status", "--json")
-        yield Up(commands, killed, rows_at_kill, running, produced, second, status, query, after, jvm)
+        yield Up(
+            commands,
+            killed,
+            lines,
+            standbys,
+            rows_at_kill,
+            running,
+            produced,
+            second,
+            status,
+            query,
+            audit,
+            after,
+            jvm,
+        )
 
 
-@pytest.mark.long
 def test_what_is_produced_while_up_runs_comes_out_of_every_table(up: Up) -> None:
     """Once, and nothing else."""
     assert json.loads(up.produced.stdout)["messages"] == 1200
     assert_tables_hold(up.commands, events(7, 1200))
 
 
-def test_up_that_was_killed_goes_on_with_the_broker_that_it_left(up: Up) -> None:
+def test_a_standby_takes_over_from_up_that_was_killed_with_the_broker_that_it_left(up: Up) -> None:
     """By SIGKILL to Python and JVM at once; the lease of the killed process holds nobody up."""
     assert up.killed.code() == -signal.SIGKILL
     assert 0 < up.rows_at_kill <= 1200
     assert "the broker of pid" in up.up.stderr
+    (seen,) = up.standbys
+    assert (seen.place, seen.job, seen.pid, seen.is_ready) == ("standby-1", "up", up.up.pid, True)
+    assert "this one takes over" in up.up.stderr
+    assert find_standbys(up.commands.layout.leases) == ()
+
+
+def test_an_audit_beside_up_is_done_in_its_session(up: Up) -> None:
+    """No record is lost or doubled by the death of the job, and no second Spark starts."""
+    assert up.audit.code() == 0, up.audit.stderr
+    (account,) = json.loads(up.audit.stdout)["tables"]
+    assert (account["balanced"], account["offsets"]) == (True, 1200)
+    assert not [file for file in up.commands.layout.log.iterdir() if file.name.startswith("audit.jvm")]
 
 
 def test_what_up_writes_is_this_users_alone(up: Up) -> None:
@@ -191,6 +227,12 @@ def test_query_answers_while_up_runs(up: Up) -> None:
     expected = outcome(events(7, 1200))
     assert up.query.code() == 0
     assert json.loads(up.query.stdout) == [{"rows": len(expected.silver), "quakes": len(expected.latest)}]
+
+
+def test_a_setting_that_may_be_a_password_is_on_no_command_line(up: Up) -> None:
+    """Of the job's JVM and broker."""
+    assert [line for line in up.lines if "SparkSubmit" in line]
+    assert not [line for line in up.lines if SECRET in line]
 
 
 def test_ctrl_c_ends_up_at_a_boundary_with_exit_code_0(up: Up) -> None:

@@ -24,6 +24,8 @@ from orchestration.observe.status.topic_offsets import BrokerOffsets
 from tests.support.processes import DEADLINE_SECONDS, EXAMPLE, PAUSING, ROOT, Command, Medallion, medallion
 from tests.unit.test_docs import README
 
+pytestmark = pytest.mark.ci
+
 PICTURE = ROOT / "docs" / "status.svg"
 
 

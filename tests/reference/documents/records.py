@@ -75,6 +75,7 @@ DOCUMENTS: Mapping[str, Any] = {
                         "range_of": "text  column of a range of keys; empty: all rows",
                         "without": "text  columns that were not compared",
                         "why": "text  why it was not compared; empty: it was",
+                        "open_rows": "int  rows that the statement leaves open, which were not compared",
                     }
                 ],
                 "without_digest": "int  micro-batches that were checked by offsets only",

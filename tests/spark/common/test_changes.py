@@ -9,6 +9,8 @@ import pytest
 from common.delta.changes import changes_between
 from common.delta.delta_rs import ACTION
 
+pytestmark = pytest.mark.long
+
 VALUES = {
     "text": ("'a'", "'A'"),
     "absent": ("null", "1"),

@@ -113,6 +113,7 @@ def test_values_of_every_type_are_inserted_updated_and_deleted_as_by_spark(
     assert [c.user_metadata for c in LogReader(direct).commits(1)] == ["step 0", "step 1", "step 2"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("key", ["Key.Of", "n", "day", "at", "price"])
 def test_rows_of_some_groups_are_found_whatever_their_type(spark: Any, tmp_path: Path, key: str) -> None:
     path = made(spark, tmp_path)
@@ -126,6 +127,7 @@ def test_rows_of_some_groups_are_found_whatever_their_type(spark: Any, tmp_path:
         assert found.schema == pa.schema(DeltaTable(path).schema())
 
 
+@pytest.mark.long
 def test_days_and_times_between_files_are_not_read(spark: Any, tmp_path: Path) -> None:
     """The file between two keys is not even there."""
     path = made(spark, tmp_path)
@@ -148,6 +150,7 @@ def test_days_and_times_between_files_are_not_read(spark: Any, tmp_path: Path) -
             assert sorted(found["n"].to_pylist()) == [1, 2]
 
 
+@pytest.mark.long
 def test_spark_reads_the_feed_of_what_delta_rs_has_merged(spark: Any, tmp_path: Path) -> None:
     path = made(spark, tmp_path, delta__enableChangeDataFeed="true", delta__minWriterVersion="4")
     rows(spark).write.format("delta").mode("append").save(path)
@@ -161,6 +164,7 @@ def test_spark_reads_the_feed_of_what_delta_rs_has_merged(spark: Any, tmp_path: 
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("spoil", "limits"),
     [
@@ -200,6 +204,7 @@ def test_a_table_that_delta_rs_would_not_write_as_spark_is_sparks(
     assert delta_rs.rows_with_keys(path, pa.table({"n": pa.array([1], pa.int32())}), limits) is None
 
 
+@pytest.mark.long
 def test_files_with_many_rows_are_left_to_spark_and_others_are_not_counted(
     spark: Any, tmp_path: Path
 ) -> None:
@@ -241,6 +246,7 @@ def test_a_write_that_delta_rs_refuses_is_left_to_spark(spark: Any, tmp_path: Pa
     assert LogReader(path).latest_version() == 0
 
 
+@pytest.mark.long
 def test_where_another_writer_has_compacted_first_the_write_is_done_anew(spark: Any, tmp_path: Path) -> None:
     path, seen = made(spark, tmp_path), []
     for part in ("n < 2", "n >= 2"):
@@ -280,6 +286,7 @@ def test_where_another_writer_has_changed_rows_first_nothing_is_written(spark: A
         assert sorted(row.n for row in spark.read.format("delta").load(path).collect()) == [-4, 2, 3]
 
 
+@pytest.mark.long
 def test_a_table_that_delta_rs_cannot_open_is_sparks(spark: Any, tmp_path: Path) -> None:
     path = made(spark, tmp_path)
     (Path(path) / "_delta_log" / f"{0:020}.json").write_text('{"metaData":')
@@ -290,6 +297,7 @@ def test_a_table_that_delta_rs_cannot_open_is_sparks(spark: Any, tmp_path: Path)
         assert delta_rs.open_table(made(spark, tmp_path, name), SMALL) is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("limits", [IN_DRIVER, NO_DRIVER], ids=["driver", "executors"])
 def test_a_key_of_bytes_that_are_no_text_is_merged_once(
     spark: Any, tmp_path: Path, limits: DriverLimits
@@ -306,6 +314,7 @@ def test_a_key_of_bytes_that_are_no_text_is_merged_once(
     assert [row.v for row in spark.read.format("delta").load(path).collect()] == [2, 2]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("limits", [IN_DRIVER, NO_DRIVER], ids=["driver", "executors"])
 def test_types_that_arrow_does_not_tell_apart_stay_what_they_are(spark: Any, limits: DriverLimits) -> None:
     frame = spark.sql(
@@ -335,6 +344,7 @@ def test_a_commit_whose_answer_got_lost_is_not_made_twice(
     assert LogReader(path).latest_version() == (1 if is_there else 0)
 
 
+@pytest.mark.long
 def test_the_whole_table_is_replaced_and_nothing_is_a_commit_too(spark: Any, tmp_path: Path) -> None:
     path = made(spark, tmp_path)
     rows(spark).write.format("delta").mode("append").save(path)
@@ -347,6 +357,7 @@ def test_the_whole_table_is_replaced_and_nothing_is_a_commit_too(spark: Any, tmp
     assert (newest.user_metadata, newest.added, newest.removed) == ("none", (), ())
 
 
+@pytest.mark.long
 def test_numbers_of_a_price_stay_exact(spark: Any, tmp_path: Path) -> None:
     path = made(spark, tmp_path)
     delta_rs.try_write(path, SMALL, "x", lambda table: table.append(rows(spark).toArrow(), "x"))
@@ -354,6 +365,7 @@ def test_numbers_of_a_price_stay_exact(spark: Any, tmp_path: Path) -> None:
     assert prices == {Decimal("1.25"), Decimal("-0.01"), Decimal("9999999999.99"), None}
 
 
+@pytest.mark.long
 def test_a_commit_of_somebody_else_meanwhile_is_no_obstacle_to_an_append(spark: Any, tmp_path: Path) -> None:
     path = made(spark, tmp_path)
 
@@ -387,6 +399,7 @@ def test_a_newest_commit_that_a_power_cut_left_without_its_text_is_taken_back(
     assert len(list(spark.read.format("delta").load(path).collect())) == 8
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("limits", [SMALL, DriverLimits()])
 def test_small_files_are_put_together_where_there_are_two(
     spark: Any, tmp_path: Path, limits: DriverLimits
@@ -406,6 +419,7 @@ def test_small_files_are_put_together_where_there_are_two(
     assert (commit.operation, commit.metadata) == ("OPTIMIZE", {"by": "compaction"})
 
 
+@pytest.mark.long
 def test_one_small_file_is_nobodys_job(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = made(spark, tmp_path)
     delta_table.append_with_metadata(rows(spark).coalesce(1), path, "{}")

@@ -176,6 +176,7 @@ def test_each_step_of_a_batch_is_written_once_and_a_replay_does_those_that_lack(
     assert spark.conf.get("spark.databricks.delta.commitInfo.userMetadata", None) is None
 
 
+@pytest.mark.long
 def test_an_empty_batch_leaves_its_mark_and_an_overwrite_replaces_all(spark: Any, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     frame = spark.createDataFrame([(1,), (2,)], "n int")
@@ -204,6 +205,7 @@ MOMENTS = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("text", MOMENTS)
 def test_bounds_hold_of_every_moment(spark: Any, text: str) -> None:
     """In Python's years and beyond them: Go's zero time is a timestamp like any other."""
@@ -218,6 +220,7 @@ def test_bounds_hold_of_every_moment(spark: Any, text: str) -> None:
         assert frame.withColumn("day", F.expr(other)).alias("t").where(found[3]).count() == 0
 
 
+@pytest.mark.long
 def test_null_keys_stay_within_bounds_where_the_frame_has_one(spark: Any) -> None:
     some = spark.createDataFrame([(1,), (None,), (3,)], "n int")
     table = spark.createDataFrame([(0,), (3,), (None,)], "n int")

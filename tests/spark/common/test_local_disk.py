@@ -230,6 +230,7 @@ def test_a_log_that_grows_is_not_read_again(names: Any, spark: Any, tmp_path: Pa
         names.own("missing/" + start)
 
 
+@pytest.mark.long
 def test_much_of_a_log_is_read_at_once(names: Any, tmp_path: Path) -> None:
     commit(tmp_path, *range(1100))
     assert len(names(f"{0:020}.")) == 2200

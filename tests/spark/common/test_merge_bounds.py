@@ -19,6 +19,8 @@ from common.delta.micro_batch import MicroBatch
 from common.rows.spark_rows import SparkRows
 from tests.conftest import IN_DRIVER
 
+pytestmark = pytest.mark.long
+
 BATCH = MicroBatch("shop", "gold.t", "q", 1, ({"reservoirVersion": 3},), is_first=False)
 FILES = 20
 KEYS_OF_GROUPS = ["k", *(pytest.param(key, marks=pytest.mark.long) for key in ("name", "at"))]

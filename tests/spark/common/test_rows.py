@@ -68,6 +68,7 @@ def content(rows: Rows) -> list[str]:
     return by_frame
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "change",
     [
@@ -111,6 +112,7 @@ EXPRESSIONS: dict[str, Expression] = {
 }
 
 
+@pytest.mark.long
 def test_expressions_have_one_value_in_both(spark: Any) -> None:
     """Of every row, null included; and the same number of rows for which each is true."""
     there, here = both(spark)
@@ -124,6 +126,7 @@ def test_expressions_have_one_value_in_both(spark: Any) -> None:
     assert nothing[1].count_where(EXPRESSIONS) == nothing[0].count_where(EXPRESSIONS)
 
 
+@pytest.mark.long
 def test_counts_are_the_same(spark: Any) -> None:
     """Of rows, by value, and of nulls."""
     there, here = both(spark)
@@ -134,6 +137,7 @@ def test_counts_are_the_same(spark: Any) -> None:
         assert here.null_count(name) == there.null_count(name)
 
 
+@pytest.mark.long
 def test_bounds_let_the_same_rows_through(spark: Any) -> None:
     """All rows that have one of the keys, and few others."""
     there, here = both(spark)
@@ -151,6 +155,7 @@ def test_ranges_of_time_are_the_same(spark: Any) -> None:
     assert sorted({*here.time_ranges("at", "until")}) == sorted(there.time_ranges("at", "until"))
 
 
+@pytest.mark.long
 def test_rows_that_spark_alone_compares_are_handed_over(spark: Any) -> None:
     """Of types that are not plain, and against rows that are not in the driver."""
     there, here = both(spark)
@@ -194,8 +199,9 @@ def drawn_rows(spark: Any, side: Sequence[tuple[Any, ...]]) -> tuple[Rows, Rows]
     return SparkRows(frame, len(side)), rows_in_driver(spark, arrow, IN_DRIVER)
 
 
+@pytest.mark.long
 @settings(
-    max_examples=6,
+    max_examples=max(3, settings.default.max_examples // 4),  # by `--draws`
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

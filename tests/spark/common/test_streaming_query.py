@@ -12,7 +12,8 @@ import pytest
 
 from common.delta.micro_batch import MicroBatch
 from common.errors import QueryFailedError, TableMissingError
-from common.streaming.query import Gate, RunningQuery, Stream, one_line, start
+from common.streaming.error_lines import one_line
+from common.streaming.query import Gate, RunningQuery, Stream, start
 
 LONG = "x" * 500
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from common.delta import user_writes
+
+pytestmark = pytest.mark.long
 
 
 def test_a_merge_updates_only_maps_and_variants_that_differ(spark: Any, tmp_path: Path) -> None:

@@ -163,6 +163,7 @@ def test_spark_learns_a_tables_metadata_without_a_job(spark: Any, tmp_path: Path
     assert without == told
 
 
+@pytest.mark.long
 def test_the_chain_goes_on_from_sparks_next_commit(spark: Any, tmp_path: Path) -> None:
     """Where one lacks, those after it lack too, until Spark writes one; what is there stays as it is."""
     path = made(spark, tmp_path)
@@ -198,6 +199,7 @@ def test_old_ones_do_not_pile_up(tmp_path: Path) -> None:
     assert not list(log.glob(".*"))
 
 
+@pytest.mark.long
 def test_a_write_stands_without_its_checksum(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,8 @@ from gold.aggregate.file_pruning import merge_ranges, prune_by_keys, time_ranges
 from gold.join.query import matching_rows
 from tests.conftest import IN_DRIVER
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.parametrize(
     ("spans", "most", "expected"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import functions as F
@@ -24,6 +25,8 @@ from gold.upsert.outcome import (
     reduced,
 )
 from tests.conftest import IN_DRIVER
+
+pytestmark = pytest.mark.long
 
 KEY, ORDER = ["k", "part"], ["version", "offset"]
 COLUMNS = [*KEY, *ORDER, "value"]
@@ -122,7 +125,7 @@ def text(rows: list[dict[str, Any]]) -> list[str]:
 
 
 @settings(
-    max_examples=6,
+    max_examples=max(3, settings.default.max_examples // 4),  # by `--draws`
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -13,6 +13,8 @@ from common.rows.spark_rows import SparkRows
 from gold.aggregate.sessions import HIGH, LOW, linked, may_link, reach, spans, touched_sessions
 from tests.conftest import IN_DRIVER
 
+pytestmark = pytest.mark.long
+
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 GAP = "10 minutes"
 BY = ("k",)

@@ -15,6 +15,8 @@ from common.errors import PipelineError
 from gold.aggregate import windows
 from gold.aggregate.stateful import grouped
 
+pytestmark = pytest.mark.long
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SIZE, SLIDE, GAP = timedelta(minutes=10), timedelta(minutes=5), timedelta(minutes=10)
 

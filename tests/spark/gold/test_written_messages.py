@@ -230,6 +230,7 @@ WRONG: Mapping[str, tuple[dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", WRONG)
 def test_a_value_that_the_schema_does_not_take_is_named(
     written: Callable[..., list[bytes]], case: str
@@ -257,6 +258,7 @@ WRONG_MESSAGES: Mapping[str, tuple[dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", WRONG_MESSAGES)
 def test_a_value_that_a_message_does_not_take_is_named(
     written: Callable[..., list[bytes]], case: str, tmp_path: Path

@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from deltalake import DeltaTable
 
 from common.delta.log import LogReader
 from orchestration.records.rejudge.apply import has_run, make_equal
 from silver.write.known_keys import remember, replayed_ms
+
+pytestmark = pytest.mark.long
 
 COLUMNS = "k int, v int"
 

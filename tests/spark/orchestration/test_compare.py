@@ -6,8 +6,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from orchestration.change.rebuild.compare import compare
 from tests.support.oracles.plan_shop import orders
+
+pytestmark = pytest.mark.long
 
 AT = datetime(2026, 1, 10, tzinfo=UTC)
 COLUMNS = (

@@ -69,6 +69,7 @@ CASES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("where", "value", "fault"), CASES)
 def test_a_record_is_own_other_or_kept_with_its_fault(
     spark: Any, where: str, value: bytes | None, fault: str | None
@@ -76,6 +77,7 @@ def test_a_record_is_own_other_or_kept_with_its_fault(
     assert faults(spark, silver(where, Json(NESTED)), [value]) == [fault]
 
 
+@pytest.mark.long
 def test_each_format_reads_the_fields_of_the_condition_alone(spark: Any) -> None:
     csv = silver("type = 'a'", Csv("type string, n int"))
     assert faults(spark, csv, [b"a,1", b"b,x", b"a,x", b"a,1,2", b'"a']) == [
@@ -117,6 +119,7 @@ def test_fields_of_another_record_are_null_to_a_columns_function(spark: Any) -> 
     assert sorted(map(tuple, read.select("n", "type").collect()), key=str) == [(1, "a"), (None, None)]
 
 
+@pytest.mark.long
 def test_of_the_tables_that_cannot_decide_the_first_keeps_a_record(spark: Any) -> None:
     """Each record is kept once, whatever fields the tables' conditions name."""
     first = replace(silver("kind = 1", Json("kind int, n int")), name="first")

@@ -1,7 +1,7 @@
 """Environments of programs that tests run beside the product, and whose packages do not fit the product's.
 
-An environment is installed by uv, once, in the user's cache; without uv or a package index its tests are
-skipped.
+An environment is installed by uv, once, in the user's cache; without uv its tests are skipped, and an
+installation that fails fails them.
 """
 
 from __future__ import annotations
@@ -44,6 +44,9 @@ def installed(name: str, lock: Path) -> Path:
         )
         if done.returncode:
             shutil.rmtree(folder, ignore_errors=True)
-            pytest.skip(f"the environment of {name} cannot be installed: {done.stderr.strip()[-300:]}")
+            other = f"TESTS_{name.upper()} may name a folder that has it"
+            pytest.fail(
+                f"the environment of {name} cannot be installed ({other}): {done.stderr.strip()[-300:]}"
+            )
     (folder / "installed").touch()
     return folder

@@ -130,6 +130,7 @@ def test_another_seed_is_another_stream(quakes: Callable[[int], Iterator[Message
     assert not ids[0] & ids[1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "least", "most"),
     [

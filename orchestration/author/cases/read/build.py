@@ -293,8 +293,8 @@ def _time(given: Any) -> datetime:
 
 
 def _cell(value: Any) -> str:
-    """A Python value as the text of a cell; a text is read as a cell is."""
-    return value if isinstance(value, str) else cell_text(value, _kind_of(value))
+    """A Python value as the text of a cell; a text is read as a cell is, but an empty one is itself."""
+    return value if isinstance(value, str) and value else cell_text(value, _kind_of(value))
 
 
 def _kind_of(value: Any) -> Field:

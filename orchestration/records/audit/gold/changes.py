@@ -11,15 +11,17 @@ from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 
 from common.config.paths import Layout
-from common.declare import Custom, Gold, Pipeline, Silver
+from common.declare import Custom, FileSink, Gold, Pipeline, Publish, Silver
+from common.delta.checkpoint import Checkpoint
 from common.delta.commit import RESTORE, Commit
 from common.delta.foreign_commits import is_own
 from common.delta.log import LogReader
 from common.delta.match.checkpoint_match import last_commit_metadata
-from common.delta.match.source_match import source_faults
+from common.delta.match.source_match import SourceNote, source_faults
 from common.delta.micro_batch import SOURCE_COMMITS
 from common.delta.published_pointer import SUFFIX, read_published
 from common.delta.table import ERASED
+from gold.publish import published
 from orchestration.access.progress.rows_read import streamed_tables
 from orchestration.records.audit.result import Fault
 from orchestration.records.audit.table_log import utc_text
@@ -78,6 +80,35 @@ def history_faults(pipeline: Pipeline, silver: Silver, layout: Layout) -> Iterat
             yield Fault("history", text)
 
 
+def publication_faults(pipeline: Pipeline, silver: Silver, layout: Layout) -> Iterator[Fault]:
+    """Publications of a silver table, or of what is made of it, that are not what they have read.
+
+    Files are compared with their manifests, those with the checkpoint and the commits of the source. What was
+    sent elsewhere cannot be read here: of such a publication the history of its source is compared.
+    """
+    declared = (silver, *made_of(pipeline, silver))
+    tables = {name for one in declared for name in (one.table, *one.side_tables)}
+    for publish in pipeline.publish:
+        if publish.reads not in tables:
+            continue
+        for text in _published_texts(layout, publish):
+            yield Fault(
+                "publication", f"{publish.table}: {text}. Go on with: medallion recover {publish.table}"
+            )
+
+
+def _published_texts(layout: Layout, declared: Publish) -> Iterator[str]:
+    """What is wrong with what a publication has written, in words."""
+    checkpoint = Checkpoint(layout.checkpoint_path(declared.table))
+    sources = streamed_tables(layout, declared)
+    if isinstance(declared.to, FileSink):
+        yield from published.publication_faults(declared, checkpoint, sources)
+        yield from published.PublishedFiles(declared.to.folder).file_faults()
+    else:
+        note = SourceNote(checkpoint.path).read()
+        yield from source_faults(note.get("positions") or (), note.get(SOURCE_COMMITS) or (), sources)
+
+
 def made_of(pipeline: Pipeline, silver: Silver) -> tuple[Gold, ...]:
     """The gold tables that are made of a silver table or of a table beside it, directly or not."""
     roots = {silver.table, *silver.side_tables}
@@ -94,13 +125,13 @@ def published_faults(pipeline: Pipeline, silver: Silver, layout: Layout) -> Iter
         if suite.gate != "publish" or suite.table not in made:
             continue
         path = layout.table_path(suite.table)
-        if (published := read_published(path)) is None:
+        if (pointer := read_published(path)) is None:
             continue
-        commit = LogReader(path).commit(published.version)
+        commit = LogReader(path).commit(pointer.version)
         if commit is None or commit.timestamp < datetime.fromisoformat(erased_at):
             yield Fault(
                 "erased",
-                f"readers of {suite.table}{SUFFIX} get version {published.version}, which is older than the "
+                f"readers of {suite.table}{SUFFIX} get version {pointer.version}, which is older than the "
                 f"erasure of {erased_at} in {silver.table}. A newer version is published once it passes its "
                 f"suite; see: medallion quality run {suite.table}",
             )

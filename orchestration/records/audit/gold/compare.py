@@ -62,10 +62,23 @@ def difference(
         key: Columns that tell rows apart; empty: all columns do.
         without: Columns that do not count.
     """
-    kinds = {field.name: field.dataType for field in have.schema}
     names = [name for name in have.columns if name in want.columns and name not in without]
+    kinds = {field.name: field.dataType for field in have.schema}
+    both = _weighted(have, want, names, kinds)
+    try:
+        if not both.limit(1).count():
+            return None
+        return _by_key(_beyond_tolerance(both, names, kinds), key or names)
+    finally:
+        both.unpersist()
+
+
+def _weighted(
+    have: DataFrame, want: DataFrame, names: Sequence[str], kinds: Mapping[str, DataType]
+) -> DataFrame:
+    """The rows that one of two tables has more often: how much more often the first one has them."""
     typed = want.select(*(F.col(f"`{name}`").cast(kinds[name]).alias(name) for name in names))
-    both = (
+    return (
         have.select(*_comparable(names, kinds), F.lit(1).alias(_WEIGHT))
         .unionAll(typed.select(*_comparable(names, kinds), F.lit(-1)))
         .groupBy(*_columns(names))
@@ -73,12 +86,52 @@ def difference(
         .where(f"{_WEIGHT} <> 0")
         .persist(StorageLevel.MEMORY_AND_DISK)
     )
+
+
+def open_rows(
+    have: DataFrame, want: DataFrame, orders: Sequence[DataFrame], places: Sequence[DataFrame]
+) -> int | None:
+    """How many rows of a table are others than wanted, where only rows differ that are not in every way.
+
+    None: the table lacks a row that every way has, or has more or fewer rows than there are in any order.
+
+    Args:
+        have: The table's rows.
+        want: The rows by one way of computing them.
+        orders: The rows by the same statement over rows in other orders.
+        places: The rows by the statement with another number for rows of one place.
+    """
+    names = [name for name in have.columns if name in want.columns]
+    kinds = {field.name: field.dataType for field in have.schema}
+    both = _weighted(have, want, names, kinds)
     try:
-        if not both.limit(1).count():
-            return None
-        return _by_key(_beyond_tolerance(both, names, kinds), key or names)
+        rough = [_rough(name, kinds[name]) for name in names]
+        differing = _beyond_tolerance(both, names, kinds)
+        rows = differing.select(*rough, _WEIGHT, F.lit(-1).alias("__way"))
+        for way, each in enumerate((want, *orders, *places)):
+            typed = each.select(*(F.col(f"`{name}`").cast(kinds[name]).alias(name) for name in names))
+            rows = rows.unionAll(typed.select(*rough, F.lit(None).cast("bigint"), F.lit(way)))
+        counts = [F.count_if(F.col("__way") == way) for way in range(1 + len(orders) + len(places))]
+        of_row = rows.groupBy(*names).agg(
+            F.coalesce(F.sum(_WEIGHT), F.lit(0)).alias("w"),
+            (F.least(*counts) - counts[0]).alias("least"),
+            *(each.alias(f"n{way}") for way, each in enumerate(counts[: 1 + len(orders)])),
+        )
+        totals = [F.sum(f"n{way}") for way in range(1 + len(orders))]
+        figures = F.count_if("w < least"), F.sum("w"), F.sum(F.greatest("w", F.lit(0)))
+        lacking, more, others, *numbers = of_row.agg(*figures, *totals).collect()[0]
+        is_open = not lacking and min(numbers) <= numbers[0] + more <= max(numbers)
+        return int(others) if is_open else None
     finally:
         both.unpersist()
+
+
+def _rough(name: str, kind: DataType) -> Column:
+    """A column as a value that two computations of the same rows give alike: floats to nine digits."""
+    value = F.col(f"`{name}`")
+    if not isinstance(kind, FloatType | DoubleType):
+        return value.alias(name)
+    return F.format_string("%.8e", value.cast("double")).alias(name)
 
 
 def _comparable(names: Sequence[str], kinds: Mapping[str, DataType]) -> list[Column]:

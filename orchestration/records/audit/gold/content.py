@@ -27,11 +27,13 @@ from gold.query import (
     Defined,
     changed_attributes,
     defined,
-    depends_on_order,
+    is_approximate,
+    leaves_open,
     marks_of,
+    other_ways,
     why_undefined,
 )
-from orchestration.records.audit.gold.compare import PARTS, Difference, difference, key_range
+from orchestration.records.audit.gold.compare import PARTS, Difference, difference, key_range, open_rows
 from orchestration.records.audit.result import Fault, GoldTable
 
 if TYPE_CHECKING:
@@ -120,19 +122,24 @@ class ContentAudit:
         if wanted.until is not None:
             last = have.agg(F.unix_micros(F.max(wanted.until))).collect()[0][0]
             want = want.where(F.unix_micros(wanted.until) <= F.lit(last))
-        column = None
+        column, condition = None, F.lit(True)
         if not self.proof.is_whole and have.count() > self.proof.few_rows:
-            column = _column_of_range(wanted, have.columns)
             part = random.randrange(PARTS)  # noqa: S311  # which part is looked at is no secret
-            condition = key_range(have, column, part)
-            column = column if condition is not None else None
-            if condition is not None:
-                have, want = have.where(condition), want.where(condition)
+            column = _column_of_range(wanted, have.columns)
+            if (found_range := key_range(have, column, part)) is None:
+                column = None
+            else:
+                condition = found_range
+        have, want = have.where(condition), want.where(condition)
         without = ",".join(sorted(wanted.inexact))
         shown = replace(shown, range_of=column or "", without=without)
         found = difference(have, want, key=wanted.key, without=wanted.inexact)
         if found is None:
             return shown, None
+        if isinstance(gold, View) and leaves_open(gold):
+            ways = ([one.where(condition) for one in some] for some in other_ways(context, gold, versions))
+            if (others := open_rows(have, want, *ways)) is not None:
+                return replace(shown, open_rows=others), None
         if why := self._why_it_may_differ(gold, state):
             raise _UnprovableError(why)
         return shown, _fault(gold, shown, found, dict(zip(_sources(gold), versions, strict=True)))
@@ -205,8 +212,8 @@ class ContentAudit:
 
     def _why_it_may_differ(self, gold: Gold, state: _State) -> str:
         """Why a table may rightly differ from its definition; empty where it may not."""
-        if depends_on_order(gold):
-            return "its statement depends on the order of rows"
+        if isinstance(gold, View) and is_approximate(gold):
+            return "its statement approximates"
         accepted = self.proof.settings.gold.accept_commits
         if taken := [one for one in accepted if one.partition("@")[0] in {gold.table, *gold.side_tables}]:
             return f"gold.accept_commits takes {', '.join(taken)} as it is"

@@ -120,6 +120,12 @@ def ran(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Engine:
     return engine
 
 
+@pytest.fixture(scope="module")
+def silver(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Engine:
+    """A silver table that no query has read."""
+    return started(spark, tmp_path_factory.mktemp("direct"), pipeline(write_all, TABLES, "every"), 1)
+
+
 @pytest.mark.long
 def test_every_write_of_every_micro_batch_is_there_once(ran: Engine) -> None:
     """By DataFrame, SQL and DeltaTable; two steps on one table; each batch came twice."""
@@ -174,8 +180,7 @@ def die_if(condition: bool) -> None:  # noqa: FBT001  # it reads as what it does
         raise ValueError("died")
 
 
-@pytest.mark.long
-def test_nothing_is_left_behind_by_a_write_that_fails(ran: Engine) -> None:
+def test_nothing_is_left_behind_by_a_write_that_fails(silver: Engine) -> None:
     """Of two steps and two tables, dying inside ``once`` again and again, each write is there once."""
     deaths = ["before", "between", "after"]
     left: list[tuple[Any, Any]] = []
@@ -202,7 +207,7 @@ def test_nothing_is_left_behind_by_a_write_that_fails(ran: Engine) -> None:
             deaths.pop(0)
         die_if(death == "after")
 
-    direct = Direct(ran, "a_death", write, {"a_death": SCHEMA, "beside": SCHEMA})
+    direct = Direct(silver, "a_death", write, {"a_death": SCHEMA, "beside": SCHEMA})
     direct.batch(0, ORDERS[0])
     for _ in range(3):
         with pytest.raises(ValueError, match="died"):
@@ -211,9 +216,9 @@ def test_nothing_is_left_behind_by_a_write_that_fails(ran: Engine) -> None:
     direct.batch(2, ORDERS[2])
     assert deaths == []
     assert set(left) == {(None, None)}
-    assert found(ran, "a_death") == Counter(ALL * 2)
+    assert found(silver, "a_death") == Counter(ALL * 2)
     # The two writes that came after a death are writes of their own.
-    assert found(ran, "beside") == Counter(ALL + ORDERS[1] * 2)
+    assert found(silver, "beside") == Counter(ALL + ORDERS[1] * 2)
     settings = direct.spark.conf
     assert [settings.get(name, None) for name in (APPLICATION, VERSION)] == [None, None]
 
@@ -254,19 +259,19 @@ def test_three_queries_at_once_do_not_skip_each_others_writes(spark: Any, tmp_pa
         )
 
 
-def test_a_merge_deletes_updates_and_inserts_and_leaves_equal_rows_alone(ran: Engine) -> None:
+def test_a_merge_deletes_updates_and_inserts_and_leaves_equal_rows_alone(silver: Engine) -> None:
     def write(rows: DataFrame, gold: Writer) -> None:
         last = rows.groupBy("country").agg(F.max("amount").alias("amount"))
         gold.merge(last, "top", on=["country"], update_when="s.amount > t.amount", delete_when="s.amount = 3")
 
-    direct = Direct(ran, "top", write, {"top": "country string, amount bigint"})
+    direct = Direct(silver, "top", write, {"top": "country string, amount bigint"})
     direct.batch(0, ORDERS[0])
-    files = ran.files("gold.top")
+    files = silver.files("gold.top")
     direct.batch(1, [(9, "de", 10), (9, "fr", 19), (9, "at", 3)])
-    assert ran.files("gold.top") == files  # older, equal, or to be deleted and not there
+    assert silver.files("gold.top") == files  # older, equal, or to be deleted and not there
     direct.batch(2, [(9, None, 31), (9, "it", 4)])
     direct.batch(3, [(9, "it", 3)])
-    assert found(ran, "top") == Counter([("de", 10), ("fr", 20), (None, 31)])
+    assert found(silver, "top") == Counter([("de", 10), ("fr", 20), (None, 31)])
 
 
 WRONG: dict[str, tuple[Callable[[DataFrame, Writer], None], type[Exception], str]] = {
@@ -299,14 +304,14 @@ WRONG: dict[str, tuple[Callable[[DataFrame, Writer], None], type[Exception], str
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_would_be_skipped_or_doubled_is_an_error(ran: Engine, case: str) -> None:
+def test_what_would_be_skipped_or_doubled_is_an_error(silver: Engine, case: str) -> None:
     write, kind, told = WRONG[case]
-    direct = Direct(ran, "a", write, {"a": SCHEMA, "b": SCHEMA})
+    direct = Direct(silver, "a", write, {"a": SCHEMA, "b": SCHEMA})
     with pytest.raises(kind, match=told):
         direct.batch(list(WRONG).index(case), ORDERS[0])
 
 
-def test_two_writes_in_one_once_and_one_inside_another_are_errors(ran: Engine) -> None:
+def test_two_writes_in_one_once_and_one_inside_another_are_errors(silver: Engine) -> None:
     said: list[str] = []
 
     def write(rows: DataFrame, gold: Writer) -> None:
@@ -322,19 +327,19 @@ def test_two_writes_in_one_once_and_one_inside_another_are_errors(ran: Engine) -
         except PipelineError as error:
             said.append(str(error))
 
-    Direct(ran, "twice", write, {"twice": SCHEMA}).batch(0, ORDERS[0])
+    Direct(silver, "twice", write, {"twice": SCHEMA}).batch(0, ORDERS[0])
     assert "DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS" in said[0]
     assert "once('twice', 'append') is inside of once('twice', 'outer')" in said[1]
-    assert found(ran, "twice") == Counter(ORDERS[0])
+    assert found(silver, "twice") == Counter(ORDERS[0])
 
 
-def test_a_batch_that_writes_nothing_leaves_its_mark_in_every_table(ran: Engine) -> None:
-    direct = Direct(ran, "idle", lambda rows, gold: None, {"idle": SCHEMA, "idler": SCHEMA})
+def test_a_batch_that_writes_nothing_leaves_its_mark_in_every_table(silver: Engine) -> None:
+    direct = Direct(silver, "idle", lambda rows, gold: None, {"idle": SCHEMA, "idler": SCHEMA})
     for again in (0, 1, 1):
         direct.batch(again, ORDERS[0])
     for table in ("gold.idle", "gold.idler"):
-        assert [(one["batch_id"], one["step"]) for one in ran.commits(table)] == [(0, "mark"), (1, "mark")]
-        assert ran.rows(table) == []
+        assert [(one["batch_id"], one["step"]) for one in silver.commits(table)] == [(0, "mark"), (1, "mark")]
+        assert silver.rows(table) == []
 
 
 @pytest.mark.long

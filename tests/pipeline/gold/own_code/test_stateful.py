@@ -19,6 +19,8 @@ from tests.conftest import make_settings
 from tests.support.crashes import run_through_crashes
 from tests.support.engine import Engine
 
+pytestmark = pytest.mark.long
+
 START = datetime(2026, 3, 1, tzinfo=UTC)
 SCHEMA = (
     "device string, at timestamp, step string, _kafka_topic string, _kafka_partition int, "
@@ -229,7 +231,6 @@ def test_processors_equal_a_replay_over_restarts(spark: Any, tmp_path: Path) -> 
         compare(engine, gold)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("gold", PIPELINE.gold, ids=lambda gold: gold.name)
 def test_processors_equal_a_replay_where_they_are_killed_between_every_two_writes(
     spark: Any, tmp_path: Path, gold: Stateful

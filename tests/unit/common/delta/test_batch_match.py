@@ -344,6 +344,7 @@ def test_after_tables_of_earlier_versions_the_side_tables_say_what_was_written(t
     assert history.with_steps(batch, {"late": False}).facts == {BESIDE: {"quarantine": 4}}
 
 
+@pytest.mark.long
 def test_ten_thousand_commits_cost_no_more_than_a_few(tmp_path: Path) -> None:
     """Only the newest commits are opened: a look at all of them would take seconds."""
     write_table(
@@ -359,3 +360,32 @@ def test_ten_thousand_commits_cost_no_more_than_a_few(tmp_path: Path) -> None:
         check_steps(SILVER, str(tmp_path / "table"), place, sides(tmp_path))
         spent.append(time.process_time() - began)
     assert min(spent) < 0.5
+
+
+def test_a_micro_batch_that_the_table_lacks_between_others_is_refused(tmp_path: Path) -> None:
+    """An older copy was put back, and the query wrote on: its newest commit fits the checkpoint."""
+    commits = [commit(SILVER, n, delta(n + 1)) for n in (0, 1, 4)]
+    place = write_checkpoint(tmp_path / "c", {n: delta(n + 1) for n in range(5)}, 4)
+    with pytest.raises(
+        CheckpointMismatchError, match=r"no commit of micro-batches 2 to 3, and has one of .* 4"
+    ):
+        check_positions(SILVER, write_table(tmp_path / "t", commits), place)
+
+
+@pytest.mark.parametrize(("there", "is_refused"), [((0, 1, 2), False), ((1, 2), False), ((0, 2), True)])
+def test_a_step_that_a_side_table_lacks_between_others_is_refused(
+    tmp_path: Path, there: Sequence[int], *, is_refused: bool
+) -> None:
+    """The oldest commits of a log are cleaned up; those between others are not."""
+    rows = {"quarantined": 1}
+    own = [commit(SILVER, n, delta(n + 1), counts=rows, **{BESIDE: {"quarantine": n}}) for n in range(3)]
+    aside = [commit(SILVER, n, delta(n + 1), step="quarantine") for n in there]
+    table = write_table(tmp_path / "t", own)
+    place = write_checkpoint(tmp_path / "c", {n: delta(n + 1) for n in range(3)}, 2)
+    path = write_table(tmp_path / "q", aside)
+    side = SideStep("quarantine", "silver.orders__quarantine", path, ("quarantined",))
+    if not is_refused:
+        check_steps(SILVER, table, place, (side,))
+        return
+    with pytest.raises(CheckpointMismatchError, match=r"micro-batch 1 of silver.orders has written rows"):
+        check_steps(SILVER, table, place, (side,))

@@ -16,7 +16,9 @@ import pytest
 
 from common.delta.lease import local_leases
 from common.delta.lease.local_leases import Leases, lease_file
-from common.errors import LeaseHeldError, SetupError
+from common.delta.micro_batch import fenced
+from common.errors import LeaseHeldError, LeaseLostError, SetupError
+from common.machine import lease_owner
 from common.machine.processes import start_mark
 
 ROOT = Path(__file__).parents[4]
@@ -165,3 +167,24 @@ def test_a_full_disk_is_named_with_the_lease_and_frees_the_others(tmp_path: Path
     assert lease_file(tmp_path, "bronze.orders").read_bytes() == b""
     with Leases(tmp_path, ["bronze.orders"], "next"):
         pass
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_lock_file_that_is_gone_or_another_one_is_a_lease_that_is_lost(
+    tmp_path: Path, *, is_replaced: bool
+) -> None:
+    """A clean-up has deleted it: a second process locks another file of this name, and both would write."""
+    with Leases(tmp_path, ["silver.orders"], "up of shop") as leases:
+        assert leases.lost() is None
+        lease_file(tmp_path, "silver.orders").unlink()
+        words = "was deleted, and another process may write the table"
+        if is_replaced:
+            left_behind(tmp_path)
+            words = r"was replaced by another one, and old \(pid None"
+        with pytest.raises(LeaseLostError, match=words):
+            leases.prove()
+        end = lease_owner.hold_while(leases.prove)
+        with pytest.raises(LeaseLostError, match="writes nothing more"):
+            fenced()  # what every commit of the engine has in its metadata
+        end()
+        assert fenced() == {}

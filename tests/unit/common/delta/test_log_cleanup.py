@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from common.config.driver_limits import DriverLimits
@@ -13,6 +14,7 @@ from common.delta import delta_rs
 EXPIRES_AT_ONCE = {"delta.checkpointInterval": "10", "delta.logRetentionDuration": "interval 0 days"}
 
 
+@pytest.mark.long
 def test_expired_log_files_are_deleted_and_not_looked_for_by_every_commit(tmp_path: Path) -> None:
     path, small = str(tmp_path), DriverLimits(rows=10, file_rows=1000, fsync=False)
     write_deltalake(path, pa.table({"n": [0]}), configuration=EXPIRES_AT_ONCE)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 from common.delta import delta_rs
 from common.delta.log import LogReader, is_creation_cut_off, snapshot
@@ -33,10 +33,32 @@ def test_a_hint_of_a_checkpoint_that_is_gone_is_deleted(table: Path) -> None:
 @pytest.mark.parametrize("name", ["checkpoint.parquet", "checkpoint.0000000001.0000000002.parquet"])
 def test_a_hint_of_a_checkpoint_that_is_there_stays(table: Path, name: str) -> None:
     hint = table / "_delta_log" / "_last_checkpoint"
-    (table / "_delta_log" / f"{2:020}.{name}").touch()
+    (table / "_delta_log" / f"{2:020}.{name}").write_bytes(b"PAR1 rows PAR1")
     hint.write_text('{"version": 2, "size": 5}', encoding="utf-8")
     delta_rs.delete_dangling_hint(str(table))
     assert hint.exists()
+
+
+def test_a_checkpoint_that_is_cut_off_is_set_aside_where_all_commits_are_there(table: Path) -> None:
+    DeltaTable(str(table)).create_checkpoint()
+    log = table / "_delta_log"
+    whole = (log / f"{3:020}.checkpoint.parquet").read_bytes()
+    delta_rs.delete_dangling_hint(str(table))
+    assert (log / f"{3:020}.checkpoint.parquet").exists()
+    (log / f"{3:020}.checkpoint.parquet").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(HistoryGoneError):
+        snapshot(str(table))
+    delta_rs.delete_dangling_hint(str(table))
+    found = snapshot(str(table))
+    assert found is not None
+    assert (found.version, found.rows) == (3, 4)
+    assert (log / f".{3:020}.checkpoint.parquet.damaged").exists()
+    assert not (log / "_last_checkpoint").exists()
+
+    (log / f"{3:020}.checkpoint.parquet").write_bytes(whole[: len(whole) // 2])
+    (log / f"{0:020}.json").unlink()  # without it the checkpoint is all that there is
+    delta_rs.delete_dangling_hint(str(table))
+    assert (log / f"{3:020}.checkpoint.parquet").exists()
 
 
 def test_a_torn_commit_that_is_rolled_back_can_be_put_back(table: Path) -> None:

@@ -44,6 +44,7 @@ def test_signs_of_tables_keep_their_width() -> None:
     assert printed("page", "● silver ── 3 é", "utf-8") == "● silver ── 3 é".encode()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("words", "encoding"),
     [

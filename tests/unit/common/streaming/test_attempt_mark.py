@@ -8,7 +8,7 @@ import pytest
 
 from common.config.driver_limits import NO_DRIVER, DriverLimits
 from common.delta.micro_batch import MicroBatch
-from common.errors import DiskLowError
+from common.errors import DiskLowError, RowFailedError
 from common.streaming.attempt_mark import AttemptMark, EarlierAttempts, attempt
 
 LIMITS = DriverLimits(rows=10)
@@ -84,3 +84,17 @@ def test_a_torn_mark_counts_as_none(tmp_path: Path) -> None:
     for content in ("", "{", "[]", '{"batch_id": 7}', '{"batch_id": 7, "attempts": null}'):
         (tmp_path / "attempt").write_text(content)
         assert AttemptMark(str(tmp_path)).earlier(7) == EarlierAttempts(), content
+
+
+def test_a_row_that_makes_a_statement_fail_is_known_to_the_next_attempt_at_the_batch_alone(
+    tmp_path: Path,
+) -> None:
+    mark = AttemptMark(str(tmp_path))
+    with pytest.raises(RowFailedError), attempt(mark, batch(7), lambda: True):
+        raise RowFailedError("gold.q", "Division by zero")
+    with attempt(AttemptMark(str(tmp_path)), batch(8), lambda: True) as other:
+        assert not other.failed_at_row
+    mark.fail(7, EarlierAttempts(), at_row=True)
+    with attempt(AttemptMark(str(tmp_path)), batch(7), lambda: True) as again:
+        assert (again.failed_at_row, again.limits(LIMITS)) == (True, NO_DRIVER)
+    assert mark.earlier(7) == EarlierAttempts()

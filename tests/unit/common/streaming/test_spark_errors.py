@@ -409,6 +409,8 @@ def test_what_ends_a_query_is_published_without_values() -> None:
     assert isinstance(spark, QueryFailedError)
     assert str(spark) == (
         'gold.by_customer failed: [CAST_INVALID_INPUT] a value of the type "STRING" cannot be cast to "INT": '
-        "cast(customer as int)"
+        "cast(customer as int). Nothing of the micro-batch was written. Correct the row in its source, or "
+        "write try_cast there, which gives null; then fill the table again: medallion rebuild "
+        "gold.by_customer"
     )
     assert "GOLDBOMB" not in str(python) + told(ValueError("'GOLDBOMB'"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import time
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 from common.delta.match.source_match import Source
 from common.delta.micro_batch import MicroBatch
 from common.errors import CheckpointMismatchError
-from common.streaming.table_watch import SourceWatch, TableWatch
+from common.streaming.table_watch import Beginning, PlaceWatch, SourceWatch, TableWatch
 
 
 def commit(
@@ -70,9 +69,20 @@ def test_an_older_copy_is_refused(table: Path, watch: TableWatch) -> None:
 
 
 def test_another_table_in_its_place_is_refused(table: Path, watch: TableWatch) -> None:
-    first = table / "_delta_log" / f"{0:020}.json"
-    os.utime(first, ns=(0, 0))
+    commit(table, 4, "MERGE")
+    commit(table, 5)
     refuse(watch, "was replaced by another one")
+
+
+def test_a_watch_begins_with_what_the_start_has_judged(table: Path) -> None:
+    beginning = Beginning.of([str(table), str(table.parent / "created_later")], str(table.parent / "c"))
+    (table / "_delta_log" / f"{4:020}.json").unlink()
+    refuse(
+        TableWatch("silver.orders", [str(table)], beginning), "ends with version 3, and ended with version 4"
+    )
+    commit(table, 4)
+    commit(table.parent / "created_later", 0)
+    TableWatch("silver.orders", [str(table), str(table.parent / "created_later")], beginning).check()
 
 
 @pytest.mark.parametrize("back", [{"version": "3"}, {"timestamp": "2026-01-01 00:00:00"}])
@@ -125,3 +135,38 @@ def test_a_look_costs_less_than_a_millisecond(table: Path) -> None:
         watch.check()
         watch.remember()
     assert (time.process_time() - began) / 100 < 0.001
+
+
+def _batch(number: int, before: tuple[int, ...], positions: tuple[int, ...]) -> MicroBatch:
+    return MicroBatch("shop", "silver.orders", "id", number, positions, before=before)
+
+
+def test_a_micro_batch_follows_the_one_before_or_what_the_start_has_judged(tmp_path: Path) -> None:
+    entries = tmp_path / "offsets"
+    entries.mkdir()
+    (tmp_path / "commits").mkdir()
+    first = Beginning.of([], str(tmp_path))
+    for number in range(2):
+        (entries / str(number)).write_text(f"v1\n{{}}\n{number + 1}0")
+    (tmp_path / "commits" / "0").write_text("v1\n{}")
+    replayed = Beginning.of([], str(tmp_path))
+    (tmp_path / "commits" / "1").write_text("v1\n{}")
+    after = Beginning.of([], str(tmp_path))
+
+    def takes(beginning: Beginning, *batches: MicroBatch) -> bool:
+        watch = PlaceWatch("silver.orders", "c", beginning)
+        try:
+            for one in batches:
+                watch.check(one)
+                watch.end(one)
+        except CheckpointMismatchError:
+            return False
+        return True
+
+    assert takes(first, _batch(0, (), (10,)), _batch(1, (10,), (20,)))
+    assert not takes(first, _batch(0, (), (10,)), _batch(1, (7,), (20,)))
+    assert takes(replayed, _batch(1, (10,), (20,)), _batch(2, (20,), (30,)))
+    assert not takes(replayed, _batch(1, (10,), (25,)))
+    assert takes(after, _batch(2, (20,), (30,)))
+    assert not takes(after, _batch(1, (10,), (20,)))
+    assert takes(Beginning(), _batch(7, (1,), (2,)))

@@ -140,6 +140,7 @@ def test_each_exit_code_is_documented_and_has_one_meaning() -> None:
     assert {int(one) for one in re.findall(r"^\| (\d+) \|", page, flags=re.MULTILINE)} == set(EXIT_CODES)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("words", "proposed"),
     [

@@ -92,10 +92,14 @@ NUMBERED = "select customer, row_number() over (partition by customer order by s
 def test_an_estimate_follows_the_way_in_which_a_view_is_kept(
     tmp_path: Path, sql: str, read: int | None
 ) -> None:
-    """The view has four rows for each of the table, which has 400, of which each commit added two."""
+    """The view has four rows for each of the table, which has 400, of which each usual commit added two."""
     people, rows = tmp_path / "people", pa.table({"customer": ["a", "b"], "segment": ["x", "y"]})
-    for _ in range(200):
-        write_deltalake(people, rows, mode="append", configuration={"delta.enableChangeDataFeed": "true"})
+    feed = {"delta.enableChangeDataFeed": "true"}
+    write_deltalake(
+        people, pa.table({"customer": ["a", "b"] * 190, "segment": ["x", "y"] * 190}), configuration=feed
+    )
+    for _ in range(10):
+        write_deltalake(people, rows, mode="append")
     write_deltalake(tmp_path / "data/shop/tables/gold/segments", pa.table({"n": range(1_600)}))
     file, statement = tmp_path / "shop.py", sql.replace("{t}", f"delta.`{people}`")
     file.write_text(PIPELINE.format(path=people).replace("sql=alone", f"sql={statement!r}"))

@@ -80,6 +80,14 @@ def begun(session: Any, operations: Mapping[str, Any], pipeline: str) -> Channel
     return channel
 
 
+def await_words(said: list[str]) -> None:
+    """Wait until a command has said something."""
+    deadline = time.monotonic() + 30
+    while not said:
+        assert time.monotonic() < deadline, "a command says nothing"
+        time.sleep(0.01)
+
+
 def asked(folder: Path, operation: str, said: list[str], **arguments: Any) -> Any:
     return ask(folder / "channel", os.getpid(), Request(operation, arguments, "file 1"), said.append)
 
@@ -168,8 +176,7 @@ def test_a_command_that_ends_cancels_its_work_and_the_next_one_waits(job: Job, t
         ask(tmp_path / "channel", os.getpid(), Request("wait", {}, "file 1"), interrupted)
     second = threading.Thread(target=lambda: results.append(asked(tmp_path, "answer", said)))
     second.start()
-    while not said:
-        time.sleep(0.01)
+    await_words(said)
     assert said == ["waiting for another command that the job is doing"]
     job.may_end.set()
     first.join(30)
@@ -252,8 +259,7 @@ def test_a_command_waits_while_its_job_starts(tmp_path: Path) -> None:
     with serving(channel, tmp_path / "channel"):
         command = threading.Thread(target=lambda: results.append(asked(tmp_path, "answer", said)))
         command.start()
-        while not said:
-            time.sleep(0.01)
+        await_words(said)
         assert said == ["the job is starting; it does this once its queries run"]
         assert (results, job.asked) == ([], [])
         other = Request("answer", {}, "file 2")
@@ -297,7 +303,6 @@ def test_a_job_that_does_not_start_ends_its_commands(tmp_path: Path) -> None:
     waiting = threading.Thread(target=command)
     with serving(Channel("file 1"), tmp_path / "channel"):
         waiting.start()
-        while not said:
-            time.sleep(0.01)
+        await_words(said)
     waiting.join(30)
     assert str(errors[0]).startswith("The job that was doing the work has ended.")

@@ -16,7 +16,7 @@ import pytest
 
 from common.config.paths import HISTORY
 from common.declare.declared import copy_with
-from common.errors import QueryFailedError
+from common.errors import QueryFailedError, StatementRefusedError
 from orchestration.access.history import micro_batches
 from orchestration.access.history.job_state import JobState, read_states
 from orchestration.access.history.micro_batches import MicroBatchRow
@@ -240,3 +240,29 @@ def test_a_pipelines_functions_get_each_micro_batch_at_once_and_each_cause_of_a_
     (told,) = failures
     assert (told.query, told.job, told.is_restarted) == (query.name, "up", False)
     assert "Division by zero" in told.error
+
+
+def test_a_query_that_was_never_built_has_failed_and_what_hangs_on_it_waits(tmp_path: Path) -> None:
+    """Such as one whose statement Spark refuses: the job goes on, and ends with the failure of the table."""
+    lived_in = LivedIn(tmp_path)
+    found = recorder_of(lived_in)
+    told: list[QueryFailure] = []
+    found._hooks = SimpleNamespace(failed=told.append, end=lambda: None, wants_batches=False)  # type: ignore[assignment]
+    failures = found._supervisor.failures
+    refused = StatementRefusedError("silver.orders", "there is no column `x`")
+    failures.failed("silver.orders", refused)
+    failures.waits["gold.by_day"] = "silver.orders"
+    found._look()
+    found._look()
+    queries = only(lived_in).queries
+    assert {name: (one.state, one.error, one.waits_for) for name, one in queries.items()} == {
+        "gold.by_day": ("starting", "", "silver.orders"),
+        "silver.orders": ("failed", "silver.orders failed: there is no column `x`", ""),
+    }
+    assert [(one.query, one.is_restarted) for one in told] == [("silver.orders", False)]
+    with pytest.raises(StatementRefusedError), recording(found):
+        raise refused
+    assert (only(lived_in).ended, only(lived_in).is_of_tables) == ("failed", True)
+    failures.forget("silver.orders")
+    found._look()
+    assert only(lived_in).queries["gold.by_day"].waits_for == ""

@@ -14,19 +14,24 @@ import pytest
 
 from common.errors import (
     BrokerError,
+    DiskFullError,
     MedallionError,
     QueryFailedError,
     RegistryError,
     RuleFailedError,
     SourceChangedError,
     SourceReplacedError,
+    TablesFailedError,
+    TableShapeError,
     TransientFailureError,
 )
 from common.machine import stop_signals
+from common.streaming.query import Unbuilt
 from orchestration.access.progress.query_states import QueryState, read_state
 from orchestration.run import supervisor as supervising
 from orchestration.run.failures import restart_notices
 from orchestration.run.failures.restart_schedule import RestartPolicy
+from orchestration.run.failures.table_failures import TableFailures
 from orchestration.run.supervisor import StopSignal, Supervisor, term_interrupts
 
 
@@ -261,6 +266,14 @@ class OneStream:
         self.name = name
 
 
+class Reading(OneStream):
+    """A stream of some tables."""
+
+    def __init__(self, name: str, reads: tuple[str, ...]) -> None:
+        super().__init__(name)
+        self.reads = reads
+
+
 class Reader(OneStream):
     """A stream of bronze.x."""
 
@@ -446,16 +459,92 @@ def test_when_every_query_has_failed_the_run_ends(restarts: list[tuple[str, bool
     assert len(said) == 2
 
 
-def test_a_query_with_an_end_that_fails_ends_the_run(said: list[str]) -> None:
-    """A backfill is a command that somebody waits for."""
+def test_a_query_with_an_end_that_fails_is_its_tables_error_and_the_others_go_on(
+    restarts: list[tuple[str, bool]], said: list[str]
+) -> None:
+    """The reader of the table waits, and a reader of that; what reads another table is filled."""
+    names = ("bronze.x", "bronze.y", "silver.x", "silver.y", "gold.x")
+    reads = {"silver.x": ("bronze.x",), "silver.y": ("bronze.y",), "gold.x": ("silver.x",)}
+    session: Any = None
+    watching = Supervisor(session, StopSignal(), stop_timeout_seconds=10, failures=TableFailures({}, reads))
+    streams = [Reading(name, reads.get(name, ())) for name in names]
+    watching.start(streams, available_now=True)  # type: ignore[arg-type]
+    assert restarts == [("bronze.x", True), ("bronze.y", True)]
+
+    def each() -> None:
+        for query in watching.queries:
+            if query.name == "bronze.x" and query.is_active:
+                query.die()  # type: ignore[attr-defined]
+            query.is_active = False  # type: ignore[misc]
+
+    with pytest.raises(TablesFailedError) as told:
+        watching.run(each)
+    assert restarts[2:] == [("silver.y", True)]
+    assert str(told.value).split("\n") == [
+        "bronze.x failed: a cause",
+        "silver.x waits for bronze.x, which has failed",
+        "gold.x waits for bronze.x, which has failed",
+    ]
+    assert [(each.place, each.code) for each in told.value.problems] == [
+        ("bronze.x", "MED-4001"),
+        ("silver.x", "MED-4017"),
+        ("gold.x", "MED-4017"),
+    ]
+    assert [text.partition(",")[0] for text in said] == [
+        "bronze.x failed: a cause. bronze.x stays stopped until the next start; the other queries go on",
+        "silver.x waits for bronze.x",
+        "gold.x waits for bronze.x",
+    ]
+
+
+def test_a_failure_that_is_no_tables_own_ends_a_run_with_an_end(said: list[str]) -> None:
     bronze, silver = Query("bronze.x"), Query("silver.x")
-    silver.die()
+    silver.died_of, silver.is_active = DiskFullError("silver.x", "No space left on device"), False
     watching = supervisor(bronze, silver)
     watching._bounded |= {"bronze.x", "silver.x"}  # as `start` does
-    with pytest.raises(QueryFailedError, match=r"silver\.x"):
+    with pytest.raises(DiskFullError, match=r"silver\.x"):
         watching.run()
     assert bronze.stopped_while_idle is True
     assert said == []
+
+
+def test_a_query_that_cannot_be_built_is_built_again_and_what_waits_for_it_goes_on(
+    restarts: list[tuple[str, bool]], said: list[str], tmp_path: Path
+) -> None:
+    reads = {"silver.x": ("bronze.x",), "gold.x": ("silver.x",)}
+    answers: list[MedallionError] = [TableShapeError("silver.x still lacks a column")]
+
+    def build() -> Any:
+        if answers:
+            raise answers.pop()
+        return Reading("silver.x", reads["silver.x"])
+
+    failures = TableFailures({}, reads)
+    error = TableShapeError("silver.x lacks a column")
+    failures.failed("silver.x", error)
+    failures.waits["gold.x"] = "silver.x"
+    session: Any = None
+    watching = Supervisor(session, StopSignal(), stop_timeout_seconds=10, states=tmp_path, failures=failures)
+    watching.start(
+        [
+            Reading("bronze.x", ()),  # type: ignore[list-item]
+            Unbuilt("silver.x", reads["silver.x"], error, build),
+            Unbuilt("gold.x", reads["gold.x"], None, lambda: Reading("gold.x", ("silver.x",))),  # type: ignore[arg-type, return-value]
+        ]
+    )
+    assert watching.poll() is None
+    assert restarts == [("bronze.x", False)]
+    assert state_of(tmp_path, "silver.x").state == "failed"
+    assert not watching.is_running("silver.x")
+    watching.begin_again("silver.x", lambda: None)
+    assert str(failures.errors["silver.x"]) == "silver.x still lacks a column"
+    assert watching.poll() is None
+    assert restarts == [("bronze.x", False)]
+    watching.begin_again("silver.x", lambda: None)
+    while len(restarts) < 3:
+        assert watching.poll() is None
+    assert restarts[1:] == [("silver.x", False), ("gold.x", False)]
+    assert (failures.errors, failures.waits, watching.outcome()) == ({}, {}, None)
 
 
 def test_a_transient_failure_is_restarted_and_status_knows_how_often_and_why(
@@ -566,7 +655,7 @@ def test_a_query_that_cannot_read_its_source_on_fails_with_what_to_do(
         assert watching.poll() is None
     watching.queries[0] = query  # type: ignore[call-overload]
     watching.poll()
-    failure = watching._first_failure()
+    failure = watching.outcome()
     assert isinstance(failure, SourceReplacedError)
     assert "the columns of gold.x were replaced" in str(failure)
     assert "/checkpoints/publish.x" in str(failure)
@@ -586,7 +675,7 @@ def test_a_query_whose_source_got_columns_is_made_anew_at_once_and_never_counts_
     watching = supervisor(gold)
     if is_bounded:
         watching._bounded.add("gold.x")  # as `start` does
-    assert watching._first_failure() is None  # the moment in between
+    assert watching.outcome() is None  # the moment in between
     assert watching._is_any_active()  # see above
     assert watching.poll() is None
     assert restarts == [("gold.x anew", is_bounded)]

@@ -14,7 +14,7 @@ from deltalake import write_deltalake
 from common.streaming.topic_identity import RECOVERED, TOPICS, BrokerTopic, SetBack
 from orchestration.access.kafka.single_records import Place, Record, digest
 from orchestration.access.progress import set_back
-from orchestration.access.progress.set_back import with_set_back
+from orchestration.access.progress.set_back import RecordWatch, with_set_back
 
 Log = Mapping[int, bytes]
 """A partition: the value at each offset."""
@@ -119,16 +119,16 @@ def test_the_first_record_that_differs_is_found(
     assert (found.set_back, found.not_compared) == (expected, ())
 
 
-def test_one_request_where_nothing_differs_and_none_where_nothing_was_read(
+def test_requests_where_nothing_differs_and_none_where_nothing_was_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = str(tmp_path / "bronze")
     write(path, "t", {0: log(0, READ), 1: log(0, "ab..")})
     broker = Broker({0: log(0, READ), 1: log(0, "ab..c")})
     assert looked(path, monkeypatch, broker, [20, 4]) == BrokerTopic("A", {0: 0, 1: 0}, {0: 20, 1: 5})
-    assert broker.asked == 1
+    assert broker.asked == 2  # the last records, and what lies behind that of partition 1
     assert looked(path, monkeypatch, broker, [0, 0]).set_back == {}
-    assert broker.asked == 1
+    assert broker.asked == 2
 
 
 def test_a_record_with_another_time_differs_unless_the_topic_was_moved(
@@ -148,8 +148,47 @@ def test_what_is_not_there_any_more_is_not_compared(tmp_path: Path, monkeypatch:
     write(path, "t", {0: log(0, READ), 1: log(0, READ)})
     found = looked(path, monkeypatch, Broker({0: log(25, "X"), 1: log(0, "abc" + "." * 17 + "X")}), [20, 20])
     assert (found.set_back, found.not_compared) == ({}, (0, 1))
-    found = looked(path, monkeypatch, Broker({0: log(0, "X" * 90)}), [80])
-    assert (found.set_back, found.not_compared) == ({}, ())
+    found = looked(path, monkeypatch, Broker({2: log(0, "X" * 90)}), [0, 0, 80])
+    assert (found.set_back, found.not_compared) == ({}, (2,))
+
+
+def test_what_bronze_has_read_without_a_record_is_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as a long aborted transaction; but not where an erasure has taken rows out of bronze."""
+    path = str(tmp_path / "bronze")
+    write(path, "t", {0: log(0, READ)})
+    assert looked(path, monkeypatch, Broker({0: log(0, READ + "X" * 70)}), [80]).set_back == {
+        0: SetBack(20, 0)
+    }
+    assert looked(path, monkeypatch, Broker({0: log(0, READ)}), [80]).set_back == {0: SetBack(20, 0)}
+    same = looked(path, monkeypatch, Broker({0: {**log(0, READ), **log(80, "X")}}), [80])
+    assert (same.set_back, same.not_compared) == ({}, ())
+    monkeypatch.setattr(set_back, "_may_lack", lambda path: True)
+    found = looked(path, monkeypatch, Broker({0: log(0, READ + "X" * 70)}), [80])
+    assert (found.set_back, found.not_compared) == ({}, (0,))
+
+
+def test_a_watch_compares_the_last_record_of_what_is_read_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "bronze")
+    write(path, "t", {0: log(0, READ), 1: log(0, READ)})
+    watch = RecordWatch(path, "b:1", {})
+    start, end = {"t": {"0": 20, "1": 20}}, {"t": {"0": 25, "1": 20}}
+
+    def is_same(partition: Log) -> bool:
+        monkeypatch.setattr(watch, "_client", Broker({0: partition}))
+        return watch.is_same(start, end)
+
+    assert not is_same(log(0, READ + "uvwxy"))  # nothing is known of partition 0 yet
+    watch.learn(None)
+    assert is_same(log(0, READ + "uvwxy"))
+    assert not is_same(log(0, READ[:19] + "X" * 20))
+    assert not is_same(log(0, READ[:19]))
+    start["t"]["0"] = 23
+    assert not is_same(log(0, READ + "uvwxy")), "20 to 22 had no record when they were read"
+    assert is_same({**log(0, READ), **log(23, "xy")})
 
 
 def test_a_generation_that_began_later_has_the_records_before_of_the_one_before(

@@ -131,6 +131,7 @@ def test_a_missing_package_says_what_to_install(tmp_path: Path, monkeypatch: pyt
         reporter(tmp_path, "http://127.0.0.1:9")
 
 
+@pytest.mark.long
 def test_the_library_is_imported_only_when_it_is_on() -> None:
     assert Settings().lineage.openlineage is None
     import subprocess

@@ -72,7 +72,8 @@ def test_each_metric_of_the_rules_exists() -> None:
     assert any("> 600" in rule["expr"] for rule in group["rules"])
 
 
-@pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed")
+@pytest.mark.ci
+@pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed: apt-get install prometheus")
 def test_promtool_loads_the_rules(tmp_path: Path) -> None:
     file = tmp_path / "rules.yml"
     file.write_text(rules(Settings().http.goal_seconds))
@@ -86,6 +87,7 @@ TROUBLE = {
     "MedallionQueryDown": 'medallion_query_up{table="t",pipeline="p"} 0',
     "MedallionProcessGone": 'up{job="medallion",instance="i"} 0',
     "MedallionNotFresh": 'medallion_waiting_seconds{pipeline="p"} 601',
+    "MedallionFreshnessUnknown": 'medallion_table_unknown_seconds{table="t",pipeline="p"} 601',
     "MedallionDataLossNear": 'medallion_query_time_to_loss_seconds{table="t",pipeline="p"} 3600',
     "MedallionOpenTransaction": 'medallion_topic_uncommitted_seconds{table="t",pipeline="p"} 301',
     "MedallionRestarts": 'medallion_query_restarts_total{table="t",pipeline="p"} 0+1x20',
@@ -104,6 +106,7 @@ FINE = {
     "MedallionQueryDown": 1,
     "MedallionProcessGone": 1,
     "MedallionNotFresh": 599,
+    "MedallionFreshnessUnknown": 599,
     "MedallionDataLossNear": "+Inf",
     "MedallionOpenTransaction": 299,
     "MedallionRestarts": 3,
@@ -149,7 +152,8 @@ def judged(folder: Path, *series: str, fires: str = "") -> str:
     return "" if done.returncode == 0 else done.stdout + done.stderr
 
 
-@pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed")
+@pytest.mark.ci
+@pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed: apt-get install prometheus")
 @pytest.mark.parametrize("alert", TROUBLE)
 def test_each_rule_fires_in_its_trouble_and_not_without(tmp_path: Path, alert: str) -> None:
     assert [rule.alert for rule in alert_rules(600)] == list(TROUBLE)
@@ -164,7 +168,8 @@ def by_three(series: str) -> list[str]:
     return [series.replace("{", f'{{job="medallion",instance="{host}:8484",', 1) for host in "abc"]
 
 
-@pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed")
+@pytest.mark.ci
+@pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed: apt-get install prometheus")
 @pytest.mark.parametrize("alert", sorted(TROUBLE.keys() - {"MedallionProcessGone"}))
 def test_a_trouble_that_three_processes_see_fires_once(tmp_path: Path, alert: str) -> None:
     """Each of a process per layer exports the whole pipeline."""
@@ -172,7 +177,8 @@ def test_a_trouble_that_three_processes_see_fires_once(tmp_path: Path, alert: st
     assert judged(tmp_path, *by_three(TROUBLE[alert]), *beside, fires=alert) == ""
 
 
-@pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed")
+@pytest.mark.ci
+@pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed: apt-get install prometheus")
 def test_the_board_draws_what_three_processes_see_once(tmp_path: Path) -> None:
     """Each of its expressions has one line; a query that does not run is one."""
     drawn = [expression.replace("$pipeline", "p") for panel in PANELS for expression, _ in panel.lines]
@@ -198,7 +204,8 @@ def test_the_board_draws_what_three_processes_see_once(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed")
+@pytest.mark.ci
+@pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed: apt-get install prometheus")
 def test_promtool_finds_no_fault_in_the_exported_text(tmp_path: Path) -> None:
     """Also with characters in a reason that the format escapes."""
     lived_in = LivedIn(tmp_path)

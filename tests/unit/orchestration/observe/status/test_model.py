@@ -13,15 +13,19 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from common.config.alert_settings import AlertRule
 from common.delta.lease.local_leases import Leases
 from common.delta.log import LogReader
 from orchestration.access.history.alert_state import AlertsFile, AlertState
 from orchestration.access.history.job_state import JobState, read_states, write_state
 from orchestration.cli.observe.status_output import render
+from orchestration.observe.alerts.evaluate import observe
+from orchestration.observe.alerts.facts import Facts
 from orchestration.observe.status.collect import Collector
 from orchestration.observe.status.document import document
-from orchestration.observe.status.model import Status, TableStatus, TimeToLoss
+from orchestration.observe.status.model import Lag, Status, TableStatus, TimeToLoss
 from orchestration.observe.status.problems import duration, problems
+from orchestration.observe.status.query_state import Planned, StallWatch
 from orchestration.observe.status.topic_offsets import BrokerOffsets, TopicOffsets
 from tests.support.oracles.lived_in import PIPELINE, TABLES, LivedIn
 
@@ -225,6 +229,41 @@ def test_a_query_that_failed_is_failed_with_its_cause(lived_in: LivedIn) -> None
         "gold.by_day",
         "the query is failed: [DIVIDE_BY_ZERO] Division by zero",
     )
+
+
+@pytest.mark.parametrize("is_ended", [False, True])
+def test_of_a_failed_table_the_table_alone_is_named_and_what_hangs_on_it_waits(
+    lived_in: LivedIn, *, is_ended: bool
+) -> None:
+    """One stopped silver table had every table of its job shown as failed."""
+    lived_in.caught_up()
+    state = lived_in.job()
+    queries = dict(state.queries)
+    queries["silver.orders"] = replace(queries["silver.orders"], state="failed", error="rule known: 1 row")
+    queries["gold.by_day"] = replace(queries["gold.by_day"], waits_for="silver.orders")
+    ended = {"ended": "failed", "error": "2 tables", "is_of_tables": True} if is_ended else {}
+    write_state(lived_in.layout.jobs, JobState(**{**_fields(state), "queries": queries, **ended}))  # type: ignore[arg-type]
+    status = look(lived_in)
+    waits = "waits for silver.orders, which has failed"
+    assert states(status) == [
+        ("stopped", "job up has ended") if is_ended else ("waiting", "waits for data"),
+        ("failed", "rule known: 1 row"),
+        ("stopped" if is_ended else "waiting", waits),
+    ]
+    assert [one.table for one in problems(status) if one.severity == "critical"] == ["silver.orders"]
+    dead = observe({"dead": AlertRule(when="query_dead")}, Facts(status))
+    assert [table for (_, table), one in dead.items() if one.is_wrong] == ["silver.orders"]
+    later = tables(status)["gold.by_day"].query
+    gone = status.at + timedelta(hours=1)
+    assert StallWatch(lambda _: "").judged("x", later, Lag("rows", 5), Planned(), gone) == later
+
+
+def test_a_job_that_a_failure_of_its_own_has_ended_has_failed_as_a_whole(lived_in: LivedIn) -> None:
+    lived_in.caught_up()
+    state = lived_in.job()
+    ended = {"ended": "failed", "error": "the broker has ended"}
+    write_state(lived_in.layout.jobs, JobState(**{**_fields(state), **ended}))  # type: ignore[arg-type]
+    assert states(look(lived_in)) == [("failed", "job up ended: the broker has ended")] * 3
 
 
 def test_a_query_that_is_restarted_says_so(lived_in: LivedIn) -> None:

@@ -43,6 +43,7 @@ def counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Counted:
     return Counted(tmp_path, monkeypatch)
 
 
+@pytest.mark.long
 def test_a_micro_batch_costs_its_own_files_and_not_those_of_a_year(counted: Counted) -> None:
     for batch in range(5):
         counted.lived_in.quarantine({b"a": "bad", b"b": f"reason {batch % 2}"})

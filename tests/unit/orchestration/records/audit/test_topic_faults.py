@@ -59,7 +59,7 @@ def test_a_last_record_that_is_gone_is_noted() -> None:
     now = {"orders": BrokerTopic("A", {0: 100, 1: 0}, {0: 100, 1: 50}, not_compared=(0,))}
     found = compare_with_broker(TOPIC, LAST, lambda *_: now)
     assert (found.faults, found.why) == ((), "")
-    assert "topic orders, partition 0, is not on the broker any more" in found.notes[0]
+    assert "topic orders, partition 0, is not in bronze or not on the broker any more" in found.notes[0]
 
 
 def test_without_ids_the_audit_says_what_it_does_not_know() -> None:

@@ -400,9 +400,6 @@ PLANTED: dict[str, Planted] = {
 
 OFTEN = {
     "an accepted row is gone",
-    "a row is gone, and a record of another table was erased",
-    "two rows are gone, and one record was erased",
-    "a row is gone, and a record was erased after it came",
     "an amount in silver is changed by a cent",
     "a row of a view is gone",
 }
@@ -431,7 +428,7 @@ def test_the_proof_of_the_unharmed_tables_is_equal(whole: Shop) -> None:
     rows = checks(whole.pipeline, whole.layout)
     assert different(rows) == {}
     assert {f"{one.about}: {one.verdict}" for one in rows if one.verdict != "equal"} == {
-        "gold.shouting: not compared: has upper(), which is not translated"
+        "gold.shouting: not compared: has upper(), which DuckDB does otherwise with some letters"
     }
     compared = {one.about: one.found for one in rows if one.check == DEFINED and one.verdict == "equal"}
     assert compared == {
@@ -461,6 +458,7 @@ def test_a_hostile_key_is_shown_as_text(shop: Shop) -> None:
     assert shop.different() == {f"gold.living: {DEFINED}": '{"order_id":"?\\u001B[31m"}'}
 
 
+@pytest.mark.long
 def test_a_missing_witness_may_be_an_erased_record(shop: Shop) -> None:
     change(shop, ORDERS, at(3))
     erased(shop, bronze=BRONZE)
@@ -468,6 +466,7 @@ def test_a_missing_witness_may_be_an_erased_record(shop: Shop) -> None:
     assert found["witness of each duplicate"].startswith("not compared: those without one may be copies")
 
 
+@pytest.mark.long
 def test_what_duckdb_cannot_read_is_a_fault_of_that_table_alone(shop: Shop) -> None:
     script = write(shop.pipeline, shop.pipeline.silver, shop.layout)
     for file in Path(shop.layout.table_path("gold.totals")).glob("*.parquet"):
@@ -480,6 +479,7 @@ def test_what_duckdb_cannot_read_is_a_fault_of_that_table_alone(shop: Shop) -> N
     assert end == f"the proof does not hold: 1 of {len(rows) - 1} checks differ"
 
 
+@pytest.mark.long
 def test_the_tables_may_be_elsewhere(shop: Shop, tmp_path: Path) -> None:
     script = write(shop.pipeline, shop.pipeline.silver, shop.layout)
     moved = tmp_path / "moved"

@@ -62,7 +62,9 @@ def test_the_proof_holds_and_names_a_row_that_is_gone(tmp_path: Path) -> None:
 def test_an_upsert_with_a_condition_has_the_newest_of_the_rows_that_meet_it() -> None:
     gold = Upsert("large", reads="silver.orders", key=["k"], newest_by=["version"], where="amount >= 5")
     names = ("k", "version", "amount", *COORDINATES)
-    columns = dict.fromkeys(("gold.large", "silver.orders"), names)
+    types = ("VARCHAR", "INTEGER", "INTEGER", "TIMESTAMP WITH TIME ZONE", "VARCHAR", "INTEGER", "INTEGER")
+    of_orders = dict(zip(names, types, strict=True))
+    columns = {"gold.large": of_orders, "silver.orders": of_orders}
     found = definition(gold, {"silver.orders": "orders"}, columns).sql
     rows = "('a', 1, 5, 0), ('a', 2, 6, 1), ('a', 3, 4, 2), ('b', 1, 4, 3), ('c', 1, null, 4)"
     place = "now() AS _kafka_timestamp, 't' AS _kafka_topic, 0 AS _kafka_partition"
@@ -87,7 +89,7 @@ def test_windows_below_a_millisecond_and_their_bounds_in_a_measure(
     length = "max(unix_micros(at)) * 0 + unix_micros(window_end) - unix_micros(window_start)"
     measures = {"length": length, "n": "count(*)"}
     gold = Aggregate("short", reads="silver.orders", window=window, mode="recompute", measures=measures)
-    columns = {"silver.orders": ["at"], "gold.short": ["window_start", "window_end", *measures]}
+    columns = {"silver.orders": {"at": "TIMESTAMP WITH TIME ZONE"}, "gold.short": {}}
     found = definition(gold, {"silver.orders": "orders"}, columns).sql
     with duckdb.connect() as connection:
         times = "VALUES (0), (400), (500), (2100)"

@@ -11,6 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
+import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from common.config.paths import Layout
@@ -76,6 +77,7 @@ def last_file(table: str) -> str:
     )
 
 
+@pytest.mark.long
 def test_rows_that_a_deletion_vector_marks_are_not_in_the_proof(tmp_path: Path) -> None:
     pipeline = unpacked(tmp_path)
     declared = Pipeline(

@@ -143,6 +143,7 @@ def test_equal_tables_have_no_difference_whatever_the_order_and_the_types(shop: 
     assert shop.compare("*.parquet").result.equal == 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("amount", ["1.504", "1,50", "much", "1e400", " "])
 def test_a_value_that_the_type_does_not_hold_is_not_rounded_to_an_equal_one(shop: Shop, amount: str) -> None:
     shop.gold([order(1)])
@@ -298,6 +299,7 @@ KINDS = Pipeline(
 RECORD = ("_kafka_topic", "_kafka_partition", "_kafka_offset")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "key"),
     [
@@ -434,6 +436,7 @@ def test_a_nested_column_is_no_key(shop: Shop) -> None:
     assert shop.compare("x.parquet").result.wrong == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "against", ["s3://bucket/x.parquet", "https://u:hunter2@host/x.csv", "gs://b/*.csv.gz"]
 )
@@ -450,6 +453,7 @@ def test_an_address_of_no_store_cannot_be_read(shop: Shop) -> None:
         reconcile(PIPELINE, shop.layout, Wanted("gold.latest", "https://host/orders"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("file", "content", "says"),
     [
@@ -477,6 +481,7 @@ def test_bytes_that_are_no_csv_are_told_with_file_and_line(
         assert "secret" not in str(failed.value)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("header", ["id,amount,amount", "id,amount,Amount", 'id,amount,"amount"'])
 def test_a_name_twice_in_a_header_is_refused(shop: Shop, header: str) -> None:
     shop.gold([order(1)])

@@ -24,6 +24,8 @@ from orchestration.quality.versions import pin
 from tests.conftest import make_settings
 from tests.support.servers.postgres import PASSWORD, Postgres, postgres
 
+pytestmark = pytest.mark.long
+
 pytest.importorskip("duckdb_extension_postgres_scanner", reason="the extra reconcile is not installed")
 
 FILE = """

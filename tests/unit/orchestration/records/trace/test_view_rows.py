@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 from common.errors import SqlError
-from common.sql.duckdb_text import statement
+from common.sql.duckdb.text import statement
 from common.sql.relations import Joined, Relation, below, scans
 from common.sql.statement import Statement, read_statement
 from orchestration.records.trace.view_rows import ViewRows
@@ -52,6 +52,15 @@ def read(sql: str) -> Statement:
     return read_statement(sql, {table: COLUMNS[table] for table in COLUMNS if table in sql})
 
 
+def in_duckdb(connection: duckdb.DuckDBPyConnection, sql: str, part: str = "") -> str:
+    """The statement in DuckDB's SQL, over the tables or parts of them."""
+    tables = {}
+    for table, name in TABLES.items():
+        described = connection.execute(f"DESCRIBE {name}").fetchall()
+        tables[table] = (f"{name}{part}", {row[0]: row[1] for row in described})
+    return statement(sql, tables, written=True)
+
+
 def rows_of(connection: duckdb.DuckDBPyConnection, sql: str) -> ViewRows:
     """The rows of a view over the shop."""
     relation = read(sql).relation
@@ -61,7 +70,7 @@ def rows_of(connection: duckdb.DuckDBPyConnection, sql: str) -> ViewRows:
 
 def behind(connection: duckdb.DuckDBPyConnection, sql: str, where: str) -> dict[str, list[str]]:
     """By table, the first columns of the rows behind some rows of a view."""
-    view = f"SELECT * FROM ({statement(sql, TABLES)}) WHERE {where}"
+    view = f"SELECT * FROM ({in_duckdb(connection, sql)}) WHERE {where}"
     found = rows_of(connection, sql).behind(view)
     return {
         table: sorted({str(row[0]) for query in queries for row in connection.execute(query).fetchall()})
@@ -208,6 +217,7 @@ def test_what_cannot_be_followed_says_why(shop: duckdb.DuckDBPyConnection) -> No
         hidden.following("silver.orders", "SELECT * FROM orders")
 
 
+@pytest.mark.long
 def test_the_rows_behind_a_row_are_enough_to_make_it(shop: duckdb.DuckDBPyConnection) -> None:
     """The statement over them alone has the row again, for drawn statements and each of their rows."""
     checked = 0
@@ -217,7 +227,7 @@ def test_the_rows_behind_a_row_are_enough_to_make_it(shop: duckdb.DuckDBPyConnec
         if found.relation is None or _is_self_joined_by_absence(found.relation):
             continue
         try:
-            text = statement(sql, TABLES)
+            text = in_duckdb(shop, sql)
         except SqlError:
             continue  # none that DuckDB is known to compute as Spark does
         shop.execute(
@@ -230,7 +240,7 @@ def test_the_rows_behind_a_row_are_enough_to_make_it(shop: duckdb.DuckDBPyConnec
                 shop.execute(
                     f"CREATE OR REPLACE TEMP TABLE {TABLES[table]}_part AS {' UNION '.join(queries)}"
                 )
-            again = statement(sql, {table: f"{TABLES[table]}_part" for table in TABLES})
+            again = in_duckdb(shop, sql, "_part")
             assert shop.execute(f"({row}) EXCEPT SELECT * FROM ({again})").fetchall() == [], (sql, parts)
             checked += 1
     assert checked > 60

@@ -1,0 +1,245 @@
+"""What a publication has written to its folder, compared with its checkpoint and the table that it reads.
+
+The number of a micro-batch says nothing by itself: with an older copy of the data folder or of a checkpoint
+the same number comes again, with other rows. So a manifest names the positions of its micro-batch, and the
+last commit of the source that they cover. A manifest of an earlier version of the engine names neither, and
+then numbers alone are compared.
+
+A folder may lack its oldest micro-batches, which a consumer has taken away; never its newest.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from common.declare import FileSink, Publish
+from common.delta.checkpoint import COMMIT_ENTRY, FIRST_HEAD, Checkpoint, offsets_entry
+from common.delta.match.checkpoint_repair import Change
+from common.delta.match.source_match import Source, source_faults
+from common.delta.micro_batch import SOURCE_COMMITS, MicroBatch
+from common.errors import CheckpointMismatchError
+from common.machine.storage_folder import StorageFolder
+
+MANIFEST = "_manifest"
+OWNER = "query.json"
+POSITIONS = "positions"
+
+
+@dataclass(frozen=True)
+class PublishedFiles:
+    """The folder of one publication."""
+
+    folder: str
+
+    @property
+    def _manifests(self) -> StorageFolder:
+        return StorageFolder(self.folder) / MANIFEST
+
+    def owner(self) -> Mapping[str, Any] | None:
+        """The query whose micro-batches the folder has; None for a folder without any."""
+        return _parsed(self._manifests.read(OWNER))
+
+    def own(self, batch: MicroBatch) -> None:
+        """Take the folder for a query; nothing changes where it is its own.
+
+        Raises:
+            CheckpointMismatchError: It holds the micro-batches of another query or checkpoint.
+        """
+        owner = self.owner()
+        if owner is None:
+            content = {"query": batch.query, "query_id": batch.query_id}
+            self._manifests.write(OWNER, json.dumps(content).encode())
+        elif owner["query_id"] != batch.query_id:
+            raise CheckpointMismatchError(_other_owner(batch.query, self.folder, owner))
+
+    def numbers(self) -> list[int]:
+        """The micro-batches that have a manifest, in order."""
+        names = self._manifests.names()
+        return sorted(int(name[:-5]) for name in names if name[:-5].isdigit() and name.endswith(".json"))
+
+    def manifest(self, number: int) -> Mapping[str, Any] | None:
+        """The manifest of a micro-batch; None where there is none, or none that can be read."""
+        return _parsed(self._manifests.read(_name(number)))
+
+    def has(self, batch: MicroBatch) -> bool:
+        """Whether a micro-batch is whole in the folder.
+
+        Raises:
+            CheckpointMismatchError: The folder has other rows under its number, or lacks the one before.
+        """
+        before = self.manifest(batch.batch_id - 1) if batch.batch_id else None
+        if batch.batch_id and before is None and self.numbers():
+            raise CheckpointMismatchError(_lacking(batch.query, self.folder, batch.batch_id - 1))
+        if before is not None and not _is_at(before, batch.before, ()):
+            raise CheckpointMismatchError(_other_rows(batch.query, self.folder, batch.batch_id - 1))
+        own = self.manifest(batch.batch_id)
+        if own is None:
+            return False
+        if not _is_at(own, batch.positions, batch.source_commits):
+            raise CheckpointMismatchError(_other_rows(batch.query, self.folder, batch.batch_id))
+        return True
+
+    def finish(self, batch: MicroBatch, files: Sequence[str], sizes: Mapping[str, int]) -> None:
+        """Write the manifest of a micro-batch, whose files are there."""
+        content = {
+            "query": batch.query,
+            "query_id": batch.query_id,
+            "batch": batch.batch_id,
+            POSITIONS: list(batch.positions),
+            SOURCE_COMMITS: list(batch.source_commits),
+            "files": list(files),
+            "bytes": dict(sizes),
+        }
+        self._manifests.write(_name(batch.batch_id), json.dumps(content).encode())
+
+    def file_faults(self) -> Iterator[str]:
+        """Files that a manifest names and that are gone or have another size, in words."""
+        folder, numbers = StorageFolder(self.folder), self.numbers()
+        lost = sorted(set(range(numbers[0], numbers[-1])) - set(numbers)) if numbers else []
+        for number in lost:
+            yield f"{self.folder} has no micro-batch {number}, and has later ones"
+        for number in numbers:
+            manifest = self.manifest(number)
+            if manifest is None:
+                yield f"{self.folder}/{MANIFEST}/{_name(number)} cannot be read"
+                continue
+            for name in manifest.get("files", ()):
+                found, size = folder.size(name), manifest.get("bytes", {}).get(name)
+                if found is None:
+                    yield f"{self.folder}/{name}, which its manifest names, is gone"
+                elif size not in {None, found}:
+                    yield f"{self.folder}/{name} has {found} bytes instead of {size}"
+
+
+def refuse_other_publication(publish: Publish, checkpoint: Checkpoint, sources: Sequence[Source]) -> None:
+    """Refuse to publish on where the folder, the checkpoint and the table do not belong together.
+
+    Raises:
+        CheckpointMismatchError: Names what was put back, and the command to go on.
+    """
+    if isinstance(publish.to, FileSink):
+        owner = PublishedFiles(publish.to.folder).owner()
+        if owner is not None and owner["query_id"] != checkpoint.query_id():
+            raise CheckpointMismatchError(_other_owner(publish.table, publish.to.folder, owner))
+    for fault in publication_faults(publish, checkpoint, sources):
+        raise CheckpointMismatchError(
+            f"{publish.table}: {fault}. Going on would leave rows out. Nothing was written. Restore the "
+            f"newest copy, or have it made right from what is there: medallion recover {publish.table}"
+        )
+
+
+def publication_faults(publish: Publish, checkpoint: Checkpoint, sources: Sequence[Source]) -> Iterator[str]:
+    """Why a publication to files cannot go on, in words; nothing where it can, and for another sink."""
+    if not isinstance(publish.to, FileSink):
+        return
+    files = PublishedFiles(publish.to.folder)
+    owner, numbers = files.owner(), files.numbers()
+    query_id, planned, committed = (
+        checkpoint.query_id(),
+        checkpoint.last_planned(),
+        checkpoint.last_committed(),
+    )
+    if owner is None:
+        return  # a new folder: what is published from now on goes there
+    if owner["query_id"] != query_id:
+        yield f"{files.folder} holds micro-batches of {owner['query']} by another checkpoint"
+        return
+    newest = numbers[-1] if numbers else -1
+    if newest > (-1 if planned is None else planned):
+        yield (
+            f"{files.folder} holds micro-batches up to {newest}, and the checkpoint {checkpoint.path} has "
+            f"planned {'none' if planned is None else f'only {planned}'}: an older copy of it was restored, "
+            "or a copy of it publishes to the same folder"
+        )
+    elif committed is not None and newest < committed:
+        yield (
+            f"the checkpoint {checkpoint.path} has committed micro-batches up to {committed}, and "
+            f"{files.folder} ends with {newest}: an older copy of the folder was restored"
+        )
+    elif (manifest := files.manifest(newest)) is not None:
+        entry = checkpoint.planned_batch(newest)
+        if entry is not None and not _is_at(manifest, entry.sources, ()):
+            yield _other_rows(publish.table, files.folder, newest).partition(": ")[2].partition(". ")[0]
+    manifest = files.manifest(newest) or {}
+    yield from source_faults(manifest.get(POSITIONS, ()), manifest.get(SOURCE_COMMITS, ()), sources)
+
+
+def plan_files_repair(
+    publish: Publish, checkpoint: Checkpoint, sources: Sequence[Source]
+) -> list[Change] | None:
+    """What brings a checkpoint to the newest micro-batch of the folder; None where that is not enough.
+
+    The rows behind it are read again from the source, whose history must be the one that was published.
+    """
+    if not isinstance(publish.to, FileSink):
+        return None
+    files = PublishedFiles(publish.to.folder)
+    owner, numbers = files.owner(), files.numbers()
+    if owner is None or owner["query_id"] != checkpoint.query_id() or not numbers:
+        return None
+    newest = numbers[-1]
+    manifest = files.manifest(newest) or {}
+    positions, commits = manifest.get(POSITIONS), manifest.get(SOURCE_COMMITS, ())
+    if not positions or any(source_faults(positions, commits, sources)):
+        return None
+    before = (files.manifest(newest - 1) or {}).get(POSITIONS) or positions
+    why = f"the published folder ends with micro-batch {newest}"
+    head = json.dumps(FIRST_HEAD, separators=(",", ":"))
+    wanted: dict[str, bytes | None] = {f"offsets/{newest}": offsets_entry(head, positions)}
+    if newest:
+        wanted[f"offsets/{newest - 1}"] = offsets_entry(head, before)
+    wanted |= {f"offsets/{one}": None for one in checkpoint.batches() if one > newest}
+    wanted |= {f"commits/{one}": None for one in checkpoint.committed_batches() if one > newest}
+    wanted[f"commits/{newest}"] = COMMIT_ENTRY
+    note = {POSITIONS: positions, SOURCE_COMMITS: commits}
+    wanted[SOURCE_COMMITS] = json.dumps(note).encode()
+    return [Change(name, content, why) for name, content in wanted.items()]
+
+
+def _is_at(manifest: Mapping[str, Any], positions: Sequence[Any], commits: Sequence[Any]) -> bool:
+    """Whether a manifest is that of a micro-batch, as far as both say."""
+    known, read = manifest.get(POSITIONS), manifest.get(SOURCE_COMMITS) or ()
+    if known and positions and list(known) != list(positions):
+        return False
+    pairs = zip(read, commits, strict=False)
+    return all(mine is None or its is None or mine == its for mine, its in pairs)
+
+
+def _parsed(content: bytes | None) -> Mapping[str, Any] | None:
+    try:
+        found = json.loads(content or b"null")
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _name(number: int) -> str:
+    return f"{number:020}.json"
+
+
+def _other_owner(query: str, folder: str, owner: Mapping[str, Any]) -> str:
+    return (
+        f"{query}: {folder} holds micro-batches of {owner['query']} by another checkpoint. To write there "
+        "again would double or mix rows. Nothing was written. Give the publication a new path, or have "
+        f"the folder moved aside and all rows written again: medallion recover {query}"
+    )
+
+
+def _other_rows(query: str, folder: str, number: int) -> str:
+    return (
+        f"{query}: {folder}/{MANIFEST}/{_name(number)} is that of other rows than micro-batch {number} has "
+        "now: an older copy of the checkpoint or of the table was restored, or a copy of them publishes "
+        "to the same folder. Going on would leave rows out. Nothing was written. Stop the job; then: "
+        f"medallion recover {query}"
+    )
+
+
+def _lacking(query: str, folder: str, number: int) -> str:
+    return (
+        f"{query}: {folder} lacks micro-batch {number}, which was written there: an older copy of the folder "
+        "was restored. Going on would leave rows out. Nothing was written. Restore the newest copy, or stop "
+        f"the job; then: medallion recover {query}"
+    )

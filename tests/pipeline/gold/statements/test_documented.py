@@ -1,0 +1,121 @@
+"""Every expression that Spark documents has, in a View, the value that Spark documents: first load and increments."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+
+from common.sql.function_names import NON_DETERMINISTIC
+from tests.support.drawn.checked import problems
+from tests.support.drawn.kept_view import Frames, KeptView
+from tests.support.drawn.oracle import many_rows, rows_of_frames
+from tests.support.drawn.spark_examples import Example, result_of, spark_examples
+from tests.support.drawn.tables import Life
+
+ONE = Life({"silver.one": {"id": "int"}}, {"silver.one": [[(1, (1,))], [(1, (2,))]]})
+AT_ONCE = 40
+_EXPRESSION = re.compile(r"select\s+((?:(?!\bfrom\b|\bas\s+\w+\s*$).)+)", re.IGNORECASE | re.DOTALL)
+_OF_A_MOMENT = re.compile(
+    rf"\b({'|'.join(NON_DETERMINISTIC)}|current_\w+|session_user|user|version|unix_timestamp\(\)|'now')\b",
+    re.IGNORECASE,
+)
+"""What has another value in another session or at another time."""
+
+
+@pytest.fixture(scope="module", name="examples")
+def _examples(spark: Any) -> list[Example]:
+    found = {each.sql: each for each in spark_examples(spark) if not each.has_raw_literals}
+    return [each for each in found.values() if not _OF_A_MOMENT.search(each.sql)]
+
+
+def _views(examples: Sequence[Example]) -> Iterator[tuple[str, str]]:
+    """Each example as part of a SELECT list, or as a derived table, with the statement of that alone."""
+    for each in examples:
+        found = _EXPRESSION.fullmatch(each.sql)
+        if found is not None:
+            yield found[1], f"select o.id, {found[1]} as c0 from silver.one o"
+        else:
+            yield "", f"select o.id, t.* from silver.one o cross join ({each.sql}\n) as t"
+
+
+def _batches(spark: Any, examples: Sequence[Example]) -> Iterator[str]:
+    """Statements that have many examples; those that Spark refuses as a part of a list stand alone."""
+    waiting: list[str] = []
+    for text, alone in _views(examples):
+        try:
+            columns = spark.sql(alone.replace("silver.one", "range(1)")).columns
+        except PySparkException:
+            continue  # a generator, or one that fails by intention
+        if not text or len(columns) != 2:
+            if len(set(columns)) == len(columns):
+                yield alone
+            continue
+        waiting.append(text)
+        if len(waiting) == AT_ONCE:
+            yield _listed(waiting)
+            waiting = []
+    if waiting:
+        yield _listed(waiting)
+
+
+def _listed(expressions: Sequence[str]) -> str:
+    items = ", ".join(f"{text} as c{at}, typeof({text}) as t{at}" for at, text in enumerate(expressions))
+    return f"select o.id, {items} from silver.one o"
+
+
+def _of(spark: Any, examples: Sequence[Example]) -> list[str]:
+    """How the views of some examples differ from Spark's own rows."""
+    frames = Frames(spark, ONE)
+    wrong = []
+    for sql in _batches(spark, examples):
+        if told := problems(sql, ONE.columns):
+            wrong.append(f"refused: {told[0]} | {sql[:300]}")
+            continue
+        want = [many_rows(frames, version, [sql])[0] for version in (0, 1)]
+        if not isinstance(want[1], Counter):
+            continue  # one that fails by intention
+        view = KeptView("v", sql, frames)
+        view.write(0, 0)
+        view.rows = rows_of_frames(spark, [view.first])[0]
+        for version in (0, 1):
+            if version:
+                view.write(version, version)
+            wrong += [f"version {version}: {one}" for one in _differences(view.rows, want[version], sql)]
+    return wrong
+
+
+def _differences(have: Any, want: Any, sql: str) -> Iterator[str]:
+    if have == want:
+        return
+    if not isinstance(have, Counter):
+        yield f"{have} | {sql[:300]}"
+        return
+    for one, other in zip(sorted(have, key=repr), sorted(want, key=repr), strict=False):
+        for at, (value, expected) in enumerate(zip(one, other, strict=False)):
+            if value != expected:
+                yield f"column {at}: {value!r}, not {expected!r} | {sql[:200]}"
+
+
+@pytest.mark.parametrize("every", [12, pytest.param(1, marks=pytest.mark.long)])
+def test_a_view_of_a_documented_expression_has_its_value(
+    spark: Any, examples: list[Example], every: int
+) -> None:
+    assert _of(spark, examples[::every]) == []
+
+
+@pytest.mark.long
+def test_the_documented_result_is_what_spark_gives(spark: Any, examples: list[Example]) -> None:
+    wrong = []
+    for each in examples:
+        try:
+            found = result_of(spark, each.sql)
+        except PySparkException as error:
+            found = (type(error).__name__,)
+        if found != each.result:
+            wrong.append((each.sql, found, each.result))
+    assert wrong == []

@@ -1,0 +1,74 @@
+"""An edit that is taken for none gives the same rows, whatever the tables have: Spark over both texts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import Any
+
+import pytest
+
+from common.declare import Aggregate, View
+from common.errors import MedallionError
+from gold.table.declaration_marks import changed, meaning
+from tests.support.drawn.edits import Edit, draw_edit
+from tests.support.drawn.expressions import Column, Drawer, letter_of
+from tests.support.drawn.kept_view import Frames
+from tests.support.drawn.oracle import many_rows
+from tests.support.drawn.statements import Statements
+from tests.support.drawn.tables import COLUMNS, draw_life
+
+EDITS = 8_000
+_COLUMNS = [
+    Column(name, letter_of(kind), name) for name, kind in COLUMNS["silver.orders"].items() if name.isalpha()
+]
+
+
+def _of_a_view(random: Random) -> Edit | None:
+    return draw_edit(random, str(Statements(random).statement()))
+
+
+def _of_an_expression(random: Random) -> Edit | None:
+    drawer = Drawer(random, {})
+    first, second, third = (drawer.condition(_COLUMNS) for _ in range(3))
+    return draw_edit(random, f"{first} and ({second} or {third})")
+
+
+def _is_change(edit: Edit, *, of_view: bool) -> bool:
+    one, other = (
+        meaning(
+            View("v", sql=text) if of_view else Aggregate("a", reads="silver.orders", by=["k"], where=text)
+        )
+        for text in (edit.before, edit.after)
+    )
+    return changed(one, other) != ()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("of_view", [True, False])
+def test_an_edit_that_is_no_change_gives_the_same_rows(spark: Any, of_view: bool) -> None:  # noqa: FBT001
+    kept: list[tuple[str, str, str]] = []
+    for seed in range(EDITS):
+        random = Random(f"rows {seed}")
+        edit = _of_a_view(random) if of_view else _of_an_expression(random)
+        try:
+            if edit is not None and not _is_change(edit, of_view=of_view):
+                kept.append((f"{seed} {edit.what}", edit.before, edit.after))
+        except MedallionError:
+            continue  # one of the texts is refused, so nothing runs with it
+    frames = Frames(spark, draw_life(Random("edits"), 1, rows=12))
+    rows = [
+        many_rows(
+            frames,
+            0,
+            [text if of_view else f"select id from silver.orders where ({text}\n)" for text in texts],
+        )
+        for texts in ([before for _, before, _ in kept], [after for _, _, after in kept])
+    ]
+    wrong = [
+        edit
+        for edit, before, after in zip(kept, *rows, strict=True)
+        if isinstance(before, Counter) and before != after
+    ]
+    assert wrong == []
+    assert len(kept) > EDITS / 40

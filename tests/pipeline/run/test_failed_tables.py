@@ -1,0 +1,277 @@
+"""Tables that fail by a statement, a row or a rule beside others that go on, by an operator's commands."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from common.config.paths import Layout
+from common.config.settings import load_settings
+from orchestration.access.declaration.load_file import load_pipeline
+from orchestration.run import job
+from tests.support import in_process
+from tests.support.in_process import Ended
+
+FILE = '''from medallion import Aggregate, Files, History, Join, Json, Pipeline, Rule, Silver, Upsert, View
+
+
+def silver(name, columns=("id", "kind", "t", "a", "z", "at"), **more):
+    return Silver(
+        name, reads="bronze.lines", columns=columns,
+        value=Json("id string, kind string, t string, a bigint, z bigint, at timestamp"),
+        key=["id"], event_time="at", watermark="1 day", **more,
+    )
+
+
+KEPT = {"reads": "silver.newest", "key": ["id"], "columns": {"id": "id", "at": "at", "q": "a + z"}}
+pipeline = Pipeline(
+    name="shop",
+    bronze=[Files("lines", "in", "jsonl")],
+    silver=[
+        silver("orders"),
+        silver("newest", keep="newest", dedupe="exact"),
+        silver("strict", rules=[Rule("not_b", "id <> 'b'", on_fail="fail")]),
+        silver("broken", {"id": "id", "at": "at", "x": "sort_array(kind)"}),
+    ],
+    gold=[
+        View("counts", sql="select kind, count(*) as n from silver.orders group by kind"),
+        View("sums", sql="select kind, n from gold.counts"),
+        Aggregate("fine", reads="silver.newest", by=["kind"], measures={"n": "count(*)"}, mode="recompute"),
+        View("no_group", sql="select id, count(*) as n from silver.orders"),
+        View("having_alone", sql="""
+            select id from silver.orders
+            having n > 1"""),
+        View("percent", sql="select id from silver.orders limit 3 percent"),
+        View("of_text", sql="select kind, sum(t) as s from silver.orders group by kind"),
+        View("divided", sql="select id, 100 div z as q from silver.newest"),
+        View("of_divided", sql="select count(*) as n from gold.divided"),
+        View("too_large", sql="select kind, sum(a) as s from silver.newest group by kind"),
+        Aggregate("again", reads="silver.newest", by=["kind"], measures={"s": "sum(a)"}, mode="recompute"),
+        Upsert("latest", newest_by=["at"], **KEPT),
+        History("versions", valid_by="at", **{**KEPT, "columns": {"q": "a + z"}}),
+        View("of_strict", sql="select id from silver.strict"),
+        View("of_that", sql="select count(*) as n from gold.of_strict"),
+        View("of_broken", sql="select x from silver.broken"),
+    ],
+)
+'''
+LINES = (
+    '{"id": "a", "kind": "k", "t": "1", "a": 9223372036854775807, "z": 1, "at": "2026-01-05T10:00:00Z"}',
+    '{"id": "b", "kind": "k", "t": "GOLDBOMB", "a": 1, "z": 0, "at": "2026-01-05T10:01:00Z"}',
+    '{"id": "c", "kind": "m", "t": "2", "a": 3, "z": 2, "at": "2026-01-05T10:02:00Z"}',
+)
+CORRECTED = (
+    '{"id": "a", "kind": "k", "t": "1", "a": 10, "z": 1, "at": "2026-01-05T11:00:00Z"}',
+    '{"id": "b", "kind": "k", "t": "5", "a": 1, "z": 5, "at": "2026-01-05T11:01:00Z"}',
+)
+AT_ROWS = {"gold.divided", "gold.too_large", "gold.again", "gold.latest", "gold.versions", "gold.of_text"}
+REFUSED = {"silver.broken", "gold.no_group", "gold.having_alone", "gold.percent"}
+WAITING = {
+    "gold.of_divided": "gold.divided",
+    "gold.of_strict": "silver.strict",
+    "gold.of_that": "silver.strict",
+    "gold.of_broken": "silver.broken",
+}
+
+
+class Shop:
+    """The folder of an operator."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.file = folder, folder / "shop.py"
+        self.file.write_text(FILE)
+        (folder / "in").mkdir()
+        self.settings = (
+            f"data_dir={folder / 'data'}",
+            "spark.shuffle_partitions=1",
+            "bronze.trigger=asap",
+            "silver.trigger=asap",
+            "gold.trigger=asap",
+        )
+        self.layout = Layout.of(load_pipeline(self.file), load_settings(overrides=list(self.settings)))
+
+    def send(self, name: str, *lines: str) -> None:
+        """One more file of records."""
+        (self.folder / f"{name}.new").write_text("".join(f"{line}\n" for line in lines))
+        (self.folder / f"{name}.new").rename(self.folder / "in" / f"{name}.jsonl")
+
+    def run(self, *words: str) -> Ended:
+        """A command, to its end."""
+        return in_process.run(*words, "-p", str(self.file), settings=self.settings)
+
+    def rows(self, table: str) -> list[tuple[Any, ...]]:
+        """The rows of a table, in order; none where it does not exist."""
+        path = self.layout.table_path(table)
+        if not DeltaTable.is_deltatable(path):
+            return []
+        found = DeltaTable(path).to_pyarrow_table().to_pylist()
+        return sorted(tuple(v for name, v in one.items() if name[0] != "_") for one in found)
+
+    def states(self) -> dict[str, tuple[str, str]]:
+        """What ``status`` says of each query."""
+        tables = json.loads(self.run("status", "--json").stdout)["tables"]
+        return {one["table"]: (one["query"]["state"], one["query"]["phase"]) for one in tables}
+
+
+@pytest.fixture(scope="module", name="shop")
+def _shop(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    @contextmanager
+    def session(*_: object) -> Iterator[Any]:
+        yield spark
+
+    found = Shop(tmp_path_factory.mktemp("shop"))
+    found.send("first", *LINES)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(job, "announced_session", session)
+        yield found
+
+
+@pytest.fixture(scope="module", name="filled")
+def _filled(shop: Shop) -> Ended:
+    """The first backfill, which has ended."""
+    return shop.run("backfill", "--json")
+
+
+def test_a_backfill_fills_the_others_and_ends_with_the_list_of_what_failed_and_what_waits(
+    shop: Shop, filled: Ended
+) -> None:
+    assert filled.code == 1, filled.stderr
+    assert "Traceback" not in filled.stderr
+    assert "GOLDBOMB" not in filled.stderr + filled.stdout
+    found = json.loads(filled.stdout)["error"]
+    problems = {one["place"]: one for one in found["problems"]}
+    by_code: dict[str, set[str]] = {}
+    for one in found["problems"]:
+        by_code.setdefault(one["code"], set()).add(one["place"].partition(",")[0])
+    assert by_code == {
+        "MED-4005": {"silver.strict"},
+        "MED-4014": REFUSED,
+        "MED-4015": AT_ROWS,
+        "MED-4017": {*WAITING},
+    }
+    for table, failed in WAITING.items():
+        assert problems[table]["message"] == f"{table} waits for {failed}, which has failed"
+    lines = FILE.splitlines()
+    for table, word in {
+        "gold.no_group": "select id, count",
+        "gold.of_text": "sum(t)",
+        "gold.divided": "100 div z",
+        "gold.too_large": "sum(a)",
+        "gold.again": "sum(a)",
+    }.items():
+        one = problems[table]
+        assert one["source"].endswith(f"shop.py:{one['line']}"), one
+        assert lines[one["line"] - 1][one["column"] - 1 :].startswith(word), one
+    assert [shop.rows(table) for table in ("gold.counts", "gold.sums", "gold.fine")] == [
+        [("k", 2), ("m", 1)]
+    ] * 3
+    assert len(shop.rows("silver.orders")) == 3
+    assert [shop.rows(table) for table in ("gold.divided", "gold.of_that", "silver.broken")] == [[], [], []]
+
+
+def test_each_message_says_what_where_which_record_and_what_to_type(shop: Shop, filled: Ended) -> None:
+    told = dict(line.split(" failed: ", 1) for line in filled.stderr.splitlines() if " failed: " in line)
+    divided, too_large, again = (told[f"gold.{name}"] for name in ("divided", "too_large", "again"))
+    record = f"{shop.layout and 'files/lines/0/1'}"
+    assert "[DIVIDE_BY_ZERO] Division by zero: 100 div z" in divided
+    assert "of silver.newest. Nothing of the micro-batch was written" in divided
+    assert "gold.divided goes on by itself. Or write try_divide" in divided
+    assert "medallion rebuild gold.divided" in divided
+    for one in (too_large, again):
+        assert "[ARITHMETIC_OVERFLOW] A number is too large for its type: sum(a)" in one
+        assert "in a group of kind" in one
+        assert "write try_sum" in one
+    assert "then fill the table again: medallion rebuild gold.latest" in told["gold.latest"]
+    assert "an aggregate, or HAVING, stands beside columns" in told["gold.having_alone"]
+    assert record
+
+
+def test_status_names_the_tables_that_have_failed_and_no_others(shop: Shop, filled: Ended) -> None:
+    states = shop.states()
+    assert {table for table, (state, _) in states.items() if state == "failed"} == {
+        *REFUSED,
+        *AT_ROWS,
+        "silver.strict",
+    }
+    for table, failed in WAITING.items():
+        assert states[table] == ("stopped", f"waits for {failed}, which has failed")
+
+
+def test_a_job_of_one_layer_goes_on_too(shop: Shop, filled: Ended) -> None:
+    ended = shop.run("run", "gold", "--available-now")
+    assert ended.code == 1
+    assert "silver.broken does not exist yet" in ended.error + ended.stderr
+    assert "gold.of_divided waits for gold.divided, which has failed" in ended.stderr
+    assert shop.rows("gold.counts") == [("k", 2), ("m", 1)]
+
+
+def test_a_corrected_row_heals_its_tables_by_itself_in_a_running_job(shop: Shop, filled: Ended) -> None:
+    with during_up(shop) as (ended, steps):
+        steps.append(
+            lambda: "gold.divided" in failed(shop) and shop.rows("gold.fine") == [("k", 2), ("m", 1)]
+        )
+        steps.append(lambda: shop.send("second", *CORRECTED) or True)
+        steps.append(lambda: shop.rows("gold.divided") == [("a", 100), ("b", 20), ("c", 50)])
+        steps.append(lambda: shop.rows("gold.of_divided") == [(3,)])
+        steps.append(lambda: shop.rows("gold.too_large") == [("k", 11), ("m", 3)])
+        steps.append(lambda: shop.rows("gold.again") == [("k", 11), ("m", 3)])
+        steps.append(lambda: shop.rows("gold.counts") == [("k", 4), ("m", 1)])
+        steps.append(lambda: not {"gold.divided", "gold.too_large", "gold.again"} & failed(shop))
+    (found,) = ended
+    assert found.code == 1, found.stderr
+    assert "gold.divided: works again" in found.stderr
+    assert "Traceback" not in found.stderr
+
+
+def test_the_command_of_the_message_fills_the_others_again(shop: Shop, filled: Ended) -> None:
+    for table in ("gold.latest", "gold.versions"):
+        assert shop.run("rebuild", table).code == 0
+    assert shop.run("backfill").code == 1  # the others
+    assert [(one[0], one[2]) for one in shop.rows("gold.latest")] == [("a", 11), ("b", 6), ("c", 5)]
+    assert {(one[0], one[1]) for one in shop.rows("gold.versions")} == {("a", 11), ("b", 6), ("c", 5)}
+
+
+def failed(shop: Shop) -> set[str]:
+    """The queries that have failed, by what the job has written of them."""
+    found = set()
+    for file in shop.layout.query_states.glob("*.json"):
+        state = json.loads(file.read_text())
+        if state["state"] == "failed":
+            found.add(state["query"])
+    return found
+
+
+@contextmanager
+def during_up(shop: Shop) -> Iterator[tuple[list[Ended], list[Callable[[], object]]]]:
+    """Run ``up`` until all steps, which the block adds, were true one after the other."""
+    steps: list[Callable[[], object]] = []
+    ended: list[Ended] = []
+    left: list[int] = []
+    yield ended, steps
+
+    def scenario() -> None:
+        deadline = time.monotonic() + 400
+        at = 0
+        while at < len(steps) and time.monotonic() < deadline:
+            if steps[at]():
+                at += 1
+            else:
+                time.sleep(0.3)
+        left.append(len(steps) - at)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    thread = threading.Thread(target=scenario, daemon=True)
+    thread.start()
+    ended.append(shop.run("up"))
+    thread.join(10)
+    assert left == [0], (left, ended[0].stderr)

@@ -1,0 +1,67 @@
+"""A view kept over Delta tables: the same life as that of tables in memory, each version a commit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from common.config.paths import Layout
+from common.declare import Pipeline, View
+from common.delta.micro_batch import MicroBatch
+from gold.table.context import Context
+from gold.view import query as view_query
+from tests.conftest import make_settings
+from tests.support.drawn.kept_view import Frames, texts
+
+
+@dataclass
+class StoredLife:
+    """The tables of a life as Delta tables, each version a commit that replaces all rows."""
+
+    frames: Frames
+    folder: Path
+    _numbers: Any = field(default_factory=count)
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir()
+        self.settings = make_settings(self.folder, "")
+        self.layout = Layout.of(Pipeline("drawn"), self.settings)
+        for table in self.frames.life.columns:
+            for version in range(self.frames.life.last + 1):
+                writer = self.frames.rows(table, version).coalesce(1).write.format("delta").mode("overwrite")
+                writer.option("delta.enableChangeDataFeed", "true").save(self.layout.table_path(table))
+
+    def view(self, sql: str) -> StoredView:
+        """A view of a statement over the tables."""
+        return StoredView(self, View(f"v{next(self._numbers)}", sql=sql))
+
+
+@dataclass
+class StoredView:
+    """A view over Delta tables.
+
+    Attributes:
+        stored: Its tables.
+        view: Its declaration.
+        rows: Its table: each row as plain values, and how often it is there.
+    """
+
+    stored: StoredLife
+    view: View
+    rows: Counter[Any] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        pipeline = Pipeline("drawn", gold=[self.view])
+        context = Context(self.stored.frames.spark, pipeline, self.stored.settings, self.stored.layout)
+        self.stream = view_query.build_query(context, self.view)
+
+    def write(self, batch_id: int, version: int) -> None:
+        """A micro-batch that reads all tables to a version."""
+        positions = tuple({"reservoirVersion": version + 1, "index": -1} for _ in self.view.sources)
+        batch = MicroBatch("drawn", self.view.table, "q", batch_id, positions)
+        self.stream.write(self.stored.frames.spark.range(0).selectExpr("0 as source"), batch)
+        path = self.stored.layout.table_path(self.view.table)
+        self.rows = Counter(texts(self.stored.frames.spark.read.format("delta").load(path)))

@@ -1,0 +1,162 @@
+"""Published files, their checkpoint and their source belong together; if not, it is refused, and repaired."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from common.declare import FileSink, Publish
+from common.delta.checkpoint import Checkpoint
+from common.delta.match.checkpoint_repair import repair
+from common.delta.match.source_match import Source, last_commits
+from common.delta.micro_batch import MicroBatch
+from common.errors import CheckpointMismatchError
+from gold.publish.published import PublishedFiles, plan_files_repair, publication_faults
+
+
+def position(version: int) -> dict[str, Any]:
+    return {"reservoirId": "t", "reservoirVersion": version, "index": -1, "isStartingVersion": False}
+
+
+class Export:
+    """A table of six versions, of which three micro-batches were published."""
+
+    def __init__(self, folder: Path) -> None:
+        self.log, self.checkpoint = folder / "t" / "_delta_log", folder / "c"
+        for part in (self.log, self.checkpoint / "offsets", self.checkpoint / "commits"):
+            part.mkdir(parents=True)
+        (self.checkpoint / "metadata").write_text('{"id":"q"}')
+        for version in range(6):
+            self.commit(version)
+        self.sources = [Source("silver.orders", str(folder / "t"))]
+        self.publish = Publish("files", reads="silver.orders", to=FileSink(str(folder / "export")))
+        self.files = PublishedFiles(str(folder / "export"))
+        for number in range(3):
+            self.write(number)
+
+    def commit(self, version: int, at: int = 1) -> None:
+        info = {"commitInfo": {"timestamp": at, "operation": "WRITE"}}
+        (self.log / f"{version:020}.json").write_text(json.dumps(info))
+
+    def batch(self, number: int) -> MicroBatch:
+        before = (position(2 * number),) if number else ()
+        after = (position(2 * number + 2),)
+        commits = last_commits(after, self.sources)
+        return MicroBatch("shop", "publish.files", "q", number, after, before=before, source_commits=commits)
+
+    def plan(self, number: int, version: int) -> None:
+        (self.checkpoint / "offsets" / str(number)).write_text(f"v1\n{{}}\n{json.dumps(position(version))}")
+
+    def write(self, number: int) -> None:
+        self.plan(number, 2 * number + 2)
+        self.files.own(self.batch(number))
+        assert not self.files.has(self.batch(number))
+        self.files.finish(self.batch(number), [], {})
+        assert self.files.has(self.batch(number))
+        (self.checkpoint / "commits" / str(number)).write_text("v1\n{}")
+
+    def manifest(self, number: int) -> Path:
+        return Path(self.files.folder, "_manifest", f"{number:020}.json")
+
+    def lose(self, folder: str, number: int) -> None:
+        (self.checkpoint / folder / str(number)).unlink()
+
+    def faults(self) -> str:
+        return "; ".join(publication_faults(self.publish, Checkpoint(str(self.checkpoint)), self.sources))
+
+    def repaired(self) -> str | None:
+        """The faults after a repair; None where positions do not repair it."""
+        changes = plan_files_repair(self.publish, Checkpoint(str(self.checkpoint)), self.sources)
+        if changes is None:
+            return None
+        repair(str(self.checkpoint), changes, "now")
+        return self.faults()
+
+
+@pytest.fixture
+def export(tmp_path: Path) -> Export:
+    return Export(tmp_path)
+
+
+def _older_checkpoint(export: Export) -> None:
+    for folder in ("offsets", "commits"):
+        export.lose(folder, 2)
+
+
+def _older_folder(export: Export) -> None:
+    export.manifest(2).unlink()
+
+
+def _other_positions(export: Export) -> None:
+    export.plan(2, 5)
+
+
+def _older_source(export: Export) -> None:
+    export.commit(5, at=2)
+
+
+def _without_positions(export: Export) -> None:
+    """As an earlier version of the engine has written it."""
+    content = {"query": "publish.files", "query_id": "q", "batch": 2, "files": []}
+    export.manifest(2).write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    ("happens", "words", "repaired"),
+    [
+        (lambda export: None, "", ""),
+        (lambda export: export.manifest(0).unlink(), "", ""),
+        (_without_positions, "", None),
+        (_older_checkpoint, "micro-batches up to 2, and the checkpoint .* has planned only 1", ""),
+        (_older_folder, "has committed micro-batches up to 2, and .* ends with 1", ""),
+        (_other_positions, "is that of other rows than micro-batch 2 has now", ""),
+        (_older_source, "it has read another version 5 of silver.orders", None),
+    ],
+)
+def test_a_start_compares_files_checkpoint_and_source(
+    export: Export, happens: Callable[[Export], None], words: str, repaired: str | None
+) -> None:
+    happens(export)
+    found = export.faults()
+    assert bool(found) == bool(words), found
+    assert re.search(words, found), found
+    assert export.repaired() == repaired
+
+
+def test_a_micro_batch_of_other_rows_or_behind_a_gap_is_refused(export: Export) -> None:
+    third = export.batch(3)
+    assert not export.files.has(third)
+    for other in ({"before": (position(5),)}, {"batch_id": 2, "positions": (position(5),)}):
+        changed = MicroBatch(**{**_fields(third if "before" in other else export.batch(2)), **other})
+        with pytest.raises(CheckpointMismatchError, match="is that of other rows than micro-batch 2 has now"):
+            export.files.has(changed)
+    export.manifest(2).unlink()
+    with pytest.raises(CheckpointMismatchError, match="lacks micro-batch 2, which was written there"):
+        export.files.has(third)
+
+
+def test_files_that_are_gone_or_cut_off_are_faults_of_the_audit(export: Export) -> None:
+    folder = Path(export.files.folder)
+    (folder / "batch=3").mkdir()
+    for name, content in (("a", b"1234"), ("b", b"12")):
+        (folder / "batch=3" / name).write_bytes(content)
+    names = ["batch=3/a", "batch=3/b"]
+    export.files.finish(export.batch(3), names, {"batch=3/a": 4, "batch=3/b": 2})
+    assert list(export.files.file_faults()) == []
+    (folder / "batch=3" / "a").write_bytes(b"123")
+    (folder / "batch=3" / "b").unlink()
+    export.manifest(1).unlink()
+    told = "\n".join(export.files.file_faults())
+    assert "batch=3/a has 3 bytes instead of 4" in told
+    assert "batch=3/b, which its manifest names, is gone" in told
+    assert "has no micro-batch 1, and has later ones" in told
+
+
+def _fields(batch: MicroBatch) -> dict[str, Any]:
+    names = ("pipeline", "query", "query_id", "batch_id", "positions", "before", "source_commits")
+    return {name: getattr(batch, name) for name in names}
