@@ -135,11 +135,6 @@ class KeptView:
         with _no_files(self):
             self.kept: Any = view_query.build_query(_context(self.frames), self.view)
 
-    @property
-    def columns(self) -> Sequence[str]:
-        """The names of the columns."""
-        return [each.name for each in self.kept.schema]
-
     def write(self, batch_id: int, version: int) -> None:
         """A micro-batch that reads all tables to a version; the first one sets ``first`` alone."""
         positions = tuple({"reservoirVersion": version + 1, "index": -1} for _ in self.view.sources)

@@ -39,9 +39,9 @@ def _params(*, are_refused: bool) -> list[Any]:
 
 
 @pytest.fixture(scope="module", name="frames")
-def _frames(spark: Any) -> Iterator[Frames]:
-    with databases(spark):
-        yield Frames(spark, SHARED)
+def _frames(plain: Any) -> Iterator[Frames]:
+    with databases(plain):
+        yield Frames(plain, SHARED)
 
 
 @pytest.fixture(scope="module", name="wanted")

@@ -28,8 +28,8 @@ _OF_A_MOMENT = re.compile(
 
 
 @pytest.fixture(scope="module", name="examples")
-def _examples(spark: Any) -> list[Example]:
-    found = {each.sql: each for each in spark_examples(spark) if not each.has_raw_literals}
+def _examples(plain: Any) -> list[Example]:
+    found = {each.sql: each for each in spark_examples(plain) if not each.has_raw_literals}
     return [each for each in found.values() if not _OF_A_MOMENT.search(each.sql)]
 
 
@@ -103,17 +103,17 @@ def _differences(have: Any, want: Any, sql: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("every", [12, pytest.param(1, marks=pytest.mark.long)])
 def test_a_view_of_a_documented_expression_has_its_value(
-    spark: Any, examples: list[Example], every: int
+    plain: Any, examples: list[Example], every: int
 ) -> None:
-    assert _of(spark, examples[::every]) == []
+    assert _of(plain, examples[::every]) == []
 
 
 @pytest.mark.long
-def test_the_documented_result_is_what_spark_gives(spark: Any, examples: list[Example]) -> None:
+def test_the_documented_result_is_what_spark_gives(plain: Any, examples: list[Example]) -> None:
     wrong = []
     for each in examples:
         try:
-            found = result_of(spark, each.sql)
+            found = result_of(plain, each.sql)
         except PySparkException as error:
             found = (type(error).__name__,)
         if found != each.result:

@@ -7,7 +7,7 @@ is shown with its seed. What one has found stays as a case in ``cases.py``.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +24,6 @@ PARTS = 24
 TRIES = 40
 
 Constants = Mapping[str, Sequence[str]]
-
-
-@pytest.fixture(scope="module", name="plain")
-def _plain(spark: Any) -> Iterator[Any]:
-    """The session without plans that change while they run, which cost more than these tables have rows."""
-    before = spark.conf.get("spark.sql.adaptive.enabled")
-    spark.conf.set("spark.sql.adaptive.enabled", "false")
-    yield spark
-    spark.conf.set("spark.sql.adaptive.enabled", before)
 
 
 @pytest.fixture(scope="module", name="documented")

@@ -46,7 +46,7 @@ def _is_change(edit: Edit, *, of_view: bool) -> bool:
 
 @pytest.mark.long
 @pytest.mark.parametrize("of_view", [True, False])
-def test_an_edit_that_is_no_change_gives_the_same_rows(spark: Any, of_view: bool) -> None:  # noqa: FBT001
+def test_an_edit_that_is_no_change_gives_the_same_rows(plain: Any, of_view: bool) -> None:  # noqa: FBT001
     kept: list[tuple[str, str, str]] = []
     for seed in range(EDITS):
         random = Random(f"rows {seed}")
@@ -56,7 +56,7 @@ def test_an_edit_that_is_no_change_gives_the_same_rows(spark: Any, of_view: bool
                 kept.append((f"{seed} {edit.what}", edit.before, edit.after))
         except MedallionError:
             continue  # one of the texts is refused, so nothing runs with it
-    frames = Frames(spark, draw_life(Random("edits"), 1, rows=12))
+    frames = Frames(plain, draw_life(Random("edits"), 1, rows=12))
     rows = [
         many_rows(
             frames,
