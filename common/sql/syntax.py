@@ -166,7 +166,14 @@ def words_of(sql: str) -> tuple[str, ...]:
     except TokenError:
         return (sql,)
     own = frozenset(_OWN_WORDS.split())
-    words = (sql[token.start : token.end + 1] for token in tokens)  # ``group  by`` is one token
+    words: list[str] = []
+    for token, before in zip(tokens, [None, *tokens], strict=False):
+        word = sql[token.start : token.end + 1]  # ``group  by`` is one token
+        is_behind = before is not None and before.end + 1 == token.start
+        if is_behind and word[0] in "'\"" and words[-1][-1] == word[0]:
+            words[-1] += word  # 'O''Brien', which the library cuts as it does 'O' 'Brien'
+        else:
+            words.append(word)
     return tuple(
         " ".join(word.lower().split()) if own.issuperset(word.lower().split()) else word for word in words
     )

@@ -35,6 +35,9 @@ _OPERATIONS = ("upserts", "deletes", "ignores")
 _NAMED = {"by", "columns", "on", "untracked"}
 """Attributes with expressions by name: in a list, each column has its own name."""
 
+_TEXTS = {"unchanged"}
+"""Attributes that are values and no SQL: each of their blanks counts."""
+
 
 def meaning(gold: Gold) -> Mapping[str, str]:
     """A mark per attribute whose value is not the default; none for functions, which have no text."""
@@ -48,8 +51,13 @@ def meaning(gold: Gold) -> Mapping[str, str]:
         elif field.name not in _WITHOUT_MEANING and value != _default(field):
             plain = named(value) if field.name in _NAMED and value is not None else value
             meant = gold.statement if isinstance(gold, View) and field.name == "sql" else plain
-            marks[field.name] = f"{_mark(meant, words_of)}/{_mark(plain, str.split)}"
+            words = _whole if field.name in _TEXTS else words_of
+            marks[field.name] = f"{_mark(meant, words)}/{_mark(plain, str.split)}"
     return marks
+
+
+def _whole(text: str) -> tuple[str, ...]:
+    return (text,)
 
 
 def _mark(value: Any, words: Callable[[str], Sequence[str]]) -> str:
