@@ -50,8 +50,8 @@ UNKNOWN = (
     "be resolved. Did you mean one of the following? [`id`, `z`]. SQLSTATE: 42703; line 2 pos 4;\n'Project"
 )
 PARSED = (
-    "\n[PARSE_SYNTAX_ERROR] Syntax error at or near 'percent'. SQLSTATE: 42601 (line 3, pos 8)\n\n== SQL ==\n"
-    "select id\nfrom _pyspark_1dbf44dce12d40f584177f5a99caa36f\nlimit 3 percent\n--------^^^"
+    "\n[PARSE_SYNTAX_ERROR] Syntax error at or near 'place'. SQLSTATE: 42601 (line 3, pos 6)\n\n== SQL ==\n"
+    "select id\nfrom _pyspark_1dbf44dce12d40f584177f5a99caa36f\nwhere place <= 3\n------^^^"
 )
 
 
@@ -63,7 +63,7 @@ class AnalysisException(Exception):  # noqa: N818  # Spark's name
 def shop(tmp_path: Path) -> ModuleType:
     """Declarations of a file."""
     (tmp_path / "shop.py").write_text(FILE)
-    (tmp_path / "named.sql").write_text("select id\nfrom silver.u\nlimit 3 percent\n")
+    (tmp_path / "named.sql").write_text("select id\nfrom silver.u\nwhere place <= 3\n")
     spec = importlib.util.spec_from_file_location("shop", tmp_path / "shop.py")
     assert spec is not None
     assert spec.loader is not None
@@ -128,8 +128,8 @@ def test_what_spark_refuses_is_told_in_plain_words(shop: ModuleType) -> None:
 
 def test_a_text_that_cannot_be_read_is_told_by_its_file(shop: ModuleType) -> None:
     found = str(failure(shop.NAMED, AnalysisException(PARSED)))
-    assert "it cannot be read at or near 'percent', in sql (" in found
-    assert "named.sql:3:9)" in found
+    assert "it cannot be read at or near 'place', in sql (" in found
+    assert "named.sql:3:7)" in found
 
 
 @pytest.mark.parametrize(
