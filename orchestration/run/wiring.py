@@ -48,7 +48,17 @@ from common.declare.declared import copy_with, source_of
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader
-from common.errors import BrokerAwayError, BrokerError, MedallionError, TableError, TableMissingError
+from common.errors import (
+    BrokerAwayError,
+    BrokerError,
+    Fault,
+    MedallionError,
+    PipelineError,
+    Problem,
+    SqlError,
+    TableError,
+    TableMissingError,
+)
 from common.machine.console import say
 from common.streaming.query import Stream, Unbuilt, failure_of
 from common.streaming.spark_errors import FailedQuery
@@ -80,6 +90,16 @@ _log = logging.getLogger("medallion.wiring")
 
 _COLUMNS = {"columns", "value", "unknown_fields"}
 """The attributes of a silver table that give it its columns."""
+
+
+def _of_table(declared: Table, error: SqlError) -> PipelineError:
+    """The mistakes of a statement, with the table and where in its file each stands."""
+    problems = []
+    for each in (error, *error.also):
+        fault = Fault(each.code, f"sql {each}")
+        fault = declared.fault(each.code, fault, each.at) if isinstance(declared, View) else fault
+        problems.append(Problem(declared.table, fault, source_of(declared)))
+    return PipelineError(problems)
 
 
 def _run_first(table: str) -> str:
@@ -405,6 +425,8 @@ class Wiring:
         texts, declared_at = texts_of(declared), source_of(declared)
         try:
             stream, is_awaited = self._build(declared), self._is_awaited(declared)
+        except SqlError as error:
+            raise _of_table(declared, error) from error
         except (MedallionError, OSError):
             raise
         except Exception as error:

@@ -81,7 +81,7 @@ CORRECTED = (
 )
 HEALED = {"gold.divided", "gold.chosen", "gold.too_large", "gold.again"}
 AT_ROWS = {*HEALED, "gold.latest", "gold.versions", "gold.of_text"}
-REFUSED = {"silver.broken", "gold.of_flag", "gold.no_column", "gold.misfit"}
+REFUSED = {"silver.broken", "gold.of_flag", "gold.misfit"}
 WAITING = {
     "gold.of_divided": "gold.divided",
     "gold.of_strict": "silver.strict",
@@ -160,6 +160,7 @@ def test_a_backfill_fills_the_others_and_ends_with_the_list_of_what_failed_and_w
     for one in found["problems"]:
         by_code.setdefault(one["code"], set()).add(one["place"].partition(",")[0])
     assert by_code == {
+        "MED-1202": {"gold.no_column"},
         "MED-4005": {"silver.strict"},
         "MED-4014": REFUSED,
         "MED-4015": AT_ROWS,
@@ -191,7 +192,7 @@ def test_each_message_says_what_where_which_record_and_what_to_type(shop: Shop, 
     divided, too_large, again = (told[f"gold.{name}"] for name in ("divided", "too_large", "again"))
     assert "[DIVIDE_BY_ZERO] Division by zero: 100 div z, in sql (" in divided
     assert (
-        "It fails for the record lines/0/1 of silver.newest. Nothing of the micro-batch was written."
+        "It fails for the record files:lines/0/1 of silver.newest. Nothing of the micro-batch was written."
         in divided
     )
     assert (
@@ -201,10 +202,11 @@ def test_each_message_says_what_where_which_record_and_what_to_type(shop: Shop, 
     assert "medallion rebuild gold.divided" in divided
     for one in (too_large, again):
         assert "[ARITHMETIC_OVERFLOW] A number is too large for its type: sum(a), in " in one
-        assert ", in a group of kind. It fails for the record lines/0/1 of silver.newest." in one
+        assert ", in a group of kind. It fails for the record files:lines/0/1 of silver.newest." in one
         assert "write try_sum there" in one
     assert "then fill the table again: medallion rebuild gold.latest" in told["gold.latest"]
-    assert "there is no column `nosuch`" in told["gold.no_column"]
+    assert "gold.no_column: sql names 'nosuch', which is no column" in filled.stderr
+    assert "gold.misfit, measure 's': there is no column `nosuch`" in filled.stderr
 
 
 def test_status_names_the_tables_that_have_failed_and_no_others(shop: Shop, filled: Ended) -> None:
@@ -212,6 +214,7 @@ def test_status_names_the_tables_that_have_failed_and_no_others(shop: Shop, fill
     assert {table for table, (state, _) in states.items() if state == "failed"} == {
         *REFUSED,
         *AT_ROWS,
+        "gold.no_column",
         "silver.strict",
     }
     for table, failed in WAITING.items():
