@@ -300,6 +300,15 @@ def operands(frame: DataFrame) -> list[list[tuple[str, str, str]]]:
     return found
 
 
+def is_same_plan(one: DataFrame, other: DataFrame) -> bool:
+    """Whether Spark sees that two frames have the same rows: as it analyzes them, or as it optimizes them."""
+    first, second = (frame._jdf.queryExecution() for frame in (one, other))
+    return bool(
+        first.analyzed().sameResult(second.analyzed())
+        or first.optimizedPlan().sameResult(second.optimizedPlan())
+    )
+
+
 def max_heap_bytes() -> int:
     """The largest size of the JVM's heap, in bytes."""
     return int(packages().java.lang.Runtime.getRuntime().maxMemory())

@@ -17,6 +17,7 @@ from common.declare import View
 from common.declare.declared import source_of
 from common.delta.match.checkpoint_match import last_commit_metadata
 from common.errors import PipelineError, Problem
+from common.spark.jvm import is_same_plan
 from common.sql.statement import Statement
 from gold.table.context import Context
 from gold.table.declaration_marks import WRITTEN_BEFORE
@@ -61,14 +62,6 @@ def meant_otherwise(text: str, tables: Sequence[DataFrame]) -> str | None:
         then, now = sql(before, *tables), sql(text, *tables)
     except (SqlglotError, AnalysisException, ParseException):
         return None  # such a text has filled no table
-    plans = [frame._jdf.queryExecution() for frame in (then, now)]  # noqa: SLF001
-    types = [[field.dataType for field in frame.schema] for frame in (then, now)]
-    if types[0] == types[1] and any(
-        one.sameResult(other)
-        for one, other in (
-            [plan.analyzed() for plan in plans],
-            [plan.optimizedPlan() for plan in plans],
-        )
-    ):
-        return None
-    return before
+    if [each.dataType for each in then.schema] != [each.dataType for each in now.schema]:
+        return before
+    return None if is_same_plan(then, now) else before
