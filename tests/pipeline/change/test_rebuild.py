@@ -12,12 +12,15 @@ from unittest import mock
 
 import pytest
 
+from common.declare import Pipeline, Upsert, View
 from common.delta import table as delta_table
 from common.delta.lease.local_leases import Leases
 from common.delta.log import LogReader
-from common.errors import CheckpointMismatchError, LeaseHeldError, UsageError
+from common.errors import CheckpointMismatchError, LeaseHeldError, MedallionError, UsageError
 from orchestration.change.rebuild import rebuild_silver as shadow
 from orchestration.change.rebuild import switch
+from orchestration.records.rejudge import followers
+from orchestration.records.rejudge.refill_gold import refill
 from tests.support.engine import Engine
 from tests.support.oracles.plan_shop import COLUMNS, orders, record
 from tests.support.stored_shop import GOLD, LARGE, READS, SILVER, changed, ran, settings_of, shop
@@ -161,6 +164,36 @@ def test_a_column_of_another_type_comes_by_a_rebuild(engine: Engine) -> None:
     wide.append_bronze("bronze.orders", LAST)
     wide.run("silver")
     assert wide.faults() == ()
+
+
+@pytest.mark.parametrize("is_followed", [True, False])
+def test_a_field_of_a_struct_comes_to_views_over_gold_too(
+    spark: Any, tmp_path: Path, *, is_followed: bool
+) -> None:
+    """By the rebuild of silver, or by the command that the view's own error names."""
+    views = [View("v", sql="select id, d from gold.u"), View("n", sql="select count(*) as n from gold.u")]
+
+    def declared(struct: str) -> Pipeline:
+        silver = orders(columns=COLUMNS | {"d": struct})
+        return replace(BASE, silver=[silver], gold=[Upsert("u", READS, key=["id"], newest_by=["at"]), *views])
+
+    ran(spark, tmp_path, declared("named_struct('a', amount)"))
+    wide = Engine(spark, declared("named_struct('a', amount, 'b', country)"), settings_of(tmp_path))
+    if is_followed:
+        assert rebuild(wide).again == ("gold.u", "gold.v", "gold.n")
+    else:
+        direct = mock.patch.object(followers, "_all_readers", followers._readers)
+        with direct:
+            assert rebuild(wide).again == ("gold.u",)
+        with pytest.raises(MedallionError, match=r"gold\.v .*medallion rebuild gold\.v"):
+            wide.run("silver", "gold")
+        refill(wide.pipeline, wide.layout, "gold.v")
+    wide.append_bronze("bronze.orders", LAST)
+    wide.run("silver", "gold")
+    newest = {row["id"]: row["d"] for row in wide.rows("gold.u")}
+    assert {row["id"]: row["d"] for row in wide.rows("gold.v")} == newest
+    assert {tuple(each) for each in newest.values()} == {("a", "b")}
+    assert wide.rows("gold.n") == [{"n": len(newest)}]
 
 
 def test_a_rebuild_with_the_same_declaration_changes_no_row(engine: Engine) -> None:
