@@ -394,6 +394,8 @@ class TablesFailedError(QueryFailedError):
         problems: One for each line of the message: the tables that have failed, then those that wait.
     """
 
+    cause_kind = "operator"
+
     def __init__(self, tables: Iterable[str], told: Mapping[str, Problem]) -> None:
         """Tell of all of them.
 
