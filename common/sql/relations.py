@@ -6,6 +6,7 @@ of the same block has: a column of a source is ``<alias>__<column>``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -85,6 +86,11 @@ class UnionAll:
     def columns(self) -> tuple[str, ...]:
         """The columns of the first relation."""
         return self.inputs[0].columns
+
+    @property
+    def text(self) -> str:
+        """The SQL text over ``__in0__``, ``__in1__`` and so on."""
+        return " UNION ALL ".join(f"SELECT * FROM __in{at}__" for at in range(len(self.inputs)))  # noqa: S608
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +177,11 @@ def filtered(relation: Relation, conditions: Sequence[str]) -> Relation:
     kept = tuple((name, name) for name in relation.columns)
     # Of one column in one pair of parentheses Spark makes an alias named WHERE.
     return RowWise(relation, None, f"WHERE ({condition})", relation.columns, kept)
+
+
+def nested(text: str, *inputs: str) -> str:
+    """The text of a relation over the texts of its inputs, as an input of another one."""
+    return "({})".format(re.sub(r"__in(\d+)__", lambda found: inputs[int(found[1])], text))
 
 
 def scans(relation: Relation) -> Iterator[Scan]:

@@ -1,4 +1,4 @@
-"""What Spark says of a view's relations and changes, over the columns of its tables alone: no row is read.
+"""What Spark says of a view's relations and of their changes, over the columns of its tables: no row is read.
 
 A start asks it once. A statement whose changes Spark cannot compute, or which are not of its columns, is kept
 whole from the first micro-batch on; no later one finds it out.
@@ -7,21 +7,20 @@ whole from the first micro-batch on; no later one finds it out.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from common.errors import first_line
-from common.rows.spark_rows import SparkRows
 from common.spark import jvm
-from common.sql.relations import Joined, Relation, RowWise, Scan, UnionAll
+from common.sql.quoting import backquoted
+from common.sql.relations import Joined, Keyed, Relation, RowWise, Scan, UnionAll, below, nested
 from common.sql.way import Way, whole
-from gold.view.delta_rule import DeltaRule, Key, Types, over, sql
-from gold.view.versions import WEIGHT, Near, Versions, named
+from gold.view.delta_rule import Key, Types, views
+from gold.view.versions import WEIGHT
 
 NO_TYPES = Types({}, {})
 """Of a view that is kept whole."""
@@ -31,22 +30,6 @@ _SAID = {
     "are looked up by values that are compared"
 }
 """What some of Spark's errors mean here, by their conditions."""
-
-
-@dataclass(frozen=True)
-class _Columns(Versions):
-    """The tables at no version: what is computed of them has columns, and no rows."""
-
-    tables: Mapping[str, DataFrame]
-
-    def changed(self, table: str) -> bool:
-        return table in self.tables
-
-    def rows(self, scan: Scan, *, before: bool = False, near: Near | None = None) -> DataFrame:
-        return named(self.tables[scan.table], scan)
-
-    def changes(self, scan: Scan) -> DataFrame:
-        return named(self.tables[scan.table], scan, F.lit(1).alias(WEIGHT))
 
 
 def analyzed(
@@ -60,60 +43,97 @@ def analyzed(
         tables: A frame of each of its tables.
         schema: The columns of its result.
     """
-    try:
-        found, types = _types(relation, tables)
-        why = _difference(found, schema) or _fault_of_changes(relation, way, tables, types, schema)
-    except PySparkException as error:
-        said = re.sub(r"^\[[A-Z_.]+\] ", "", first_line(error))
-        said = _SAID.get(error.getCondition() or "", said)
-        why = f"Spark cannot compute its changes: {said}"
+    session = next(iter(tables.values())).sparkSession
+    with views([*tables.values()]) as names:
+        asked = _Asked(session.sql, dict(zip(tables, names, strict=True)))
+        try:
+            types = asked.types(relation)
+            why = _difference(asked.columns(relation), schema) or asked.fault_of_keys(relation, way, schema)
+        except PySparkException as error:
+            said = re.sub(r"^\[[A-Z_.]+\] ", "", first_line(error))
+            why = f"Spark cannot compute its changes: {_SAID.get(error.getCondition() or '', said)}"
     return (whole(why), NO_TYPES) if why else (way, types)
 
 
-def above(relation: Relation, rows: DataFrame) -> DataFrame:
-    """The rows of a relation over those of its topmost key."""
-    steps = list[RowWise]()
-    while isinstance(relation, RowWise):
-        steps.append(relation)
-        relation = relation.input
-    for step in reversed(steps):
-        rows = over(step, rows)
-    return rows
+@dataclass(frozen=True)
+class _Asked:
+    """Spark, which analyzes a text without computing it.
+
+    Attributes:
+        sql: Analyzes a text.
+        names: The name by which a text reads each table.
+    """
+
+    sql: Callable[[str], DataFrame]
+    names: Mapping[str, str]
+
+    def types(self, relation: Relation) -> Types:
+        """What Spark says of a relation and those below it.
+
+        Raises:
+            PySparkException: Spark cannot analyze one of them.
+        """
+        each = list(below(relation))
+        return Types(
+            {one: self.columns(one) for one in each if isinstance(one, UnionAll)},
+            {one: self._keys_of_join(one) for one in each if isinstance(one, Joined)},
+        )
+
+    def columns(self, relation: Relation) -> StructType:
+        """The columns of the change of a relation."""
+        schema = self.sql(_select("*", self._change(relation))).schema
+        return StructType([one for one in schema if one.name != WEIGHT])
+
+    def fault_of_keys(self, relation: Relation, way: Way, schema: StructType) -> str:
+        """Why the keys of a relation cannot be looked up, in words; empty if they can.
+
+        Raises:
+            PySparkException: Spark cannot compute them.
+        """
+        faults = [
+            self._fault_of_key(each, way, schema) for each in below(relation) if isinstance(each, Keyed)
+        ]
+        return next(filter(None, faults), "")
+
+    def _fault_of_key(self, relation: Keyed, way: Way, schema: StructType) -> str:
+        listed = ", ".join(f"({text}) AS `{at}`" for at, text in enumerate(relation.keys))
+        keys = self.sql(_select(f"DISTINCT {listed}", self._change(relation.input))).schema
+        shown = way.keys if relation == way.top else {}
+        kinds = StructType([StructField(name, keys[at].dataType) for name, at in shown.items()])
+        return _difference(kinds, StructType([schema[name] for name in shown]))
+
+    def _keys_of_join(self, join: Joined) -> tuple[Key, Key]:
+        """The keys of a join's two sides, as Spark compares them."""
+        if not join.equal:
+            return Key((), ()), Key((), ())
+        listed = ", ".join(f"({ours}) = ({theirs}) AS `{at}`" for at, (ours, theirs) in enumerate(join.equal))
+        both = " CROSS JOIN ".join(map(self._change, join.inputs))
+        operands = jvm.operands(self.sql(_select(listed, both)))
+        ours, theirs = (
+            Key(texts, [_compared(text, *made) for text, made in zip(texts, side, strict=True)])
+            for texts, side in zip(zip(*join.equal, strict=True), zip(*operands, strict=True), strict=True)
+        )
+        return ours, theirs
+
+    def _change(self, relation: Relation) -> str:
+        """A text of the columns that the change of a relation has, over the names of the tables."""
+        inputs = [self._change(each) for each in relation.inputs]
+        match relation:
+            case Scan():
+                read = (f"{backquoted(column)} AS {backquoted(name)}" for column, name in relation.read)
+                listed = ", ".join([*read, f"1 AS `{WEIGHT}`"])
+                return _select(listed, self.names[relation.table])
+            case RowWise():
+                return nested(relation.text(f"`{WEIGHT}`"), *inputs)
+            case UnionAll():
+                return nested(relation.text, *inputs)
+            case Joined() | Keyed():
+                plain = (_select(f"* EXCEPT (`{WEIGHT}`)", each) for each in inputs)
+                return _select(f"*, 1 AS `{WEIGHT}`", nested(relation.text, *plain))
 
 
-def _types(relation: Relation, tables: Mapping[str, DataFrame]) -> tuple[StructType, Types]:
-    """The columns of a relation, and what Spark says of those below it."""
-    found, columns, equal = (
-        dict[Relation, DataFrame](),
-        dict[Relation, StructType](),
-        dict[Relation, tuple[Key, Key]](),
-    )
-
-    def rows(each: Relation) -> DataFrame:
-        if each in found:
-            return found[each]
-        inputs = [rows(one) for one in each.inputs]
-        found[each] = named(tables[each.table], each) if isinstance(each, Scan) else over(each, *inputs)
-        if isinstance(each, UnionAll):
-            columns[each] = found[each].schema
-        elif isinstance(each, Joined):
-            equal[each] = _keys(each, *inputs)
-        return found[each]
-
-    return rows(relation).schema, Types(columns, equal)
-
-
-def _keys(join: Joined, left: DataFrame, right: DataFrame) -> tuple[Key, Key]:
-    """The keys of a join's two sides, as Spark compares them."""
-    if not join.equal:
-        return Key((), ()), Key((), ())
-    listed = ", ".join(f"({ours}) = ({theirs}) AS `{at}`" for at, (ours, theirs) in enumerate(join.equal))
-    operands = jvm.operands(sql(f"SELECT {listed} FROM __in0__ CROSS JOIN __in1__", left, right))  # noqa: S608
-    ours, theirs = (
-        Key(texts, [_compared(text, *operand) for text, operand in zip(texts, made, strict=True)])
-        for texts, made in zip(zip(*join.equal, strict=True), zip(*operands, strict=True), strict=True)
-    )
-    return ours, theirs
+def _select(listed: str, source: str) -> str:
+    return f"(SELECT {listed} FROM {source})"  # noqa: S608  # the statement of a declaration
 
 
 def _compared(text: str, made: str, kind: str, second: str) -> str:
@@ -123,36 +143,9 @@ def _compared(text: str, made: str, kind: str, second: str) -> str:
     return f"CAST(({text}) AS {kind})" if made == "Cast" else text
 
 
-def _fault_of_changes(
-    relation: Relation, way: Way, tables: Mapping[str, DataFrame], types: Types, schema: StructType
-) -> str:
-    """How changes differ from the statement's columns, in words; empty if they do not.
-
-    Raises:
-        PySparkException: Spark cannot compute them.
-    """
-    session = next(iter(tables.values())).sparkSession
-    rule = DeltaRule(_Columns(session, {}, None, {}, tables), lambda frame: SparkRows(frame, 0), types)
-    if way.top is None:
-        change = rule.change(relation)
-        return "" if change is None else _difference(change.schema, schema)
-    touched = rule.touched(way.top)
-    if touched is None:
-        return ""
-    found = touched.keys.schema
-    keys = StructType([StructField(name, found[f"__key{at}"].dataType) for name, at in way.keys.items()])
-    rows = above(relation, rule.rows_of(way.top, touched))
-    return _difference(keys, StructType([schema[name] for name in way.keys])) or _difference(
-        rows.schema, schema
-    )
-
-
 def _difference(found: StructType, wanted: StructType) -> str:
     """How columns that are computed by changes differ from those of the statement, in words."""
-    have, want = (
-        [f"{each.name} {each.dataType.simpleString()}" for each in schema if each.name != WEIGHT]
-        for schema in (found, wanted)
-    )
+    have, want = ([f"{one.name} {one.dataType.simpleString()}" for one in each] for each in (found, wanted))
     if have == want:
         return ""
     return f"its changes would have the columns {', '.join(have)}, and it has {', '.join(want)}"

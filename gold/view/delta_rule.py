@@ -9,7 +9,9 @@ they are now.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from itertools import count
@@ -23,7 +25,7 @@ from common.delta.changes import grouped_exactly
 from common.rows.rows import Rows
 from common.spark import jvm
 from common.spark.broadcast import broadcast_if_small
-from common.sql.relations import Joined, Keyed, Relation, RowWise, Scan, UnionAll
+from common.sql.relations import Joined, Keyed, Relation, RowWise, Scan, UnionAll, nested, scans
 from gold.view.versions import WEIGHT, Near, Versions
 
 _NUMBERS = count()
@@ -172,36 +174,38 @@ class DeltaRule:
         return self.keep(keys.distinct())
 
     def _rows(self, relation: Relation, near: Mapping[int, Near], *, before: bool) -> DataFrame:
-        if isinstance(relation, Scan):
-            return self.versions.rows(relation, before=before, near=near.get(id(relation)))
-        return over(relation, *(self._rows(each, near, before=before) for each in relation.inputs))
+        tables = [
+            self.versions.rows(scan, before=before, near=near.get(id(scan))) for scan in scans(relation)
+        ]
+        places = count()
+        return sql(f"SELECT * FROM {_nested(relation, places)}", *tables)  # noqa: S608
 
 
-def over(relation: Relation, *inputs: DataFrame) -> DataFrame:
-    """The rows of a relation over the rows of its inputs."""
-    match relation:
-        case UnionAll():
-            return reduce(DataFrame.union, (each.toDF(*relation.columns) for each in inputs))
-        case RowWise():
-            return sql(relation.text(), *inputs)
-        case Joined() | Keyed():
-            return sql(relation.text, *inputs)
-        case Scan():
-            raise AssertionError("a table has no inputs")
+def _nested(relation: Relation, places: Iterator[int]) -> str:
+    """The text of a relation over its tables, in the order of ``scans``."""
+    if isinstance(relation, Scan):
+        return f"__in{next(places)}__"
+    text = relation.text() if isinstance(relation, RowWise) else relation.text
+    return nested(text, *(_nested(each, places) for each in relation.inputs))
 
 
 def sql(text: str, *inputs: DataFrame) -> DataFrame:
     """The result of a SQL text over frames, which it names ``__in0__``, ``__in1__`` and so on."""
-    session = inputs[0].sparkSession
-    names = [f"__view_input_{next(_NUMBERS)}" for _ in inputs]
+    with views(inputs) as names:
+        return inputs[0].sparkSession.sql(re.sub(r"__in(\d+)__", lambda found: names[int(found[1])], text))
+
+
+@contextmanager
+def views(frames: Sequence[DataFrame]) -> Iterator[Sequence[str]]:
+    """Names by which SQL texts read some frames, within the block."""
+    names = [f"__view_input_{next(_NUMBERS)}" for _ in frames]
     try:
-        for place, (name, frame) in enumerate(zip(names, inputs, strict=True)):
+        for name, frame in zip(names, frames, strict=True):
             frame.createOrReplaceTempView(name)
-            text = text.replace(f"__in{place}__", name)
-        return session.sql(text)
+        yield names
     finally:
         for name in names:
-            session.catalog.dropTempView(name)
+            frames[0].sparkSession.catalog.dropTempView(name)
 
 
 def consolidated(change: DataFrame) -> DataFrame:

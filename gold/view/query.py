@@ -20,6 +20,7 @@ from common.delta.match.source_match import Source, commits_at
 from common.errors import TableMissingError, UsageError
 from common.rows.rows import Rows
 from common.sql.narrowed import narrowed
+from common.sql.relations import Relation, RowWise, nested
 from common.sql.statement import Statement, read_statement
 from common.sql.way import Way, note, way_of
 from common.streaming.query import Stream
@@ -29,7 +30,7 @@ from gold.table.context import Context
 from gold.table.defined import Defined
 from gold.table.maintained import Maintained, Work
 from gold.view import multiset, open_rows
-from gold.view.analyzed import NO_TYPES, above, analyzed
+from gold.view.analyzed import NO_TYPES, analyzed
 from gold.view.delta_rule import DeltaRule, Key, Touched, Types, consolidated, sql
 from gold.view.versions import Versions
 from gold.view.written_before import refuse_other_meaning
@@ -217,7 +218,7 @@ class _Kept(Maintained):
         by = [way.top.keys[place] for place in places]
         again = keys.renamed({own[f"__key{place}"]: f"__key{at}" for at, place in enumerate(places)})
         computed = self._rule(work, versions).rows_of(way.top, Touched(again, Key(by, by)))
-        rows = work.rows.derive(above(self.statement.relation, computed))
+        rows = work.rows.derive(sql(f"SELECT * FROM {_above(self.statement.relation)}", computed))  # noqa: S608
         work.counts |= {"keys": keys.count}
         multiset.replace(rows, keys, self.path, work.batch, work.counts)
 
@@ -253,3 +254,8 @@ def _all_of(statement: Statement, tables: Iterable[DataFrame]) -> DataFrame:
     """All rows of a statement over its tables, in the order of its text."""
     rows = sql(statement.over_inputs, *tables)
     return rows.toDF(*statement.columns) if statement.columns else rows
+
+
+def _above(relation: Relation) -> str:
+    """The text of a relation over its topmost key, which it names ``__in0__``."""
+    return nested(relation.text(), _above(relation.input)) if isinstance(relation, RowWise) else "__in0__"
