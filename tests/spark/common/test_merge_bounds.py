@@ -110,3 +110,18 @@ def test_maps_are_written_where_they_differ(spark: Any, tmp_path: Path, limits: 
     assert done == {"inserted": 0, "updated": 1, "deleted": 0}
     found = {row.k: row.counts for row in spark.read.format("delta").load(path).collect()}
     assert found == {"a": {"x": 1, "y": 3}, "b": {"x": 2}}
+
+
+def test_days_that_javas_older_calendar_lacks_are_found(spark: Any, tmp_path: Path) -> None:
+    """A file has nothing but such days, of October 1582: it was skipped where one of them is sought."""
+    path = str(tmp_path / "t")
+    days = spark.range(1, 32).selectExpr("make_date(1582, 10, cast(id as int)) d", "cast(d as timestamp) at")
+    for lacking in (True, False):
+        some = days.where(F.expr("day(d) between 5 and 14") == lacking)
+        some.coalesce(1).write.format("delta").mode("append").save(path)
+    table = spark.read.format("delta").load(path)
+    for column in ("d", "at"):
+        for first, last in ((7, 7), (3, 17), (12, 16)):
+            sought = days.where(F.expr(f"day(d) between {first} and {last}")).select(column)
+            near = SparkRows(sought, None, IN_DRIVER).bounds([column])[0]
+            assert table.where(near).count() == last - first + 1
