@@ -189,7 +189,7 @@ class _Kept(Maintained):
         if not any(versions.changed(table) for table in self.paths):
             return None
         rule, way = self._rule(work, versions), self.way
-        if way.kept == "whole" or self.statement.relation is None or not versions.can_leave_out:
+        if way.kept == "whole" or self.statement.relation is None:
             return work.rows
         if way.top is None:
             change = rule.change(self.statement.relation)
@@ -201,11 +201,11 @@ class _Kept(Maintained):
 
     def recompute(self, touched: Rows, work: Work) -> None:
         versions: Versions = work.found
-        way, is_whole = self.way, not versions.can_leave_out
-        if way.kept == "by row" and not is_whole:
+        way = self.way
+        if way.kept == "by row":
             multiset.change(touched, self.path, work.batch, work.counts)
             return
-        if is_whole or way.kept == "whole" or way.top is None or self.statement.relation is None:
+        if way.kept == "whole" or way.top is None or self.statement.relation is None:
             rows = work.rows.derive(self._all_rows(versions))
             multiset.replace(rows, None, self.path, work.batch, work.counts)
             return

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import MapType, VariantType
 
 from common.rows.rows import Rows
-from common.spark.types import contains_type
 from common.sql.relations import Scan
 from gold.source.stream import CHANGE, REMOVED, at_version
 from gold.table.pruning import within_bounds
@@ -52,14 +49,6 @@ class Versions:
     before: Mapping[str, int | None] | None
     now: Mapping[str, int | None]
     is_again: bool = field(default=False, kw_only=True)
-
-    @cached_property
-    def can_leave_out(self) -> bool:
-        """Whether changes can leave out what was taken away and added again, where that is needed."""
-        paths = self.paths.values() if self.is_again else ()
-        return not any(
-            contains_type(at_version(self.session, path, None).schema, MapType, VariantType) for path in paths
-        )
 
     def changed(self, table: str) -> bool:
         """Whether the micro-batch brings commits of a table."""

@@ -154,35 +154,16 @@ def follow(
     return [each.way for each in followed]
 
 
-KINDS = {
-    "inner": "select a.id, b.w from silver.a a join silver.b b on a.k = b.k",
-    "left": "select a.id, b.w from silver.a a left join silver.b b on a.k = b.k",
-    "right": "select a.id, b.w from silver.a a right join silver.b b on a.k = b.k",
-    "full": "select a.id, b.w from silver.a a full join silver.b b on a.k = b.k",
-    "anti": "select a.id from silver.a a left anti join silver.b b on a.k = b.k",
-    "in": "select a.id from silver.a a where a.k in (select b.k from silver.b b)",
-    "exists": "select a.id from silver.a a where exists (select 1 from silver.b b where b.k = a.k)",
-    "not exists": "select a.id from silver.a a where not exists (select 1 from silver.b b where a.k = b.k)",
-}
-"""Statements over a join whose two sides have keys of other types."""
-
 PAIRS = {
-    ("string", "int"): (["'9'", "'10'", "'09'", "' 10 '", "null"], ["9", "10", "null"]),
-    ("string", "bigint"): (["'900'", "'1000'", "'+900'"], ["900", "1000"]),
-    ("string", "decimal(10,2)"): (["'9.5'", "'10.5'", "'9.50'"], ["9.5", "10.5"]),
-    ("string", "double"): (["'-0.0'", "'0'", "'NaN'", "'1e1'"], ["0.0", "double('NaN')", "10"]),
-    ("string", "date"): (["'2024-1-9'", "'2024-1-10'", "'2024-01-09'"], ["'2024-01-09'", "'2024-01-10'"]),
-    ("string", "timestamp"): (["'2024-1-9'", "'2024-01-09 00:00:00'"], ["'2024-01-09'", "'2024-01-10'"]),
-    ("string", "boolean"): (["'true'", "'t'", "'no'", "'0'"], ["true", "false"]),
+    ("string", "bigint"): (["'900'", "'1000'", "'+900'", "' 900 '", "null"], ["900", "1000", "null"]),
+    ("string", "double"): (["'-0.0'", "'0'", "'NaN'", "'1e1'", "'9'"], ["0.0d", "double('NaN')", "10", "9"]),
     ("string", "binary"): (["'a'", "'b'"], ["x'61'", "x'62'"]),
-    ("date", "timestamp"): (["'2024-01-09'", "'2024-01-10'"], ["'2024-01-09'", "'2024-01-10 00:00:01'"]),
-    ("int", "bigint"): (["9", "10"], ["9", "10"]),
     ("int", "decimal(5,2)"): (["9", "10"], ["9", "10", "9.5"]),
     ("decimal(10,2)", "decimal(20,5)"): (["9.5", "10"], ["9.5", "10"]),
     ("decimal(38,10)", "decimal(38,0)"): (["9.4", "10", "9"], ["9", "10"]),
-    ("bigint", "double"): (["9007199254740993", "9007199254740992"], ["9007199254740992", "double('NaN')"]),
-    ("double", "double"): (["0.0", "double('-0.0')", "double('NaN')"], ["double('-0.0')", "double('NaN')"]),
-    ("float", "decimal(10,2)"): (["0.5", "float('-0.0')"], ["0.5", "0"]),
+    ("bigint", "double"): (["9007199254740993", "9007199254740992"], ["9007199254740992d", "double('NaN')"]),
+    ("double", "double"): (["0.0d", "double('-0.0')", "double('NaN')"], ["double('-0.0')", "double('NaN')"]),
+    ("float", "decimal(10,2)"): (["float('0.5')", "float('-0.0')"], ["0.5", "0"]),
     ("timestamp", "timestamp_ntz"): (["'2024-01-09 10:00:00'"], ["'2024-01-09 10:00:00'"]),
     ("array<int>", "array<bigint>"): (["array(9)", "array(10, null)"], ["array(9)", "array(10, null)"]),
     ("string collate utf8_lcase", "string collate utf8_lcase"): (
@@ -202,27 +183,12 @@ def rounds_of(ours: Sequence[str], theirs: Sequence[str]) -> list[Round]:
     return [{"b": ([], right)}, {"a": ([], left)}, gone]
 
 
-def of_pair(spark: Any, pair: tuple[str, str], kinds: Sequence[str]) -> None:
-    columns = {"a": f"id int; k {pair[0]}", "b": f"w int; k {pair[1]}"}
-    ways = follow(spark, [KINDS[kind] for kind in kinds], columns, rounds_of(*PAIRS[pair]))
-    assert [way.why for way in ways if way.kept == "whole"] == []
-
-
-def test_a_text_meets_a_number_as_spark_compares_them(spark: Any) -> None:
-    """Two of each that come at once: as texts they are in another order than as numbers."""
-    of_pair(spark, ("string", "int"), ["inner", "full", "in"])
-
-
 @pytest.mark.long
-@pytest.mark.parametrize("kind", ["left", "right", "anti", "exists", "not exists"])
-def test_so_it_does_in_each_kind_of_join(spark: Any, kind: str) -> None:
-    of_pair(spark, ("string", "int"), [kind])
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("pair", [pair for pair in PAIRS if pair != ("string", "int")], ids=" = ".join)
+@pytest.mark.parametrize("pair", PAIRS, ids=" = ".join)
 def test_keys_of_two_types_meet_as_spark_compares_them(spark: Any, pair: tuple[str, str]) -> None:
-    of_pair(spark, pair, ["full"])
+    columns = {"a": f"id int; k {pair[0]}", "b": f"w int; k {pair[1]}"}
+    sql = "select a.id, b.w from silver.a a full join silver.b b on a.k = b.k"
+    assert [way.kept for way in follow(spark, [sql], columns, rounds_of(*PAIRS[pair]))] == ["by row"]
 
 
 @dataclass(frozen=True)
