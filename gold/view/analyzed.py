@@ -99,8 +99,9 @@ class _Asked:
         listed = ", ".join(f"({text}) AS `{at}`" for at, text in enumerate(relation.keys))
         keys = self.sql(_select(f"DISTINCT {listed}", self._change(relation.input))).schema
         shown = way.keys if relation == way.top else {}
-        kinds = StructType([StructField(name, keys[at].dataType) for name, at in shown.items()])
-        return _difference(kinds, StructType([schema[name] for name in shown]))
+        wanted = [schema[name] for name in shown]
+        found = [StructField(each.name, keys[shown[each.name]].dataType, each.nullable) for each in wanted]
+        return _difference(StructType(found), StructType(wanted))
 
     def _keys_of_join(self, join: Joined) -> tuple[Key, Key]:
         """The keys of a join's two sides, as Spark compares them."""
@@ -120,8 +121,8 @@ class _Asked:
         inputs = [self._change(each) for each in relation.inputs]
         match relation:
             case Scan():
-                read = (f"{backquoted(column)} AS {backquoted(name)}" for column, name in relation.read)
-                listed = ", ".join([*read, f"1 AS `{WEIGHT}`"])
+                read = [f"{backquoted(column)} AS {backquoted(name)}" for column, name in relation.read]
+                listed = ", ".join([*(read or ["1 AS `__row`"]), f"1 AS `{WEIGHT}`"])
                 return _select(listed, self.names[relation.table])
             case RowWise():
                 return nested(relation.text(f"`{WEIGHT}`"), *inputs)
@@ -145,7 +146,11 @@ def _compared(text: str, made: str, kind: str, second: str) -> str:
 
 def _difference(found: StructType, wanted: StructType) -> str:
     """How columns that are computed by changes differ from those of the statement, in words."""
-    have, want = ([f"{one.name} {one.dataType.simpleString()}" for one in each] for each in (found, wanted))
+    have, want = ([*map(_shown, each)] for each in (found, wanted))
     if have == want:
         return ""
     return f"its changes would have the columns {', '.join(have)}, and it has {', '.join(want)}"
+
+
+def _shown(column: StructField) -> str:
+    return f"{column.name} {column.dataType.simpleString()}{'' if column.nullable else ' not null'}"
