@@ -384,7 +384,7 @@ def test_values_of_every_kind_are_those_of_the_statement(spark: Any, tmp_path: P
     paths = {name: f"delta.`{tmp_path}/lake/{name}`" for name in ("people", "places")}
     views = [View(f"v{at}", sql=sql.format(**paths)) for at, sql in enumerate(OF_VALUES)]
     pipeline = Pipeline("shop", bronze=[Topic("orders")], gold=views)
-    engine = Engine(spark, pipeline, make_settings(tmp_path / "own", ""))
+    engine = Engine(spark, pipeline, make_settings(tmp_path, ""))
     for name, columns in (("people", PEOPLE), ("places", PLACES)):
         feed = "tblproperties (delta.enableChangeDataFeed = true)"
         spark.sql(f"create table {paths[name]} ({columns}) using delta {feed}")

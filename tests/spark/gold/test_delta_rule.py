@@ -48,7 +48,8 @@ class Tables:
         listed = ", ".join(f"cast({name} as {kind}) as {name}" for name, _, kind in kinds)
         names = ", ".join(name for name, _, _ in kinds)
         frame: DataFrame = self.spark.sql(f"select {listed} from values {values} t({names})")
-        return frame if rows else frame.limit(0)
+        # Of rows that are known when it plans, Spark computes a SELECT list before the conditions.
+        return (frame if rows else frame.limit(0)).coalesce(1)
 
     def frames(self) -> dict[str, DataFrame]:
         return {table: self.frame(table, self.rows.get(table, [])) for table in self.columns}

@@ -156,15 +156,9 @@ def texts(rows: DataFrame) -> DataFrame:
     return rows.select(F.to_json(F.struct("*"), {"ignoreNullFields": "false"}))
 
 
-@pytest.mark.parametrize(
-    ("kinds", "limits"),
-    [
-        pytest.param(PLAIN, IN_DRIVER, id="driver"),
-        pytest.param(PLAIN, NO_DRIVER, id="executors", marks=pytest.mark.long),
-        pytest.param(NESTED, IN_DRIVER, id="compared by Spark"),
-        pytest.param(NESTED, NO_DRIVER, id="compared by Spark, executors", marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("limits", [IN_DRIVER, NO_DRIVER], ids=["driver", "executors"])
+@pytest.mark.parametrize("kinds", [PLAIN, NESTED], ids=["plain", "compared by Spark"])
 def test_each_value_comes_changes_and_goes(
     spark: Any, tmp_path: Path, kinds: Mapping[str, Sequence[str]], limits: DriverLimits
 ) -> None:
@@ -182,15 +176,18 @@ def test_each_value_comes_changes_and_goes(
     kept.change([*kept.must.elements()], [])
 
 
-def test_a_zero_is_taken_of_either_sign_where_the_table_lacks_the_very_same(
+def test_zeros_keep_their_signs_and_either_is_taken_where_the_table_lacks_the_very_same(
     spark: Any, tmp_path: Path
 ) -> None:
     """The greatest of both zeros may be either when it is computed again; a value that is gone is told."""
-    kept = Kept(spark, tmp_path, {"double": []}, IN_DRIVER)
+    kept = Kept(spark, tmp_path, {"double": [], "map<string,double>": []}, IN_DRIVER)
     zero, minus, one = (kept.row("double", value) for value in ("0.0d", "double('-0.0')", "1.0d"))
-    kept.change([], [zero, minus, one])
-    kept.must = Counter({minus: 2, one: 1})  # of the two zeros that are there, two of one kind are taken
-    kept.change([minus, minus], [])
+    maps = [kept.row("map<string,double>", f"map('a', {value})") for value in ("0.0d", "double('-0.0')")]
+    kept.change([], [zero, minus, one, maps[0]])
+    kept.change([zero, maps[0]], [minus, maps[1]])
+    kept.change([minus], [zero])
+    kept.must = Counter({minus: 2, one: 1, maps[1]: 1})  # of the two zeros, two of one sign are taken
+    kept.change([minus, minus, maps[1]], [])
     taken = kept.rows(kept.frame([f"{minus}, -1L"], "__weight"))
     with pytest.raises(ForeignChangeError, match="another program has changed it"):
         kept.write(lambda *batch: multiset.change(taken, *batch))
