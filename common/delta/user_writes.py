@@ -21,11 +21,14 @@ from pyspark.sql import functions as F
 from common.delta.changes import differs, same
 from common.delta.table import commit_metadata
 from common.errors import ChangeRefusedError
+from common.rows.key_bounds import is_alike
 from common.rows.spark_rows import SparkRows
+from common.rows.typed_columns import field_of
 from common.spark.broadcast import broadcast_if_small
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 APPLICATION = "spark.databricks.delta.write.txnAppId"
 VERSION = "spark.databricks.delta.write.txnVersion"
@@ -96,10 +99,11 @@ def merge(
     kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         rows = _count_unique(kept, on, path)
-        prune = SparkRows(kept).bounds(on, "t")
+        own = table.toDF().schema
+        prune = SparkRows(kept).bounds([name for name in on if _is_alike(own, kept.schema, name)], "t")
         is_same = same(on)
         deleted = F.lit(False) if delete_when is None else _is_true(delete_when)
-        changes = differs(one for one in table.toDF().schema if one.name not in on)
+        changes = differs(one for one in own if one.name not in on)
         if update_when is not None:
             changes &= _is_true(update_when)
         # MERGE rewrites every file in which a key matches, even if no row changes.
@@ -117,6 +121,11 @@ def merge(
         )
     finally:
         kept.unpersist()
+
+
+def _is_alike(own: StructType, theirs: StructType, name: str) -> bool:
+    mine, its = field_of(own, name), field_of(theirs, name)
+    return mine is not None and its is not None and is_alike(mine, its.dataType)
 
 
 def _count_unique(frame: DataFrame, key: Sequence[str], path: str) -> int:

@@ -14,12 +14,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType
+from pyspark.sql.types import IntegralType, StringType
 
 from common.spark.literals import MOST_LISTED, as_python_value, has_literal, literal
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import DataType, StructType
+    from pyspark.sql.types import DataType, StructField, StructType
+
+
+_FIXED_LENGTH = "__CHAR_VARCHAR_TYPE_STRING"
+"""What Spark notes of a column of texts that is declared as ``char`` or ``varchar``."""
+
+
+def is_alike(own: StructField, theirs: DataType) -> bool:
+    """Whether values of a table's column and of another type are compared as they are: only then bounds hold.
+
+    Integers of two widths are. A text beside a number is compared as a number, and lies between two others as
+    a text. A text of a fixed length is padded where it is compared with another one.
+    """
+    if isinstance(own.dataType, IntegralType) and isinstance(theirs, IntegralType):
+        return True
+    return own.dataType == theirs and _FIXED_LENGTH not in own.metadata
 
 
 def bounds_in_driver(rows: pa.Table, schema: StructType, key: Sequence[str], table: str = "") -> list[Column]:

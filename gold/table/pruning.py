@@ -12,18 +12,15 @@ from operator import and_
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, IntegralType, StructField
 
 from common.errors import SqlError
 from common.rows.computed import with_columns
+from common.rows.key_bounds import is_alike
 from common.rows.rows import Rows
 from common.sql.expression import ELEMENT, analyze
 
 _CAST = re.compile(r"cast\s*\((.*)\s+as\s+(?:bigint|long)\s*\)", re.IGNORECASE | re.DOTALL)
 """Casts that Spark moves from a column to the literal that it is compared with."""
-
-_FIXED_LENGTH = "__CHAR_VARCHAR_TYPE_STRING"
-"""What Spark notes of a column of texts that is declared as ``char`` or ``varchar``."""
 
 
 def prunes_files(sql: str) -> bool:
@@ -50,21 +47,9 @@ def within_bounds(table: DataFrame, values: Rows, texts: Mapping[str, str]) -> D
         return table
     rows = with_columns(table, {column: texts[name] for name, column in pruning.items()})
     own, theirs = rows.schema, values.schema
-    alike = {
-        name: column for name, column in pruning.items() if _is_alike(own[column], theirs[name].dataType)
-    }
+    alike = {name: column for name, column in pruning.items() if is_alike(own[column], theirs[name].dataType)}
     if not alike:
         return table
     # Spark's optimizer puts the table's own columns in the place of the computed ones.
     bounds = values.renamed(alike).bounds([*alike.values()])
     return rows.where(reduce(and_, bounds, F.lit(True))).drop(*pruning.values())
-
-
-def _is_alike(own: StructField, theirs: DataType) -> bool:
-    """Whether values of two types are compared as they are; integers of two widths are.
-
-    A text of a fixed length is padded where it is compared with another one.
-    """
-    if isinstance(own.dataType, IntegralType) and isinstance(theirs, IntegralType):
-        return True
-    return own.dataType == theirs and _FIXED_LENGTH not in own.metadata

@@ -33,3 +33,11 @@ def test_a_merge_updates_only_maps_and_variants_that_differ(spark: Any, tmp_path
     ]
     commit = spark.sql(f"DESCRIBE HISTORY delta.`{path}` LIMIT 1").collect()[0]
     assert commit["operationMetrics"]["numTargetRowsUpdated"] == "2"
+
+
+def test_keys_of_another_type_meet_those_of_the_table(spark: Any, tmp_path: Path) -> None:
+    """As texts, 9 and 10 are the greatest and the least: between them lies no number."""
+    path = str(tmp_path / "t")
+    spark.sql("select * from values (9, 'a'), (10, 'a') t(id, v)").write.format("delta").save(path)
+    user_writes.merge(spark.sql("select * from values ('9', 'b'), ('10', 'b') t(id, v)"), path, on=["id"])
+    assert spark.read.format("delta").load(path).orderBy("id").collect() == [(9, "b"), (10, "b")]

@@ -10,7 +10,7 @@ import pytest
 from common.errors import SqlError
 from common.sql.relations import RowWise, below
 from common.sql.statement import calls_of, read_statement, tables_of
-from common.sql.way import way_of
+from common.sql.way import note, noted, way_of, whole
 
 COLUMNS = {
     "silver.orders": ["order_id", "customer", "amount", "text"],
@@ -202,3 +202,13 @@ def test_a_condition_that_is_one_column_is_no_alias() -> None:
     (filtered,) = relation.inputs
     assert isinstance(filtered, RowWise)
     assert filtered.rest == "WHERE ((`orders__is_open`))"
+
+
+def test_why_a_job_keeps_a_view_whole_is_read_from_its_commits_until_the_statement_is_another() -> None:
+    statement, other = (
+        read_statement(f"select customer from silver.orders where amount > {least}", COLUMNS)
+        for least in (1, 2)
+    )
+    counts = {"inserted": 1, **note(statement, whole("its key is a map"))}
+    assert noted(statement, counts) == "its key is a map"
+    assert [noted(other, counts), noted(statement, {"inserted": 1})] == ["", ""]
