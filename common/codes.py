@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from common.errors import UNNAMED, CaseError, MedallionError, PipelineError, Problem, SettingsError
+from common.errors import DOUBTFUL, UNNAMED, CaseError, MedallionError, PipelineError, Problem, SettingsError
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +131,11 @@ CODES: Mapping[str, Code] = {
     "MED-1210": Code(
         "A view is to be kept in a way in which its statement cannot be kept.",
         "Leave `kept` out, or change the statement; `medallion explain TABLE` says how it is kept.",
+    ),
+    DOUBTFUL: Code(
+        "A warning: an expression is allowed, and can hardly mean what it says.",
+        "Write what the message proposes. A start takes it as it is, and the exit code of `medallion check` "
+        "does not count it.",
     ),
     "MED-1301": Code(
         "A table is named that the pipeline does not declare, or that cannot be read there.",

@@ -99,6 +99,10 @@ UNNAMED = "MED-1000"
 """The code of a mistake that has none of its own."""
 
 
+DOUBTFUL = "MED-1211"
+"""The code of what is allowed and can hardly be meant: a warning."""
+
+
 class Fault(str):  # noqa: SLOT000  # of a str with slots only a subclass has them
     """A sentence that says what is wrong with what the user wrote.
 

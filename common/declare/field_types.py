@@ -31,7 +31,28 @@ _NAME = re.compile(r"^[a-z][a-z0-9]*(_[a-z0-9]+)*$")
 
 def _table_name(text: str) -> str:
     if not _NAME.match(text):
-        raise ValueError(f"{text!r} is no valid name; use lower-case words joined by single underscores")
+        raise ValueError(_name_fault(text))
+    return text
+
+
+def _name_fault(text: str) -> str:
+    instead = _like(text)
+    like = f", such as {instead!r}" if instead else ""
+    return f"{text!r} is no valid name; use lower-case words joined by single underscores{like}"
+
+
+def _like(text: str) -> str:
+    """A valid name of a table that is like a text; empty where there is none."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", text)
+    found = re.sub(r"^[\d_]+|_+$", "", re.sub(r"[^a-z0-9]+", "_", words.lower()))
+    return found if _NAME.match(found) else ""
+
+
+def _topic_table(text: str) -> str:
+    if not _NAME.match(text):
+        instead = "" if topic_fault(text) else _like(text)
+        declared = f"; the topic keeps its own name: Topic({instead!r}, topics=[{text!r}])".replace("'", '"')
+        raise ValueError(f"{_name_fault(text)}{declared if instead else ''}")
     return text
 
 
@@ -152,6 +173,7 @@ def _reads(value: object) -> str | tuple[str, ...]:
 
 
 TableName = Annotated[str, AfterValidator(_table_name)]
+TopicTable = Annotated[str, AfterValidator(_topic_table)]
 Interval = Annotated[str, AfterValidator(_interval)]
 Trigger = Annotated[str, BeforeValidator(own_trigger)]
 FollowingTrigger = Annotated[str, BeforeValidator(following_trigger)]

@@ -34,6 +34,7 @@ from common.declare.field_types import (
     Options,
     Reads,
     TableName,
+    TopicTable,
     Trigger,
     arity_fault,
     at_least_one,
@@ -134,7 +135,7 @@ class Topic:
     LAYER: ClassVar[str] = "bronze"
     EXAMPLES: ClassVar[Mapping[str, str]] = {"name": '"orders"'}
 
-    name: TableName
+    name: TopicTable
     """The table: ``bronze.<name>``."""
     topics: Names | None = None
     """Topics to subscribe to, exactly as the broker spells them."""

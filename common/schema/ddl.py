@@ -71,6 +71,17 @@ _COMMON_MISTAKES = {
     "str": "string",
     "number": "double",
     "datetime": "timestamp",
+    "timestamptz": "timestamp",
+    "hugeint": "decimal(38,0)",
+    "float8": "double",
+    "float4": "float",
+    "int8": "bigint",
+    "int4": "int",
+    "int2": "smallint",
+    "varchar2": "string",
+    "nvarchar": "string",
+    "blob": "binary",
+    "bytea": "binary",
     "bool": "boolean",
     "object": "struct<…>",
     "list": "array<…>",
@@ -79,6 +90,7 @@ _COMMON_MISTAKES = {
     "uuid": "string",
     "bytes": "binary",
 }
+_WITHOUT_ZONE = ["without", "time", "zone"]
 _JSON_OF_DDL = {"bigint": "long", "int": "integer", "smallint": "short", "tinyint": "byte"}
 
 _QUOTES = ("'", '"')
@@ -88,7 +100,7 @@ _TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)*`)|(\w+)|('(?:[^'\\]|\\.)*'|\"(?:[^\"\
 MOST_LEVELS = 100
 """Most levels of nesting of a schema; Spark's own parser overflows its stack at some 250."""
 
-_MOST_DIGITS = 38
+MOST_DIGITS = 38
 _MOST_TIME_DIGITS = 6
 _LARGEST_LENGTH = 2**31 - 1
 _INTERVAL_UNITS = (("year", "month"), ("day", "hour", "minute", "second"))
@@ -202,14 +214,14 @@ def _decimal_fault(kind: str, numbers: list[int], *, is_json: bool) -> str | Non
     if len(numbers) not in ((2,) if is_json else (1, 2)):
         return f"{kind!r} is no decimal; write its digits and those after the point, as in decimal(12,2)"
     precision, scale = (*numbers, 0)[:2]
-    if precision > _MOST_DIGITS:
-        return f"{kind!r} has {precision} digits; Spark's decimals have at most {_MOST_DIGITS}"
+    if precision > MOST_DIGITS:
+        return f"{kind!r} has {precision} digits; Spark's decimals have at most {MOST_DIGITS}"
     if scale < 0:
         return f"{kind!r} has a negative number of digits after the point, which Spark refuses"
     if scale > precision:
         return (
             f"{kind!r} has more digits after the point ({scale}) than digits ({precision}); "
-            f"write decimal({min(precision + scale, _MOST_DIGITS)},{scale})"
+            f"write decimal({min(precision + scale, MOST_DIGITS)},{scale})"
         )
     return None
 
@@ -348,6 +360,9 @@ class _Reader:
                 f"the schema cannot be read at {word!r} after {place!r}; a name with it needs backquotes"
             )
         kind = word.lower()
+        if kind == "timestamp" and [self.peek(ahead).lower() for ahead in range(3)] == _WITHOUT_ZONE:
+            self._next += len(_WITHOUT_ZONE)
+            return Field("", "timestamp_ntz")
         if kind in {"struct", "array", "map"}:
             return self._nested(kind, place)
         known = unknown_type(word, DDL_TYPES)

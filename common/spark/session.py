@@ -123,7 +123,7 @@ def session_conf(  # noqa: PLR0913, PLR0917  # every source of the configuration
         submitted: Configuration given to `spark-submit`; its master, if set, determines the profile.
 
     Raises:
-        SettingsError: A setting lets Spark leave out files without an error.
+        SettingsError: A setting lets Spark leave out rows without an error.
     """
     profile = spark_conf.profile_of(submitted.get(spark_conf.MASTER, settings.spark.master))
     own = resolve(settings.spark.conf, "spark.conf")
@@ -150,19 +150,14 @@ def session_conf(  # noqa: PLR0913, PLR0917  # every source of the configuration
         | always
     )
     conf = {**spark_conf.values(profile, given), **metrics, **own, **always, **submitted}
-    _refuse_lost_files(conf)
+    _refuse_lost_rows(conf)
     return conf
 
 
-def _refuse_lost_files(conf: Mapping[str, str]) -> None:
-    """Refuse settings with which Spark leaves out, without an error, files that are gone or damaged."""
-    for name in spark_conf.LOSES_FILES:
-        if conf.get(name, "").strip().lower() == "true":
-            raise SettingsError(
-                f"{name} is true: rows of files that are gone or damaged would be left out without an error, "
-                "and the checkpoints would count them as read. Take the setting out of spark.conf. Where a "
-                "file is gone, medallion recover --plan says what can be done."
-            )
+def _refuse_lost_rows(conf: Mapping[str, str]) -> None:
+    """Refuse settings with which Spark leaves out rows without an error."""
+    for _, text in spark_conf.losing(conf):
+        raise SettingsError(f"{text}.")
 
 
 def _on_object_store(settings: Settings) -> dict[str, str]:

@@ -8,7 +8,7 @@ The profile follows from Spark's master: ``small`` is one machine with one proce
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -44,8 +44,28 @@ APP_NAME = "spark.app.name"
 REDACTION = "spark.redaction.regex"
 UMASK = "spark.hadoop.fs.permissions.umask-mode"
 
-LOSES_FILES = ("spark.sql.files.ignoreMissingFiles", "spark.sql.files.ignoreCorruptFiles")
-"""Settings that must not be true: Spark would leave out rows without an error."""
+_UNEVEN = (
+    "a query over two sources would have the watermark of the faster one, and rows of the slower one would "
+    "be dropped without a word"
+)
+_GONE = (
+    "rows of files that are gone or damaged would be left out without an error, and the checkpoints would "
+    "count them as read. Where a file is gone, medallion recover --plan says what can be done"
+)
+LOSES_ROWS: Mapping[str, tuple[str, str]] = {
+    "spark.sql.files.ignoreMissingFiles": ("true", _GONE),
+    "spark.sql.files.ignoreCorruptFiles": ("true", _GONE),
+    "spark.sql.streaming.multipleWatermarkPolicy": ("max", _UNEVEN),
+}
+"""Values of settings with which Spark leaves out rows without an error, and what would be lost."""
+
+
+def losing(conf: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The settings of a configuration with which rows would be lost: the name, and the whole sentence."""
+    for name, (value, lost) in LOSES_ROWS.items():
+        if str(conf.get(name, "")).strip().lower() == value:
+            yield name, f"{name} is {value}: {lost}. Take the setting out of spark.conf"
+
 
 STATE_STORES = {
     "rocksdb": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",

@@ -6,14 +6,14 @@ Names are not resolved: whether a column exists is checked by ``orchestration.au
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import Token, TokenType, exp
 from sqlglot.errors import ParseError, TokenError
 
 from common.errors import SqlError
-from common.sql.function_names import AGGREGATES, GENERATORS, NON_DETERMINISTIC, WINDOWS
+from common.sql.functions import AGGREGATES, GENERATORS, NON_DETERMINISTIC, WINDOWS
 from common.sql.syntax import name_of_aggregate, parse_text, text_of, tokens_of
 
 Path = tuple[str, ...]
@@ -197,24 +197,6 @@ def aggregates_by_arrival(sql: str) -> tuple[str, ...]:
         if name in _BY_ARRIVAL and not _is_ordered(node):
             found.append(name)
     return tuple(dict.fromkeys(found))
-
-
-def aggregated_fields(sql: str, names: Collection[str]) -> tuple[tuple[str, Path], ...]:
-    """Calls of these functions whose argument is a plain field: the function's name, and the field.
-
-    Raises:
-        SqlError: The text is not one expression.
-    """
-    calls = (
-        (function_name(node), path_of(node.this))
-        for node in parse(sql).find_all(exp.Func)
-        if _has_argument(node)
-    )
-    return tuple((name, path) for name, path in calls if name is not None and name in names and path)
-
-
-def _has_argument(node: exp.Expr) -> bool:
-    return isinstance(node.this, exp.Expr)
 
 
 def _is_ordered(node: exp.Expr) -> bool:

@@ -26,7 +26,8 @@ _WORDS = (exp.Interval, exp.Extract, exp.DataType, exp.WindowSpec)
 """Parts whose words are no columns: ``interval 1 day``, ``extract(year from at)``, a type, a frame."""
 
 
-_OPEN_STAR = "a star whose columns only Spark knows"
+OPEN_STAR = "a star whose columns only Spark knows"
+"""The problem of a scope whose SELECT list has such a star."""
 _QUANTIFIERS = frozenset({"any", "some", "all"})
 _COMPARING = {TokenType.LIKE, TokenType.ILIKE, TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.GT}
 _OPENED = {TokenType.L_PAREN, TokenType.L_BRACKET}
@@ -208,6 +209,10 @@ class Names:
         start, end = span_of(node) or (0, 0)
         return [each for at, each in sorted(self._references.items()) if start <= at < end]
 
+    def reference(self, column: exp.Column) -> Reference | None:
+        """The column of a table that a name is; None where it is an alias, none, or only Spark knows."""
+        return self._references.get(offset_of(column) or 0)
+
     def item_of_alias(self, node: exp.Expr) -> Item | None:
         """The part of the SELECT list that a name is an alias of, if it is nothing but that."""
         start, end = span_of(node) or (0, 0)
@@ -244,34 +249,6 @@ class Names:
             or any(each.start <= at < each.end for each in self._references.values())
             or any(start <= at < end for start, end in self._words)
         )
-
-    def qualify(self, root: exp.Query, tables: Mapping[str, str]) -> None:
-        """Write the tree anew, for those who read it: each column with its source, no star.
-
-        Args:
-            root: The tree; is changed.
-            tables: The name that each table gets.
-        """
-        for select in [each for each in root.find_all(exp.Select) if id(each) in self.scopes]:
-            projected = []
-            for item, node in _with_nodes(self.scopes[id(select)].items, select.expressions):
-                projected.append(node if item.column is None else _column_of(*item.column))
-            select.set("expressions", projected)
-        for node in list(root.find_all(exp.Column)):
-            found = self._references.get(offset_of(node) or 0)
-            if found is not None:
-                fields = [each for each in node.parts if (span_of(each) or (0, 0))[0] >= found.end]
-                new: exp.Expr = _column_of(found.source, found.column, node)
-                for each in fields:
-                    new = exp.Dot(this=new, expression=each.copy())
-                node.replace(new)
-        for node in list(root.find_all(exp.Table, exp.Subquery)):
-            source = self.sources.get(id(node))
-            if source is not None:
-                node.set("alias", exp.TableAlias(this=exp.to_identifier(source.prefix, quoted=True)))
-            if source is not None and source.table in tables:
-                node.set("this", exp.to_identifier(tables[source.table]))
-                node.set("db", None)
 
     # Queries
 
@@ -320,7 +297,7 @@ class Names:
             self._read(_projected(each), scope, queries, before=place)
         self._clauses(query, scope, queries)
         found = [name for item in scope.items for name in item.names]
-        return None if scope.problem == _OPEN_STAR or not found else found
+        return None if scope.problem == OPEN_STAR or not found else found
 
     def _clauses(self, query: exp.Select, scope: Scope, queries: _Queries) -> None:
         """Read what follows FROM; WHERE alone may not use the aliases of the SELECT list."""
@@ -504,7 +481,7 @@ class Names:
         found = self._starred(node, scope)
         left_out = {each.name.lower() for each in star.args.get("except_") or ()}
         if found is None or star.args.get("replace") or star.args.get("rename"):
-            scope.problem = _OPEN_STAR
+            scope.problem = OPEN_STAR
             return []
         found = [each for each in found if each[1].lower() not in left_out]
         for source, column in found:
@@ -777,21 +754,6 @@ def _closed(tokens: Sequence[Token], opened: int) -> int:
         if depth <= 0:
             return place + 1
     return len(tokens)
-
-
-def _with_nodes(items: Sequence[Item], nodes: Sequence[exp.Expr]) -> Iterator[tuple[Item, exp.Expr]]:
-    """Each part of a SELECT list with the node that it is written as."""
-    written = {id(_projected(node)): node for node in nodes}
-    for item in items:
-        yield item, written.get(id(item.node), nodes[0])
-
-
-def _column_of(source: Source, name: str, written: exp.Column | None = None) -> exp.Column:
-    column = exp.column(exp.to_identifier(name, quoted=True), exp.to_identifier(source.prefix, quoted=True))
-    if written is not None:
-        column.meta.update(written.meta)
-        column.this.meta.update(written.parts[-1].meta)
-    return column
 
 
 def _own_name(node: exp.Expr) -> str | None:

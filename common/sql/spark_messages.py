@@ -21,6 +21,10 @@ _PLAIN = (
     (r"The query does not include a GROUP BY clause\..*", _WITHOUT_GROUPS),
     (_UNKNOWN_COLUMN, r"there is no column \1; known: \2"),
     (r"Cannot resolve routine (`.+?`) on search path.*", r"Spark has no function \1"),
+    (
+        r"The `(\w+)` requires (.*?) parameters but the actual number is (\d+)\..*",
+        r"\1() takes \2 arguments, not \3",
+    ),
     (r"Syntax error at or near (.*?)(?:\.|: .*)?", r"it cannot be read at or near \1"),
     (r'Cannot resolve ".*" due to data type mismatch: (.*)', r"\1"),
 )

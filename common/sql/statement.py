@@ -16,8 +16,8 @@ from sqlglot.errors import ParseError, TokenError
 
 from common.errors import SqlError, closest
 from common.sql.argument_counts import count_mistakes
-from common.sql.expression import function_name, has_sliding_window
-from common.sql.function_names import AGGREGATES, GENERATORS, WINDOWS
+from common.sql.expression import has_sliding_window
+from common.sql.functions import AGGREGATES, GENERATORS, WINDOWS
 from common.sql.names import Item, Names, Scope, Source, table_name, unique_names
 from common.sql.places import offset_of
 from common.sql.quoting import backquoted
@@ -179,17 +179,6 @@ def _refuse_changing(table: exp.Table, sql: str) -> None:
         )
 
 
-def calls_of(sql: str) -> tuple[tuple[str, int | None], ...]:
-    """The calls of functions of a statement: the name, lower-case, and where it stands; in the text's order.
-
-    Raises:
-        SqlError: The text is not one SELECT statement.
-    """
-    nodes = sorted(parse_statement(sql).find_all(exp.Func), key=lambda node: offset_of(node) or 0)
-    found = ((function_name(node), node.meta.get("start", offset_of(node))) for node in nodes)
-    return tuple((name, at) for name, at in found if name is not None)
-
-
 def newest_by_one_value(sql: str) -> tuple[str, ...]:
     """The calls of ``max_by`` and ``min_by`` that order by one value, of which rows may be equal; each once.
 
@@ -234,23 +223,6 @@ def named_statement(root: exp.Query, sql: str, columns: Columns) -> Names:
         names.faults[0].also = tuple(names.faults[1:])
         raise names.faults[0]
     return names
-
-
-def qualified_statement(sql: str, columns: Columns) -> tuple[exp.Query, Mapping[str, str]]:
-    """The syntax tree of a statement, each column with its table; and the name of each table in it.
-
-    Raises:
-        SqlError: The text is not one SELECT statement, or it names a column that there is not.
-    """
-    root = parse_statement(sql)
-    internal = {table: _internal(table) for table in tables_of(sql)}
-    named_statement(root, sql, columns).qualify(root, internal)
-    return root, internal
-
-
-def _internal(table: str) -> str:
-    """A table's name as one identifier: a path has signs that a name of several parts cannot have."""
-    return "t_" + table.encode().hex()
 
 
 def _output_names(root: exp.Query, sql: str, names: Names, columns: Columns) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ all that was written, so an expression is always a piece of its author's text.
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,6 +28,8 @@ _SPAN, _WRITTEN = "span", "written"
 _LIBRARY = logging.getLogger("sqlglot")
 _WITHOUT_PARTS = ("_parse_wrapped", "_parse_csv")
 """Methods that read the brackets or commas around a part too."""
+_INTERVAL = re.compile(r"\binterval\s+(?:'[^']*'\s*|[+-]?[\w.]+\s+)?$", re.IGNORECASE)
+"""The word ``interval``, and perhaps a number, before a unit."""
 _BEHIND_TYPES = {TokenType.R_PAREN, TokenType.COMMA, TokenType.GT}
 _DEEPEST = 6_000
 """Calls of Python inside of one another while a text is read: some two hundred pairs of brackets."""
@@ -56,7 +59,7 @@ def _around(one: Span, other: Span | None) -> Span:
     return one if other is None else (min(one[0], other[0]), max(one[1], other[1]))
 
 
-class _Parser(SparkParser):
+class Parser(SparkParser):
     """The library's parser, which also notes the tokens that each node was made of."""
 
     COLON_IS_VARIANT_EXTRACT = True  # parse_json(text):a.b
@@ -64,7 +67,7 @@ class _Parser(SparkParser):
 
 for _name in dir(SparkParser):
     if _name.startswith("_parse_") and not _name.startswith(_WITHOUT_PARTS):
-        setattr(_Parser, _name, _with_span(getattr(SparkParser, _name)))
+        setattr(Parser, _name, _with_span(getattr(SparkParser, _name)))
 
 
 def tokens_of(sql: str) -> list[Token]:
@@ -76,8 +79,12 @@ def tokens_of(sql: str) -> list[Token]:
     return _as_spark_reads(Dialect.get_or_raise("spark").tokenize(sql))
 
 
-def parse_text(sql: str) -> list[exp.Expr]:
+def parse_text(sql: str, parser: type[Parser] = Parser) -> list[exp.Expr]:
     """The trees of the statements of a text; each node has its span.
+
+    Args:
+        sql: The text.
+        parser: What makes the trees.
 
     Raises:
         TokenError: A quote is opened and never closed.
@@ -89,7 +96,7 @@ def parse_text(sql: str) -> list[exp.Expr]:
     dialect.ORIGINAL_NAME_META_KEY = "name"
     try:
         with _as_library():
-            roots = _Parser(dialect=dialect).parse(tokens_of(sql), sql)
+            roots = parser(dialect=dialect).parse(tokens_of(sql), sql)
     except (ParseError, TokenError):
         raise
     except RecursionError as error:
@@ -99,27 +106,47 @@ def parse_text(sql: str) -> list[exp.Expr]:
     found = [each for each in roots if each is not None]
     for root in found:
         for node in reversed(list(root.walk())):  # the inner ones first
-            if "start" in node.meta:
-                own = int(node.meta["start"]), int(node.meta["end"]) + 1
-                node.meta[_SPAN] = _around(own, node.meta.get(_SPAN))
-            for child in node.iter_expressions():
-                if (inner := span_of(child)) is not None:
-                    node.meta[_SPAN] = _around(inner, node.meta.get(_SPAN))
-            if isinstance(node, exp.AggFunc):
-                node.meta[_WRITTEN] = text_of(sql, node).partition("(")[0].strip().lower()
+            _note(node, sql)
     return found
+
+
+def _note(node: exp.Expr, sql: str) -> None:
+    """Note what is known of a node once its parts are."""
+    if "start" in node.meta:
+        own = int(node.meta["start"]), int(node.meta["end"]) + 1
+        node.meta[_SPAN] = _around(own, node.meta.get(_SPAN))
+    if isinstance(collation := node.args.get("collate"), exp.Column):
+        node.set("collate", collation.this)  # string collate UTF8_LCASE names no column
+    for child in node.iter_expressions():
+        if (inner := span_of(child)) is not None:
+            node.meta[_SPAN] = _around(inner, node.meta.get(_SPAN))
+    if isinstance(node, exp.Interval) and (span := span_of(node)) is not None:
+        word = _INTERVAL.search(sql, 0, span[0])  # of interval 1 day 2 hours the library forgets it
+        node.meta[_SPAN] = span if word is None else (word.start(), span[1])
+    if isinstance(node, exp.AggFunc):
+        node.meta[_WRITTEN] = text_of(sql, node).partition("(")[0].strip().lower()
 
 
 @contextmanager
 def _as_library() -> Iterator[None]:
     """The library warns of what it would write otherwise elsewhere; nothing that it writes is used."""
-    before, deepest = _LIBRARY.disabled, sys.getrecursionlimit()
+    before = _LIBRARY.disabled
     _LIBRARY.disabled = True
+    try:
+        with in_depth():
+            yield
+    finally:
+        _LIBRARY.disabled = before
+
+
+@contextmanager
+def in_depth() -> Iterator[None]:
+    """Trees are read as deep as they are made."""
+    deepest = sys.getrecursionlimit()
     sys.setrecursionlimit(max(deepest, _DEEPEST))
     try:
         yield
     finally:
-        _LIBRARY.disabled = before
         sys.setrecursionlimit(deepest)
 
 
@@ -148,6 +175,14 @@ def span_of(node: exp.Expr) -> Span | None:
     """The characters of a node in its text; None for one that the library has added."""
     found = node.meta.get(_SPAN)
     return None if found is None else (int(found[0]), int(found[1]))
+
+
+def shifted(root: exp.Expr, by: int) -> exp.Expr:
+    """A tree whose places are in another text, that begins so many characters later."""
+    for node in root.walk():
+        if (span := span_of(node)) is not None:
+            node.meta[_SPAN] = (span[0] + by, span[1] + by)
+    return root
 
 
 def text_of(sql: str, node: exp.Expr) -> str:

@@ -96,6 +96,7 @@ class Stream:
         declared_at: ``file:line`` of the declaration.
         heals: Whether a micro-batch that has failed at a row is read to the newest versions of its sources,
             which may have the row corrected.
+        changes: What the declaration does with commits of its source that change rows.
     """
 
     pipeline: str
@@ -121,6 +122,7 @@ class Stream:
     texts: tuple[AuthorText, ...] = ()
     declared_at: str = ""
     heals: bool = False
+    changes: str = ""
 
     @property
     def described(self) -> FailedQuery:
@@ -134,6 +136,7 @@ class Stream:
             self.texts,
             self.declared_at,
             self.heals,
+            self.changes,
         )
 
 

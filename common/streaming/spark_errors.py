@@ -52,6 +52,7 @@ class FailedQuery:
         texts: The SQL texts of its declaration.
         declared_at: ``file:line`` of its declaration.
         heals: Whether a micro-batch that has failed at a row is read to newer versions of its sources.
+        changes: What its declaration does with commits of its source that change rows; empty: nothing.
     """
 
     name: str
@@ -62,6 +63,7 @@ class FailedQuery:
     texts: tuple[AuthorText, ...] = ()
     declared_at: str = ""
     heals: bool = False
+    changes: str = ""
 
     @property
     def is_gold(self) -> bool:
@@ -171,9 +173,10 @@ def _log_gone(query: FailedQuery, found: re.Match[str], text: str) -> MedallionE
 def _source_changed_rows(query: FailedQuery, found: re.Match[str], text: str) -> MedallionError:
     version = _first(text, r"at version (\d+)") or "?"
     what = "has deleted" if "DELETE" in found[0] else "has updated or deleted"
+    said = f'changes="{query.changes}" takes none of these' if query.changes else "the declaration takes none"
     return ForeignChangeError(
-        f"{query.name}: version {version} of {query.read} {what} rows, and the declaration says nothing of "
-        "that. Nothing of it was written. Say what such a commit does, and start again: "
+        f"{query.name}: version {version} of {query.read} {what} rows, and {said}. "
+        "Nothing of it was written. Say what such a commit does, and start again: "
         'changes="appends" skips it, changes="feed" has each change as a row (the source must keep a change '
         'data feed), changes="ignore_changes" reads rewritten rows again.'
     )

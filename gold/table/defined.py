@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from common.declare import Aggregate, Custom, Gold, Join, Stateful
 from common.errors import SqlError
 from common.sql.expression import analyze
-from common.sql.function_names import NON_DETERMINISTIC
+from common.sql.functions import NON_DETERMINISTIC
 from gold.table.sql_columns import named
 
 _OF_ORDER = frozenset(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.markup import escape
@@ -17,10 +17,16 @@ _WIDEST = 200
 """Most characters of a line of a file that are shown."""
 
 
-def print_problems(console: Console, problems: Sequence[Problem], file: Path | None) -> None:
+def print_problems(
+    console: Console,
+    problems: Sequence[Problem],
+    file: Path | None,
+    *,
+    what: Literal["problem", "warning"] = "problem",
+) -> None:
     """Print mistakes by declaration, each with its line of the file."""
-    number = len(problems)
-    _print(console, f"[bold red]{number} problem{'' if number == 1 else 's'}[/] in {_shown(str(file))}")
+    number, colour = len(problems), "red" if what == "problem" else "yellow"
+    _print(console, f"[bold {colour}]{number} {what}{'' if number == 1 else 's'}[/] in {_shown(str(file))}")
     groups: dict[str, list[Problem]] = {}
     for problem in problems:
         groups.setdefault(problem.place.partition(",")[0], []).append(problem)

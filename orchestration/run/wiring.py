@@ -445,6 +445,7 @@ class Wiring:
             is_awaited=is_awaited,
             texts=texts,
             declared_at=declared_at,
+            changes=declared.changes if isinstance(declared, DeltaTable) else "",
         )
 
     def _again(self, declared: Table | Publish) -> Stream:

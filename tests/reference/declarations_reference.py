@@ -59,6 +59,7 @@ _TYPES: Mapping[str, str] = {
     "Count": "number",
     "ByteSize": "bytes: `512m`",
     "TableName": "name: lower-case words joined by `_`",
+    "TopicTable": "name: lower-case words joined by `_`",
     "Interval": "interval: `10 minutes`",
     "Distance": "distance in time: `-5 minutes`",
     "Names": "list of names",

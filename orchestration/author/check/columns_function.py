@@ -14,7 +14,7 @@ from typing import Any
 
 from common.errors import Fault, SqlError
 from common.sql.expression import analyze
-from common.sql.function_names import GENERATORS
+from common.sql.functions import GENERATORS
 
 _TAKES_SQL = frozenset({"expr", "selectExpr"})
 

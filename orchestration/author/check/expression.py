@@ -6,16 +6,21 @@ to other rows, and the same result when a micro-batch is replayed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
-from difflib import get_close_matches
 
-from common.errors import Fault, SqlError, nearest
+from common.errors import DOUBTFUL, Fault, SqlError, nearest
 from common.schema.ddl import Field
-from common.sql.expression import Facts, aggregated_fields, analyze
-from common.sql.function_names import FUNCTIONS
+from common.sql.argument_counts import count_mistakes
+from common.sql.as_written import expression
+from common.sql.expression import Facts, analyze
+from common.sql.functions import FUNCTIONS
+from common.sql.syntax import in_depth
+from common.typed.expression import NO_FUNCTION, STOPS, TYPE, Judge
+from common.typed.foreign_forms import foreign_forms
+from common.typed.kinds import NUMBER, holds
+from common.typed.types import UNKNOWN
 from orchestration.author.check.visible_columns import Scope, unknown
 
 _EXTRA_FUNCTIONS: ContextVar[bool] = ContextVar("SQL may call functions that Spark lacks", default=False)
@@ -43,13 +48,16 @@ def ansi_is_on() -> bool:
     return _ANSI.get()
 
 
-_COMPARING = frozenset({"collect_set", "max", "min", "mode", "approx_count_distinct"})
 _OF_GROUPING_SETS = frozenset({"grouping", "grouping_id"})
-_RANDOM = frozenset({"rand", "randn", "random", "randstr", "shuffle", "uniform", "uuid"})
 
 
 def row_faults(
-    sql: str, scope: Scope, siblings: Collection[str] = (), *, may_ask_clock: bool = False
+    sql: str,
+    scope: Scope,
+    siblings: Collection[str] = (),
+    *,
+    may_ask_clock: bool = False,
+    may_stop: bool = True,
 ) -> Iterator[str]:
     """Faults of an expression that is evaluated row by row.
 
@@ -58,6 +66,8 @@ def row_faults(
         scope: The columns that it may name.
         siblings: Columns declared in the same table, which it may not name.
         may_ask_clock: Whether it may depend on the time at which it is evaluated.
+        may_stop: Whether a text that is read as a number, and is none, may stop the query: then it is a
+            doubt, and else a mistake.
     """
     facts = yield from _readable(sql, scope)
     if facts is None:
@@ -67,10 +77,8 @@ def row_faults(
             "MED-1204",
             f"{name}() is an aggregate, but this is evaluated row by row; put it in gold's measures",
         )
-    if may_ask_clock:
-        random = tuple(name for name in facts.non_deterministic if name in _RANDOM)
-        facts = replace(facts, non_deterministic=random)
     yield from _common(facts, scope, siblings)
+    yield from _judged(sql, scope, may_ask_clock=may_ask_clock, may_stop=may_stop)
 
 
 def measure_faults(
@@ -94,6 +102,7 @@ def measure_faults(
     if facts is None:
         return
     yield from _common(facts, scope, ())
+    yield from _judged(sql, scope)
     is_known = all(
         name in FUNCTIONS for name in facts.functions
     )  # an unknown one may be a misspelt aggregate
@@ -127,34 +136,61 @@ def measure_faults(
 
 def holds_uncomparable(field: Field, of: Collection[str] = ("map", "variant")) -> bool:
     """Whether a field is a map or a variant, or has one inside."""
-    return field.kind in of or any(holds_uncomparable(each, of) for each in field.nested)
+    return holds(field, of)
 
 
-def uncomparable_arguments(sql: str, scope: Scope) -> Iterator[str]:
-    """Faults of aggregates that compare values, over a plain field that cannot be compared."""
-    try:
-        calls = aggregated_fields(sql, _COMPARING)
-    except SqlError:
+def judge_of(scope: Scope, *, may_ask_clock: bool = False) -> Judge:
+    """Judges expressions over columns; a field that there is not is told with the column."""
+    fields = {field.name.lower(): field for field in scope.fields or ()}
+    return Judge(
+        lambda column: (
+            fields.get(column.parts[0].name.lower(), UNKNOWN),
+            [one.name for one in column.parts[1:]],
+        ),
+        tells_fields=False,
+        may_ask_clock=may_ask_clock,
+    )
+
+
+def _judged(sql: str, scope: Scope, *, may_ask_clock: bool = False, may_stop: bool = True) -> Iterator[Fault]:
+    """What is wrong with the types, the words and the calls of an expression."""
+    root = expression(sql)
+    if root is None:
         return
-    for name, path in calls:
-        if holds_uncomparable(found := scope.type_of(path)):
-            shown = ".".join(path)
-            yield Fault(
-                "MED-1207",
-                f"{name}() compares values, but {shown!r} is of type {found.type}; use a field of it",
-            )
+    judge = judge_of(scope, may_ask_clock=may_ask_clock)
+    with in_depth():
+        judge.judge(root)
+    found = {str(each): each for each in told((*foreign_forms(root, sql), *judge.faults), may_stop=may_stop)}
+    yield from (Fault(each.code, text) for text, each in found.items())
+
+
+def told(mistakes: Iterable[SqlError], *, may_stop: bool = True) -> Iterator[SqlError]:
+    """The mistakes of an SQL text, as far as the settings make them one.
+
+    Args:
+        mistakes: What is known of the text alone.
+        may_stop: Whether what stops a query at some values is a doubt, and no mistake.
+    """
+    for each in mistakes:
+        if each.code == NO_FUNCTION and "did you mean" not in str(each):
+            if not _EXTRA_FUNCTIONS.get():
+                instead = "write one of Spark's, or name the extension that adds it in the setting"
+                text = f"{each}; {instead} spark.conf.spark.sql.extensions"
+                yield SqlError(text, each.word, at=each.at, code=each.code)
+        elif each.code == STOPS and may_stop and ansi_is_on():
+            yield SqlError(str(each), each.word, at=each.at, code=DOUBTFUL)
+        elif ansi_is_on() or each.code not in {TYPE, STOPS}:
+            yield each
 
 
 def result(sql: str, name: str, scope: Scope) -> Field:
-    """The column that an expression defines; its type is known only if the expression is a plain field."""
-    try:
-        path = analyze(sql).path
-    except SqlError:
+    """The column that an expression defines; without a type where that is not surely known."""
+    root = expression(sql)
+    if root is None:
         return unknown(name)
-    if path is None or scope.fields is None:
-        return unknown(name)
-    found = scope.type_of(path)
-    return Field(name, found.type, found.nested)
+    with in_depth():
+        found = judge_of(scope).type_of(root)
+    return unknown(name) if found.type in {"void", NUMBER} else Field(name, found.type, found.nested)
 
 
 def _readable(sql: str, scope: Scope) -> Generator[str, None, Facts | None]:
@@ -162,6 +198,10 @@ def _readable(sql: str, scope: Scope) -> Generator[str, None, Facts | None]:
     try:
         return analyze(sql)
     except SqlError as error:
+        counts = tuple(count_mistakes(sql))  # the library cannot read some calls without their arguments
+        yield from (Fault(each.code, str(each)) for each in counts)
+        if counts:
+            return None
         hint = ""
         if error.word and scope.fields is not None and error.word.isidentifier() and scope.has(error.word):
             hint = f"; {error.word} is a word of SQL: write `{error.word}` in backquotes for the column"
@@ -185,37 +225,15 @@ def _common(facts: Facts, scope: Scope, siblings: Collection[str]) -> Iterator[s
         yield Fault(
             "MED-1204", f"{name}() returns several rows for one; keep the array, or use transform() on it"
         )
-    for name in facts.non_deterministic:
-        advice = (
-            "compute it from columns, as with sha2()"
-            if name in _RANDOM
-            else "use a column of the row instead"
-        )
-        yield Fault("MED-1205", f"{name}() returns another value when a micro-batch is replayed; {advice}")
-    for name in facts.functions:
-        if name not in FUNCTIONS and (instead := unknown_function(name)) is not None:
-            yield Fault("MED-1203", f"Spark has no function {name}(); {instead}")
     for path in facts.columns:
         yield from _column(path, scope, siblings)
-
-
-def unknown_function(name: str) -> str | None:
-    """What to write instead of a function that Spark does not have by itself; None if others may add it."""
-    if near := get_close_matches(name, FUNCTIONS, n=1, cutoff=0.8):
-        return f"did you mean {near[0]!r}?"
-    if _EXTRA_FUNCTIONS.get():
-        return None
-    return (
-        "write one of Spark's, or name the extension that adds it in the setting "
-        "spark.conf.spark.sql.extensions"
-    )
 
 
 def _column(path: tuple[str, ...], scope: Scope, siblings: Collection[str]) -> Iterator[str]:
     problem = scope.missing(path)
     if problem is None:
         return
-    if path[0].lower() in {name.lower() for name in siblings}:
+    if not scope.has(path[0]) and path[0].lower() in {name.lower() for name in siblings}:
         near = nearest(path[0], scope.names)
         advice = f"; {near}" if near.startswith("did") else ""
         yield Fault(

@@ -19,14 +19,13 @@ from common.declare import (
 )
 from common.declare.declared import source_of
 from common.errors import Fault, Problem, SqlError, nearest
-from common.schema.ddl import Field
+from common.schema.ddl import Field, parse
 from common.sql.expression import analyze
 from orchestration.author.check.expression import (
     holds_uncomparable,
     measure_faults,
     result,
     row_faults,
-    uncomparable_arguments,
 )
 from orchestration.author.check.names import each, name_faults, named, references
 from orchestration.author.check.publish import custom_problems, custom_scopes, ddl_fields, ddl_problems
@@ -36,7 +35,9 @@ from orchestration.author.check.visible_columns import METADATA, Scope, unknown
 
 _INGESTED = "_ingested_at"
 _WINDOW = ("window_start", "window_end")
-_OF_A_HISTORY = ("valid_from", "valid_to", "is_current", "versions", "last_at")
+_OF_A_HISTORY = parse(
+    "valid_from timestamp, valid_to timestamp, is_current boolean, versions bigint, last_at timestamp"
+)
 _COORDINATES = tuple(field for field in METADATA if field.name != _INGESTED)
 
 
@@ -141,7 +142,10 @@ def gold_scopes(  # noqa: PLR0911  # one return per kind
     seen = silver.get(gold.reads, Scope(gold.reads, None))
     match gold:
         case Aggregate():
-            return {gold.table: Scope(gold.table, tuple(map(unknown, aggregate_columns(gold))))}
+            own = _results(named(gold.by or ()), seen)
+            own += [Field(name, "timestamp") for name in (_WINDOW if gold.window is not None else ())]
+            own += _results(named(gold.measures), with_bounds(gold, seen))
+            return {gold.table: Scope(gold.table, tuple(own))}
         case View():
             return {gold.table: view_scope(gold, silver)}
         case Custom():
@@ -149,26 +153,27 @@ def gold_scopes(  # noqa: PLR0911  # one return per kind
         case Stateful():
             return {gold.table: Scope(gold.table, ddl_fields(gold.output))}
         case Upsert() | ChangeFeed():
-            own = seen.fields
+            kept = seen.fields
             if gold.columns is not None:
-                own = (*(unknown(name) for name in named(gold.columns)), *METADATA)
-            beside = None if own is None else tuple(field for field in own if field.name in _order(gold))
+                kept = (*_results(named(gold.columns), seen), *METADATA)
+            beside = None if kept is None else tuple(field for field in kept if field.name in _order(gold))
             return {
-                gold.table: Scope(gold.table, own),
+                gold.table: Scope(gold.table, kept),
                 **{table: Scope(table, beside) for table in gold.side_tables},
             }
-        case History() | Join():
-            names = tuple(named(gold.columns))
-            if isinstance(gold, History):
-                names = (*gold.key, *names, *named(gold.untracked or ()), *_surrogate(gold), *_OF_A_HISTORY)
-            return {gold.table: Scope(gold.table, (*map(unknown, names), *_COORDINATES))}
+        case Join():
+            both = with_joined(gold, seen, _joined(gold, silver))
+            return {gold.table: Scope(gold.table, (*_results(named(gold.columns), both), *_COORDINATES))}
+        case History():
+            texts = {name: name for name in gold.key} | named(gold.columns) | named(gold.untracked or ())
+            own = [*_results(texts, seen), *(Field(name, "string") for name in _surrogate(gold))]
+            return {gold.table: Scope(gold.table, (*own, *_OF_A_HISTORY, *_COORDINATES))}
     return {table: Scope(table, None) for table in (gold.table, *gold.side_tables)}
 
 
-def aggregate_columns(gold: Aggregate) -> tuple[str, ...]:
-    """An aggregate's columns, in the table's order."""
-    window = _WINDOW if gold.window is not None else ()
-    return (*named(gold.by or ()), *window, *named(gold.measures))
+def _results(texts: Mapping[str, str], seen: Scope) -> list[Field]:
+    """The columns that texts define over a table."""
+    return [result(sql, name, seen) for name, sql in texts.items()]
 
 
 def _aggregate(gold: Aggregate, silver: Scope) -> Iterator[Problem]:
@@ -198,11 +203,10 @@ def _row_faults(sql: str, scope: Scope) -> Iterator[str]:
 def _measure_faults(
     sql: str, gold: Aggregate, silver: Scope, groups: Collection[str] | None
 ) -> Iterator[str]:
-    seen, bounds = _with_bounds(gold, silver), () if gold.window is None else _WINDOW
+    seen, bounds = with_bounds(gold, silver), () if gold.window is None else _WINDOW
     own = None if groups is None else {*groups, *bounds}
     yield from measure_faults(sql, seen, own, in_state=gold.mode != "recompute", bounds=bounds)
     yield from division_faults(sql, gold.window)
-    yield from uncomparable_arguments(sql, seen)
     yield from _bounds_inside(sql, gold, silver)
 
 
@@ -225,7 +229,7 @@ def _bounds_inside(sql: str, gold: Aggregate, silver: Scope) -> Iterator[str]:
             yield Fault("MED-1206", text)
 
 
-def _with_bounds(gold: Aggregate, silver: Scope) -> Scope:
+def with_bounds(gold: Aggregate, silver: Scope) -> Scope:
     """The columns that a measure may name: those of the source, and the bounds of its window."""
     if gold.window is None or silver.fields is None:
         return silver
@@ -343,7 +347,8 @@ def _history(gold: History, silver: Scope) -> Iterator[Problem]:
         yield from each(f"{place}, delete_when", _row_faults(gold.delete_when, silver), source)
     for name, sql in named(gold.untracked or ()).items():
         yield from each(f"{place}, column {name!r}", _row_faults(sql, silver), source)
-    own = [*gold.key, *_surrogate(gold), *_OF_A_HISTORY, *kept, *named(gold.untracked or ())]
+    added = [field.name for field in _OF_A_HISTORY]
+    own = [*gold.key, *_surrogate(gold), *added, *kept, *named(gold.untracked or ())]
     yield from each(place, name_faults(own), source)
     yield from each(place, references("key", gold.key, silver), source)
     for argument, names in (("valid_by", [gold.valid_by]), ("sequence_by", gold.sequence_by or ())):
@@ -390,7 +395,9 @@ def _join(gold: Join, reads: Scope, joins: Scope) -> Iterator[Problem]:
         )
         yield Problem(place, text, source)
     for name, sql in named(gold.columns).items():
-        yield from each(f"{place}, column {name!r}", _row_faults(sql, _both(gold, reads, joins)), source)
+        yield from each(
+            f"{place}, column {name!r}", _row_faults(sql, with_joined(gold, reads, joins)), source
+        )
     yield from each(place, name_faults(named(gold.columns)), source)
     if gold.within is not None:
         for argument, name, scope in (
@@ -400,7 +407,7 @@ def _join(gold: Join, reads: Scope, joins: Scope) -> Iterator[Problem]:
             yield from each(f"{place}, within", _time_faults(argument, name, scope), source_of(gold.within))
 
 
-def _both(gold: Join, reads: Scope, joins: Scope) -> Scope:
+def with_joined(gold: Join, reads: Scope, joins: Scope) -> Scope:
     """The columns that the SQL of a join's columns may name."""
     if reads.fields is None or gold.how == "semi":
         return reads

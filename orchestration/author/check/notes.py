@@ -19,6 +19,7 @@ from common.declare import (
     Json,
     Pipeline,
     Silver,
+    Stateful,
     Stream,
     Topic,
     View,
@@ -207,6 +208,11 @@ def _remedy(gold: Gold) -> str:
         return 'It has mode="stream"; a View that has the bounds in its ON takes rows back.'
     if isinstance(gold, Aggregate | Join):
         return f'It has mode="{gold.mode}"; mode="recompute" takes rows back.'
+    if isinstance(gold, Stateful):
+        return (
+            "A processor cannot; a View takes rows back, and a Custom gets them with "
+            'reading=Reading(changes="feed").'
+        )
     return 'Its function can, if it reads the feed: reading=Reading(changes="feed").'
 
 

@@ -8,7 +8,8 @@ built, in ``common.declare.pipeline``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from common.config.settings import Settings
 from common.declare import (
@@ -37,7 +38,7 @@ from common.declare import (
     View,
 )
 from common.declare.declared import FAULTY, UNFIT, Faulty, faulty_attributes, folder_of, source_of
-from common.errors import UNNAMED, Fault, PipelineError, Problem, as_fault, closest, nearest
+from common.errors import DOUBTFUL, UNNAMED, Fault, PipelineError, Problem, as_fault, closest, nearest
 from common.schema import avro as avro_schema
 from common.schema import protobuf as protobuf_schema
 from common.schema.ddl import Field
@@ -86,6 +87,28 @@ _LAYERS = ("bronze", "silver", "gold")
 _COMPOUND = {"array", "map", "struct", "variant"}
 
 
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What was found in a pipeline, in the order of its tables.
+
+    Attributes:
+        problems: Its mistakes; empty if it may start.
+        doubts: What is allowed, and can hardly be meant; a start takes it.
+        notes: What was not looked at.
+    """
+
+    problems: tuple[Problem, ...] = ()
+    doubts: tuple[Problem, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, found: Iterable[Problem]) -> Findings:
+        """Mistakes and doubts told apart, each once."""
+        each = tuple(dict.fromkeys(found))
+        doubts = tuple(one for one in each if one.code == DOUBTFUL)
+        return cls(tuple(one for one in each if one.code != DOUBTFUL), doubts)
+
+
 def check(pipeline: Pipeline, settings: Settings | None = None) -> tuple[Problem, ...]:
     """Every problem of a pipeline, in the order of its tables; empty if the pipeline may start.
 
@@ -93,10 +116,15 @@ def check(pipeline: Pipeline, settings: Settings | None = None) -> tuple[Problem
         pipeline: The pipeline.
         settings: The settings it runs with, which may add functions to Spark's; unset: they add none.
     """
+    return findings(pipeline, settings).problems
+
+
+def findings(pipeline: Pipeline, settings: Settings | None = None) -> Findings:
+    """As ``check``, with what is doubtful."""
     with extra_functions(
         are_possible=_may_add_functions(pipeline, settings), ansi=settings is None or _is_ansi(settings)
     ):
-        return tuple(_pipeline_problems(pipeline))
+        return Findings.of(_pipeline_problems(pipeline))
 
 
 def draft_problems(draft: Draft, settings: Settings | None) -> tuple[Problem, ...]:
@@ -107,8 +135,13 @@ def draft_problems(draft: Draft, settings: Settings | None) -> tuple[Problem, ..
         settings: The settings that the pipeline runs with; ``None`` if they are not known: then they may add
             any function to those of Spark.
     """
+    return draft_findings(draft, settings).problems
+
+
+def draft_findings(draft: Draft, settings: Settings | None) -> Findings:
+    """As ``draft_problems``, with what is doubtful."""
     if draft.pipeline is None:
-        return draft.problems
+        return Findings(draft.problems)
     found: list[Problem] = []
     try:
         may_add = settings is None or _may_add_functions(draft.pipeline, settings)
@@ -119,7 +152,7 @@ def draft_problems(draft: Draft, settings: Settings | None) -> tuple[Problem, ..
     except UNFIT:
         if not draft.problems:
             raise
-    return (*draft.problems, *(problem for problem in found if FAULTY not in str(problem)))
+    return Findings.of((*draft.problems, *(problem for problem in found if FAULTY not in str(problem))))
 
 
 def _pipeline_problems(pipeline: Pipeline) -> Iterator[Problem]:
@@ -132,7 +165,7 @@ def _pipeline_problems(pipeline: Pipeline) -> Iterator[Problem]:
         problems: list[Problem] = []
         value = _value(silver, problems)
         yield from problems
-        scopes.setdefault(silver.table, _silver_scope(silver, value))
+        scopes.setdefault(silver.table, silver_scope(silver, value))
         yield from _silver(silver, value)
         yield from storage_problems(silver, scopes)
     replaced = {silver.table for silver in pipeline.silver if silver.keep == "newest"}
@@ -159,7 +192,7 @@ def table_scopes(pipeline: Pipeline) -> Mapping[str, Scope]:
         topic.table: Scope(topic.table, None if topic.table in typed else BRONZE) for topic in pipeline.bronze
     }
     with extra_functions(are_possible=True):
-        of_silver = {silver.table: _silver_scope(silver, _value(silver, [])) for silver in pipeline.silver}
+        of_silver = {silver.table: silver_scope(silver, _value(silver, [])) for silver in pipeline.silver}
         scopes |= of_silver
         for gold in in_data_order(pipeline.gold):
             seen = scopes if isinstance(gold, Join | Aggregate | View) else of_silver
@@ -243,6 +276,11 @@ def _file_fault(files: Files, value: object) -> str:
     return ""
 
 
+def value_scope(silver: Silver) -> Scope:
+    """The columns that the SQL of silver's columns may name."""
+    return _value(silver, [])
+
+
 def _value(silver: Silver, problems: list[Problem]) -> Scope:
     """The fields that silver's columns may name; problems of the value's schema are added to ``problems``."""
     if isinstance(silver.value, Faulty) or faulty_attributes(silver.value):
@@ -280,7 +318,7 @@ def _value(silver: Silver, problems: list[Problem]) -> Scope:
     return Scope("the value", (*with_element(found, silver.each_path), *KAFKA_OF_ELEMENT))
 
 
-def _silver_scope(silver: Silver, value: Scope) -> Scope:
+def silver_scope(silver: Silver, value: Scope) -> Scope:
     """The columns of a silver table."""
     if callable(silver.columns):
         return Scope(silver.table, None)
@@ -296,7 +334,8 @@ def _silver(silver: Silver, value: Scope) -> Iterator[Problem]:
         yield from each(f"{place}, columns", function_faults(silver.columns), source)
     else:
         for name, sql in silver.columns.items():
-            faults = [*row_faults(sql, value, set(silver.columns)), *throwing_faults(sql, value)]
+            others = set(silver.columns) - {name}
+            faults = [*row_faults(sql, value, others, may_stop=False), *throwing_faults(sql, value)]
             faults += _sliding_fault(sql) if not faults else []
             yield from each(f"{place}, column {name!r}", faults, source)
             if sql.strip().lower() == "null":
@@ -306,7 +345,7 @@ def _silver(silver: Silver, value: Scope) -> Iterator[Problem]:
         if silver.tombstones == "keep":
             yield from each(place, _tombstone_faults(silver.columns, silver), source)
             yield from each(place, _tombstone_key_fault(silver.columns, silver), source)
-    scope = _silver_scope(silver, value)
+    scope = silver_scope(silver, value)
     yield from each(place, references("key", silver.key, scope), source)
     for argument, name in _times(silver).items():
         yield from each(place, references(argument, [name], scope), source)
@@ -319,7 +358,8 @@ def _where_faults(where: str, silver: Silver, value: Scope) -> Iterator[str]:
     of_record = KAFKA_OF_RECORD if silver.each is None else before_reading(KAFKA_OF_ELEMENT)
     fields = None if value.fields is None else (*value.fields[: -len(KAFKA)], *of_record)
     visible = Scope(value.what, fields)
-    faults = tuple(row_faults(where, visible, () if callable(silver.columns) else set(silver.columns)))
+    siblings = () if callable(silver.columns) else set(silver.columns)
+    faults = tuple(row_faults(where, visible, siblings, may_stop=False))
     yield from faults
     yield from throwing_faults(where, visible)
     kind = result(where, "where", visible).type
@@ -408,7 +448,8 @@ def _rules(silver: Silver, scope: Scope) -> Iterator[Problem]:
                 source,
             )
         seen.add(rule.name)
-        faults = [*row_faults(rule.condition, visible), *throwing_faults(rule.condition, visible)]
+        condition = rule.condition
+        faults = [*row_faults(condition, visible, may_stop=False), *throwing_faults(condition, visible)]
         faults += _sliding_fault(rule.condition) if not faults else []
         yield from each(place, faults, source)
 
@@ -437,7 +478,7 @@ def _lookups(silver: Silver, rows: Scope) -> Iterator[Problem]:
 
 
 def _lookup_key_faults(sql: str, rows: Scope) -> Iterator[str]:
-    faults = tuple(row_faults(sql, rows))
+    faults = tuple(row_faults(sql, rows, may_stop=False))
     yield from faults or _sliding_fault(sql)
 
 

@@ -26,7 +26,7 @@ from common.schema.sent import CHANGE, column_faults, sent_fields
 from common.sql.expression import Path, analyze
 from orchestration.author.check.expression import result, row_faults
 from orchestration.author.check.names import each, name_faults, named, references
-from orchestration.author.check.visible_columns import Scope, unknown
+from orchestration.author.check.visible_columns import Scope
 
 
 def publish_problems(pipeline: Pipeline, scopes: Mapping[str, Scope]) -> Iterator[Problem]:
@@ -49,9 +49,12 @@ def publish_problems(pipeline: Pipeline, scopes: Mapping[str, Scope]) -> Iterato
         columns = named(publish.columns) if publish.columns is not None else None
         for name, sql in (columns or {}).items():
             yield from each(f"{publish.table}, column {name!r}", row_faults(sql, seen), source)
-        sent = seen if columns is None else Scope("the published row", tuple(map(unknown, columns)))
+        if columns is not None:
+            sent = Scope("the published row", tuple(result(sql, name, seen) for name, sql in columns.items()))
+        else:
+            sent = seen
         if isinstance(publish.to, KafkaSink):
-            for argument, text in _message_texts(publish.to):
+            for argument, text in message_texts(publish.to):
                 yield from each(f"{publish.table}, {argument}", row_faults(text, sent), source)
             yield from _format_problems(publish, publish.to, sent)
         if isinstance(publish.to, FileSink):
@@ -94,7 +97,7 @@ def _file_faults(publish: Publish, seen: Scope, pipeline: Pipeline) -> Iterator[
             )
 
 
-def _message_texts(sink: KafkaSink) -> Iterator[tuple[str, str]]:
+def message_texts(sink: KafkaSink) -> Iterator[tuple[str, str]]:
     """The expressions of a message, each with its argument."""
     for argument in ("key", "value", "partition"):
         if isinstance(text := getattr(sink, argument), str):
@@ -125,7 +128,7 @@ def _format_problems(publish: Publish, sink: KafkaSink, sent: Scope) -> Iterator
     if sent.fields is None or fields.keys() != formats.keys():
         return
     columns = [*(field.name for field in sent.fields), *([CHANGE] if publish.deletes else [])]
-    elsewhere = [path[0] for _, text in _message_texts(sink) for path in _columns(text)]
+    elsewhere = [path[0] for _, text in message_texts(sink) for path in _columns(text)]
     yield from each(publish.table, column_faults(columns, fields, elsewhere), source_of(publish))
 
 

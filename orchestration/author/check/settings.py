@@ -11,6 +11,7 @@ from common.config.settings import Settings
 from common.declare import Avro, DeltaTable, Files, FileSink, KafkaSink, Pipeline, Protobuf
 from common.declare.declared import source_of
 from common.errors import Fault, Problem, closest
+from common.spark.session_conf import losing
 
 _SERVERS = "bootstrap.servers"
 
@@ -41,7 +42,9 @@ def _missing(pipeline: Pipeline, settings: Settings) -> Iterator[Problem]:
 
 
 def _unusable(settings: Settings) -> Iterator[Problem]:
-    """Folders and files of the settings that are not on this machine."""
+    """Folders and files of the settings that are not on this machine, and what a session refuses."""
+    for name, text in losing(settings.spark.conf):
+        yield Problem("settings", Fault("MED-1502", text), settings.origin_of("spark", "conf", name))
     home, ivy = settings.java_home, settings.jars.ivy_settings
     if home is not None and not (home / "bin" / "java").is_file():
         text = f"java_home is {str(home)!r}: there is no bin/java in it; leave it out to take the first found"

@@ -12,9 +12,11 @@ from sqlglot import exp
 
 from common.declare import Session, Window
 from common.declare.intervals import length_of
-from common.errors import Fault, SqlError
+from common.errors import Fault
 from common.schema.ddl import Field
-from common.sql.expression import function_name, parse, path_of
+from common.sql.as_written import arguments, called, expression
+from common.typed.expression import Judge
+from orchestration.author.check.expression import judge_of
 from orchestration.author.check.visible_columns import Scope
 
 _TRY = {
@@ -50,12 +52,12 @@ _DIVISIONS: dict[type[exp.Expr], tuple[str, str]] = {
 }
 _WIDENING = ("tinyint", "smallint", "int", "bigint", "float", "double")
 _TEXTS = {"char", "varchar", "string", "text", "nchar", "nvarchar"}
-_CONDITIONAL = (exp.Case, exp.If)
 
 
 def throwing_faults(sql: str, scope: Scope) -> Iterator[str]:
     """The parts of an expression that throw on bad data, each with the form that returns null instead."""
-    return _faults(sql, lambda node: _throwing_fault(node, scope))
+    judge = judge_of(scope)
+    return _faults(sql, lambda node: _throwing_fault(node, judge))
 
 
 def division_faults(sql: str, window: Window | Session | None = None) -> Iterator[str]:
@@ -77,14 +79,12 @@ _IN_SECONDS = {"unix_timestamp": 1.0, "unix_seconds": 1.0, "unix_millis": 1e-3, 
 
 def _is_by_length(node: exp.Expr, window: Window | Session) -> bool:
     """Whether a node divides by ``unix_seconds(window_end) - unix_seconds(window_start)``, or the like."""
-    if type(node) not in _DIVISIONS:
-        return False
-    by = node.expression.unnest() if isinstance(node.expression, exp.Paren) else node.expression
+    _, by = _divided(node)
     if not isinstance(by, exp.Sub):
         return False
-    names = [function_name(side) for side in (by.left, by.right)]
-    paths = [[path_of(column) for column in side.find_all(exp.Column)] for side in (by.left, by.right)]
-    if paths != [[("window_end",)], [("window_start",)]] or names[0] != names[1]:
+    names = [called(side) for side in (by.left, by.right)]
+    columns = [[each.name for each in arguments(side)] for side in (by.left, by.right)]
+    if columns != [["window_end"], ["window_start"]] or names[0] != names[1]:
         return False
     seconds = float(length_of(window.gap if isinstance(window, Session) else window.size).seconds)
     return seconds >= _IN_SECONDS.get(names[0] or "", seconds + 1)
@@ -92,44 +92,39 @@ def _is_by_length(node: exp.Expr, window: Window | Session) -> bool:
 
 def _faults(sql: str, fault_of: Callable[[exp.Expr], str | None]) -> Iterator[str]:
     """The faults of all parts of an expression, each fault once."""
-    try:
-        root = parse(sql)
-    except SqlError:
-        return  # ``row_faults`` reports it
-    found = map(fault_of, root.walk())
+    root = expression(sql)  # ``row_faults`` tells of one that cannot be read
+    found = map(fault_of, root.walk() if root is not None else ())
     yield from (Fault("MED-1208", fault) for fault in dict.fromkeys(found) if fault is not None)
 
 
-def _throwing_fault(node: exp.Expr, scope: Scope) -> str | None:  # noqa: PLR0911  # a return per kind
-    name = str(node.meta.get("name") or (node.name if isinstance(node, exp.Anonymous) else "")).lower()
+def _throwing_fault(node: exp.Expr, judge: Judge) -> str | None:  # noqa: PLR0911  # a return per kind
+    name, given = called(node) or "", arguments(node)
+    first = judge.type_of(given[0]) if given else Field("", "")
     if name in {"assert_true", "raise_error"}:
         return f"{name}(…) stops the query on purpose; write a Rule"
-    if name in _CLOCKS and node.this and _type_of(node.this, scope).type == "string":
+    if name in _CLOCKS and first.type == "string":
         return (
             f"{name}(…) stops the query on a text that is not a time; "
             "write unix_timestamp(try_to_timestamp(…))"
         )
     if name in _TRY and not _is_constant(node):
-        if name == "element_at" and _type_of(node.this, scope).kind == "map":
+        if name == "element_at" and first.kind == "map":
             return None  # null if the key does not exist
         return f"{name}(…) stops the query on a value that does not fit; write {_TRY[name]}"
-    if name in _CASTS:
-        value = node.expressions[0] if isinstance(node, exp.Anonymous) and node.expressions else node.this
-        return _cast(value, name, f"{name}(…)", scope)
-    if isinstance(node, exp.Cast) and not name and "requires_string" not in node.args:
-        return _text_as_time(node, scope)
-    if isinstance(node, exp.Cast) and not name and not node.args.get("safe"):
+    if name in _CASTS and given:
+        return _cast(given[0], name, f"{name}(…)", judge)
+    if isinstance(node, exp.Cast) and not node.args.get("safe"):
         kind = node.to.sql(dialect="spark").lower()
-        return _cast(node.this, kind, f"cast(… as {kind})", scope)
-    if isinstance(node, exp.Bracket) and not name:
-        return _index(node, scope)
+        return _cast(node.this, kind, f"cast(… as {kind})", judge)
+    if isinstance(node, exp.Bracket):
+        return _index(node, judge)
     return _division(node)
 
 
-def _cast(value: exp.Expr, kind: str, shown: str, scope: Scope) -> str | None:
+def _cast(value: exp.Expr, kind: str, shown: str, judge: Judge) -> str | None:
     if kind.partition("(")[0] in _TEXTS or _is_constant(value):
         return None
-    known = _type_of(value, scope).type
+    known = judge.type_of(value).type
     if known in _WIDENING and kind in _WIDENING and _WIDENING.index(known) <= _WIDENING.index(kind):
         return None
     if known == kind or (known in {"timestamp", "timestamp_ntz", "date"} and kind in {"date", "timestamp"}):
@@ -137,45 +132,43 @@ def _cast(value: exp.Expr, kind: str, shown: str, scope: Scope) -> str | None:
     return f"{shown} stops the query on a value that cannot be cast; write try_cast(… as {kind})"
 
 
-def _text_as_time(node: exp.Cast, scope: Scope) -> str | None:
-    """The fault of a cast that the parser adds, such as ``to_utc_timestamp``'s: Spark casts a text so too."""
-    if _type_of(node.this, scope).type != "string":
-        return None
-    name = str(node.parent.meta.get("name") or "") if node.parent is not None else ""
-    called = name.lower() or "this function"
-    return f"{called}(…) stops the query on a text that is not a time; write {called}(try_to_timestamp(…), …)"
+def _divided(node: exp.Expr) -> tuple[str, exp.Expr | None]:
+    """The sign of a division, and by what is divided."""
+    if type(node) in _DIVISIONS:
+        return _DIVISIONS[type(node)][0], node.expression.unnest()
+    given = arguments(node) if called(node) == "mod" else []
+    return ("%", given[1].unnest()) if len(given) == 2 else ("", None)  # noqa: PLR2004
 
 
 def _division(node: exp.Expr) -> str | None:
-    if type(node) not in _DIVISIONS:
-        return None
-    by = node.expression
+    sign, by = _divided(node)
     while isinstance(by, (exp.Paren, exp.Neg)):
         by = by.this
-    if isinstance(by, exp.Nullif) or (isinstance(by, exp.Literal) and by.name.strip("0.") != ""):
+    if by is None or called(by) == "nullif" or (isinstance(by, exp.Literal) and by.name.strip("0.") != ""):
         return None
-    if isinstance(by, exp.Count) and isinstance(by.this, exp.Star):
+    if called(by) == "count" and isinstance(arguments(by)[0], exp.Star):
         return None
-    if node.find_ancestor(*_CONDITIONAL) is not None:
+    if any(isinstance(each, exp.Case) or called(each) == "if" for each in _around(node)):
         return None  # the condition is assumed to exclude 0
-    sign, instead = _DIVISIONS[type(node)]
+    instead = next(instead for own, instead in _DIVISIONS.values() if own == sign)
     return f"{sign} by 0 stops the query; write {instead}(…), or divide by nullif(…, 0)"
 
 
-def _index(node: exp.Bracket, scope: Scope) -> str | None:
+def _around(node: exp.Expr) -> Iterator[exp.Expr]:
+    around = node.parent
+    while around is not None:
+        yield around
+        around = around.parent
+
+
+def _index(node: exp.Bracket, judge: Judge) -> str | None:
     index = node.expressions[0] if len(node.expressions) == 1 else None
     if isinstance(index, exp.Literal) and index.is_string:
         return None
-    if _type_of(node.this, scope).kind == "map":
+    if judge.type_of(node.this).kind == "map":
         return None
     return "[…] stops the query where the array is shorter; write get(…, index)"
 
 
-def _type_of(node: exp.Expr, scope: Scope) -> Field:
-    """The type of a plain field; empty for any other expression."""
-    path = path_of(node)
-    return scope.type_of(path) if path is not None and scope.fields is not None else Field("", "")
-
-
 def _is_constant(node: exp.Expr) -> bool:
-    return node.find(exp.Column) is None
+    return node.find(exp.Column, exp.Identifier) is None

@@ -12,11 +12,10 @@ from common.declare import View
 from common.declare.declared import is_path, source_of
 from common.errors import UNNAMED, Fault, MedallionError, Problem, SqlError, as_fault
 from common.schema.ddl import DdlError, Field, parse
-from common.schema.typed_statement import output_types, type_mistakes
-from common.sql.function_names import FUNCTIONS, NON_DETERMINISTIC
-from common.sql.statement import Statement, calls_of, read_statement
+from common.sql.statement import Statement, read_statement
 from common.sql.way import way_of
-from orchestration.author.check.expression import ansi_is_on, unknown_function
+from common.typed.statement import output_types, statement_mistakes
+from orchestration.author.check.expression import told
 from orchestration.author.check.names import each, name_faults
 from orchestration.author.check.visible_columns import Scope, unknown
 
@@ -40,7 +39,7 @@ def view_scope(view: View, scopes: Mapping[str, Scope]) -> Scope:
     """The columns of a view's table; none known where those of a source are not."""
     try:
         statement = read_view(view, scopes)
-        types = () if statement is None else output_types(view.statement, _columns(view, scopes))
+        types = () if statement is None else output_types(view.statement, columns_of(view, scopes))
     except SqlError:
         statement = None
     if statement is None or not statement.columns:
@@ -58,7 +57,7 @@ def _column(name: str, type_: str) -> Field:
 def _faults(view: View, scopes: Mapping[str, Scope]) -> Iterator[str]:
     if not view.tables:
         return  # a text that cannot be read is a mistake of the declaration
-    yield from _call_faults(view)
+    yield from _mistakes(view, scopes)
     try:
         statement = read_view(view, scopes)
     except SqlError as error:
@@ -70,9 +69,6 @@ def _faults(view: View, scopes: Mapping[str, Scope]) -> Iterator[str]:
     for fault in name_faults(name for name in statement.columns if not name.startswith("_")):
         named = (at for name, at in statement.places.items() if repr(name) in fault)
         yield view.fault(as_fault(fault, UNNAMED).code, fault, next(named, None))
-    if ansi_is_on():
-        for mistake in type_mistakes(view.statement, _columns(view, scopes)):
-            yield view.fault(mistake.code, f"sql {mistake}", mistake.at)
     lacking = without_feed(view)
     way = way_of(statement, lacking)
     if view.kept is not None and view.kept != way.kept:
@@ -80,17 +76,10 @@ def _faults(view: View, scopes: Mapping[str, Scope]) -> Iterator[str]:
         yield view.table_fault("MED-1210", text, lacking[0]) if lacking else Fault("MED-1210", text)
 
 
-def _call_faults(view: View) -> Iterator[str]:
-    """Faults of the functions that the statement calls."""
-    for name, at in calls_of(view.statement):
-        if name in NON_DETERMINISTIC:
-            text = (
-                f"sql calls {name}(), whose value differs each time, so that the table could not be kept "
-                "by changes; use a column of a row instead"
-            )
-            yield view.fault("MED-1205", text, at)
-        elif name not in FUNCTIONS and (advice := unknown_function(name)) is not None:
-            yield view.fault("MED-1203", f"sql calls {name}(), which Spark does not have; {advice}", at)
+def _mistakes(view: View, scopes: Mapping[str, Scope]) -> Iterator[str]:
+    """What is wrong with the statement's types, words, calls and clauses."""
+    for mistake in told(statement_mistakes(view.statement, columns_of(view, scopes))):
+        yield view.fault(mistake.code, f"sql {mistake}", mistake.at)
 
 
 def read_view(view: View, scopes: Mapping[str, Scope], *, remote: bool = False) -> Statement | None:
@@ -106,13 +95,13 @@ def read_view(view: View, scopes: Mapping[str, Scope], *, remote: bool = False) 
     """
     if not view.tables:
         return None
-    known = _columns(view, scopes, remote=remote)
+    known = columns_of(view, scopes, remote=remote)
     is_whole = len(known) == len(view.tables) and all(known.values())
     names = {table: [field.name for field in fields] for table, fields in known.items()}
     return read_statement(view.statement, names) if is_whole else None
 
 
-def _columns(
+def columns_of(
     view: View, scopes: Mapping[str, Scope], *, remote: bool = False
 ) -> Mapping[str, Sequence[Field]]:
     """The columns of a view's tables, as far as they are known, with their types as far as these are."""

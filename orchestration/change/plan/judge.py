@@ -6,17 +6,26 @@ starts use too; what it does about columns, by ``common.delta.table.shape_differ
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from common.declare import Aggregate, Bronze, ChangeFeed, Custom, Gold, Publish, Silver, Table, Upsert
+from common.declare import Aggregate, Bronze, ChangeFeed, Custom, Gold, Publish, Silver, Table, Topic, Upsert
 from common.delta.table import ShapeDifference, shape_difference
 from orchestration.access.declaration.last_declaration import OWN_CODE, Declaration
 from orchestration.change.plan.change import Change, Effect
+from orchestration.change.plan.parts import parts
 
 _FROM_CHECKPOINT = "the query goes on from its checkpoint"
 _OTHER_TABLE = (
     "the positions in the checkpoint are those of another table. Declare the table under a new name"
+)
+
+_STAYS = "rows of the table stay as they are"
+
+_OTHER_PLACE = (
+    "the former place is read no more. The same files or table are read on at the new one; another table is "
+    f"refused. {_STAYS}"
 )
 
 _BRONZE: Mapping[str, tuple[Effect, str]] = {
@@ -26,13 +35,22 @@ _BRONZE: Mapping[str, tuple[Effect, str]] = {
     ),
     "starting_timestamp": ("no effect", _FROM_CHECKPOINT),
     "starting_version": ("no effect", _FROM_CHECKPOINT),
-    "path": ("next start", "the same files or table at another place are read on; another table is refused"),
+    "path": ("next start", _OTHER_PLACE),
+    "only": (
+        "next start",
+        f"files that match now are read, also old ones; those that match no more are read no more. {_STAYS}",
+    ),
     "storage": ("no effect", "the layout of a table is fixed when the table is created"),
     "sample": ("no effect", "only medallion produce uses it"),
-    "topics": ("next start", "topics that are new are read from their first record"),
-    "pattern": ("next start", "topics that are new are read from their first record"),
-    "assign": ("next start", "partitions that are new are read from their first record"),
+    "keep": ("next start", "what bronze has read longer ago is deleted, once it is audited"),
+    **dict.fromkeys(("receipts", "may_have_gaps"), ("next start", "the next audit judges all offsets by it")),
 }
+
+_PARTED = frozenset({"value", "to", "output", "tables"})
+"""Attributes of which only the parts that differ are shown."""
+
+_SELECTING = ("topics", "pattern", "assign")
+"""Attributes that say which topics a bronze table reads; its own name where none is given."""
 
 PACE = ("trigger", "max_files_per_trigger", "max_bytes_per_trigger", "max_offsets_per_trigger")
 """Attributes that say when a query reads and how much at once; no row depends on them."""
@@ -54,6 +72,10 @@ _SILVER: Mapping[str, tuple[Effect, str]] = {
     "key": ("next start", f"{_JUDGED}; a new key does not recognise rows of the former one as duplicates"),
     "watermark": ("next start", "the watermark never goes back, so a longer one counts for later rows only"),
     "keep": ("next start", "rows that were replaced by then are not in the table"),
+    "where": (
+        "next start",
+        f"{_JUDGED}. Records that the former condition left out are not read again: a new table has them",
+    ),
 }
 
 _STATE_OF_DEDUPE = "the state of the query has no place in a query without state"
@@ -80,12 +102,27 @@ _GOLD: Mapping[str, tuple[Effect, str]] = {
 
 _FEED = "change_feed=True"
 
+_SENT = "what was sent stays as it was"
+
 _PUBLISH: Mapping[str, tuple[Effect, str]] = {
     "reads": (
         "refused",
         "the positions in the checkpoint are those of another table. Rename the publication",
     ),
     "reading": ("no effect", _FROM_CHECKPOINT),
+    "to": ("next start", "what was sent stays where it is; only what the table gets from now on goes there"),
+    "to.path": (
+        "next start",
+        "files of the former folder stay in it; only what the table gets from now on is in the new one",
+    ),
+    "to.topic": (
+        "next start",
+        "messages of the former topic stay in it; only what the table gets from now on is in the new one",
+    ),
+    "where": (
+        "next start",
+        f"{_SENT}, also rows that meet it no more; rows that were read and meet it now are not sent",
+    ),
 }
 
 _SETTINGS: Mapping[str, tuple[Effect, str]] = {
@@ -116,9 +153,45 @@ def _attributes(
 ) -> Iterator[Change]:
     for name in (*before.attributes, *(each for each in now.attributes if each not in before.attributes)):
         old, new = before.attributes.get(name, ""), now.attributes.get(name, "")
-        if old != new:
-            effect, why = _effect(declared, name, old, new, refused)
-            yield Change(name, old, new, effect, why)
+        if old == new:
+            continue
+        base = name.partition(".")[0]
+        value = getattr(declared, base, None)
+        for part, was, is_now in parts(name, value, old, new) if base in _PARTED else [(name, old, new)]:
+            effect, why = _effect(declared, part, old, new, refused)
+            if name in _SELECTING and isinstance(declared, Topic):
+                why = _other_topics(declared, before, now)
+            yield Change(part, was, is_now, effect, why)
+
+
+def _other_topics(declared: Topic, before: Declaration, now: Declaration) -> str:
+    """What is read no more, and what is read from then on, of a table whose choice of topics has changed."""
+    was, is_now = (_topics(declared, each) for each in (before, now))
+    if was is None or is_now is None:
+        return (
+            "topics that match no more are read no more, and their rows stay; those that are new are read "
+            "from their first record"
+        )
+    found = []
+    if gone := [each for each in was if each not in is_now]:
+        found.append(f"{_named(gone)} read no more: rows that came from there stay, and no others come")
+    if new := [each for each in is_now if each not in was]:
+        found.append(f"{_named(new)} read from the first record")
+    return ". ".join(found) or _STAYS
+
+
+def _topics(declared: Topic, known: Declaration) -> Sequence[str] | None:
+    """The topics that a declaration names; None where a pattern chooses them."""
+    if "pattern" in known.attributes:
+        return None
+    if (chosen := known.attributes.get("topics")) is not None:
+        return chosen.strip("[]").split(", ")
+    assigned = known.attributes.get("assign")
+    return [declared.name] if assigned is None else re.findall(r"([\w.-]+): \[", assigned)
+
+
+def _named(topics: Sequence[str]) -> str:
+    return f"topic {topics[0]} is" if len(topics) == 1 else f"topics {', '.join(topics)} are"
 
 
 def _effect(
@@ -126,11 +199,11 @@ def _effect(
 ) -> tuple[Effect, str]:
     base = name.partition(".")[0]
     if base in PACE:
-        return "next start", ""
+        return "next start", "the query has another pace; no row depends on it"
     if isinstance(declared, Bronze):
-        return _BRONZE.get(base, ("next start", ""))
+        return _BRONZE.get(base, ("next start", _STAYS))
     if isinstance(declared, Publish):
-        return _PUBLISH.get(base, ("next start", ""))
+        return _PUBLISH.get(name, _PUBLISH.get(base, ("next start", _SENT)))
     if isinstance(declared, Silver):
         if name == "dedupe" and "exact" in {old, new}:
             return "rebuild", _STATE_OF_DEDUPE if new == "exact" else _NO_STATE
@@ -153,7 +226,7 @@ def _gold_effect(  # the declaration, and what differs
         return "next start", "the table keeps a change data feed from then on; the rest of its layout stays"
     if attribute in OWN_CODE:
         return "next start", OWN_CODE[attribute]
-    why = "" if isinstance(declared, Custom) else "existing rows are right under both"
+    why = _STAYS if isinstance(declared, Custom) else "existing rows are right under both"
     return _GOLD.get(attribute, ("next start", why))
 
 
@@ -171,7 +244,8 @@ def _without_types(declared: Table | Publish, change: Change) -> Change:
     base, _, column = change.name.partition(".")
     if change.effect != "next start" or base not in _TYPES.get(type(declared), ()):
         return change
-    if not isinstance(declared, Silver) or not column or (change.old and change.new):
+    is_column = base == "columns" and bool(column)
+    if not isinstance(declared, Silver) or not is_column or (change.old and change.new):
         return replace(change, effect="not compared")
     if change.new:
         return replace(change, effect="new column")
@@ -183,7 +257,7 @@ def _without_types(declared: Table | Publish, change: Change) -> Change:
 def _changed_settings(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Change]:
     for name in sorted(before.keys() & now.keys()):
         if before[name] != now[name] and name != "spark.shuffle_partitions":
-            effect, why = _SETTINGS.get(name, ("next start", ""))
+            effect, why = _SETTINGS.get(name, ("next start", _STAYS))
             yield Change(f"setting {name}", before[name], now[name], effect, why)
 
 

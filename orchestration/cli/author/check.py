@@ -25,7 +25,7 @@ from orchestration.access.progress.expired import lacking_records
 from orchestration.author.cases.suite import file_problems, forget_modules
 from orchestration.author.check.fix import difference, fixes, mended
 from orchestration.author.check.notes import notes
-from orchestration.author.check.pipeline import draft_problems, unchecked
+from orchestration.author.check.pipeline import Findings, draft_findings, draft_problems, unchecked
 from orchestration.author.check.settings import doubtful_settings
 from orchestration.cli.json_output import print_document
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption, options_as_typed
@@ -40,6 +40,14 @@ PathArgument = Annotated[
 FixOption = Annotated[
     bool,
     typer.Option("--fix", help="Write what has exactly one answer into the files, and print the difference."),
+]
+
+SparkOption = Annotated[
+    bool,
+    typer.Option(
+        "--spark",
+        help="Have Spark analyze every SQL text, too, over no rows: a start, and 20 ms per text.",
+    ),
 ]
 
 _SECRETS = {"options", "conf", "channels", "openlineage"}
@@ -58,8 +66,11 @@ def check_pipeline(
     set_: SetOption = None,
     as_json: JsonOption = False,
     fix: FixOption = False,
+    spark: SparkOption = False,
 ) -> None:
     """Validate a pipeline, its settings and its tests, in a second and without Spark; print every problem.
+
+    With --spark, Spark analyzes every SQL text too; what it refuses is printed with the rest.
 
     Exit code 2 if there is a problem.
     """
@@ -72,27 +83,54 @@ def check_pipeline(
     except SettingsError as error:
         _print_beside(error, path or pipeline, as_json=as_json)
         raise
-    found, problems = ready.draft.pipeline, _problems(ready)
+    found, judged = ready.draft.pipeline, _findings(ready, by_spark=spark)
     if as_json:
         shown = None if ready.draft.problems else found
-        known = notes_of(shown, ready) if shown else ()
-        print_document(_document(shown, ready.settings, problems, known))
-    elif problems or found is None:
-        print_problems(out, problems, ready.settings.pipeline)
-        _offer(problems)
+        known = (*notes_of(shown, ready), *judged.notes) if shown else ()
+        print_document(_document(shown, ready.settings, judged, known))
+    elif judged.problems or found is None:
+        print_problems(out, judged.problems, ready.settings.pipeline)
+        _offer(judged.problems)
+        _print_doubts(judged, ready)
     else:
-        _summary(found, ready.settings, notes_of(found, ready))
-    if problems:
+        _print_doubts(judged, ready)
+        _summary(found, ready.settings, (*notes_of(found, ready), *judged.notes))
+    if judged.problems:
         raise typer.Exit(PipelineError.exit_code)
 
 
-def _problems(ready: Context) -> tuple[Problem, ...]:
+def _print_doubts(judged: Findings, ready: Context) -> None:
+    if judged.doubts:
+        print_problems(out, judged.doubts, ready.settings.pipeline, what="warning")
+
+
+def _findings(ready: Context, *, by_spark: bool = False) -> Findings:
     """The mistakes of the pipeline and of its settings; where there is none, those of its tests."""
-    found, problems = ready.draft.pipeline, draft_problems(ready.draft, ready.settings)
-    problems += doubtful_settings(found, ready.settings)
+    found, judged = ready.draft.pipeline, draft_findings(ready.draft, ready.settings)
+    problems = (*judged.problems, *doubtful_settings(found, ready.settings))
+    unasked: tuple[str, ...] = ()
+    if by_spark and found is not None and not ready.draft.problems:
+        refused, unasked = _refusals(found, ready.settings, problems)
+        problems += refused
     if found is not None and not problems and ready.settings.pipeline is not None:
-        return file_problems(ready.settings.pipeline, found)
-    return problems
+        problems = file_problems(ready.settings.pipeline, found)
+    return Findings(problems, judged.doubts, tuple(map(_UNASKED.format, unasked)))
+
+
+_UNASKED = "{}: Spark was not asked for all of its SQL, which names columns that are not known here"
+
+
+def _refusals(
+    found: Pipeline, settings: Settings, told: Sequence[Problem]
+) -> tuple[tuple[Problem, ...], tuple[str, ...]]:
+    """What Spark refuses of a pipeline, and the tables some of whose texts it was not asked for."""
+    # Spark, which a check without it does not load.
+    from orchestration.author.by_spark.analyze import refusals
+    from orchestration.author.cases.session import open_cases
+
+    with open_cases(settings) as session, session.room() as (spark, _):
+        judged = refusals(spark, found, {each.place for each in told})
+    return judged.problems, judged.unasked
 
 
 _MOST_ROUNDS = 10
@@ -107,7 +145,7 @@ def _mend(path: Path | None, settings: Path | None, set_: list[str] | None) -> N
     for _ in range(_MOST_ROUNDS):
         try:
             ready = context(path, settings, set_)
-            file, problems = ready.settings.pipeline, _problems(ready)
+            file, problems = ready.settings.pipeline, _findings(ready).problems
         except SettingsError as error:
             file, problems = path, error.problems
         found = [each for each in fixes(problems) if each.mark not in done]
@@ -132,6 +170,7 @@ def _print_beside(error: SettingsError, file: Path | None, *, as_json: bool) -> 
             problems = draft_problems(load_draft(file), None)
     if as_json:
         nothing: dict[str, Any] = {
+            "warnings": [],
             "topics": {},
             "reads": {},
             "checked_at_start": [],
@@ -263,7 +302,7 @@ def _differences(
 
 
 def _document(
-    pipeline: Pipeline | None, settings: Settings, problems: Sequence[Problem], known: Sequence[str]
+    pipeline: Pipeline | None, settings: Settings, judged: Findings, known: Sequence[str]
 ) -> dict[str, Any]:
     bronze = pipeline.bronze if pipeline else ()
     topics = {topic.table: list(topic.topic_names) or [topic.pattern or ""] for topic in bronze}
@@ -271,8 +310,9 @@ def _document(
     return {
         "pipeline": pipeline.name if pipeline else None,
         "file": str(settings.pipeline) if settings.pipeline else None,
-        "ok": not problems,
-        "problems": documents(problems),
+        "ok": not judged.problems,
+        "problems": documents(judged.problems),
+        "warnings": documents(judged.doubts),
         "topics": topics,
         "reads": reads,
         "checked_at_start": list(unchecked(pipeline)) if pipeline else [],

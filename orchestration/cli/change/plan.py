@@ -24,14 +24,12 @@ if TYPE_CHECKING:  # imports Spark, which other commands do not need
 
     from orchestration.change.plan.change import Change, QueryPlan
 
-"""Exit code where the next start does anything else than go on."""
-
 _WORDS = {
     "unchanged": "unchanged",
     "no effect": "has no effect",
     "not declared": "no longer declared",
-    "next start": "takes effect at the next start",
-    "not compared": "takes effect at the next start if no column gets another type (--exact compares types)",
+    "next start": "goes on by the new declaration",
+    "not compared": "goes on by the new declaration if no column gets another type (--exact compares types)",
     "new column": "new column; rows that are there have null",
     "new": "is created and filled",
     "rebuild": "needs a rebuild: the next start is refused until then",
@@ -59,7 +57,7 @@ def plan_pipeline(  # the options of the command
 ) -> None:
     """Print what the next start does with each table, checkpoint and publication. Changes nothing.
 
-    Exit code 5 if the next start does anything else than go on, 0 if not.
+    Exit code 6 if the next start does anything else than go on, 0 if not.
     """
     ready = context(pipeline, settings, set_)
     if problems := draft_problems(ready.draft, ready.settings):

@@ -33,6 +33,7 @@ DOCUMENTS: Mapping[str, Any] = {
         "file": "text?",
         "ok": "bool",
         "problems": PROBLEMS,
+        "warnings": PROBLEMS,
         "topics": {"*": ["text  topics, by bronze table"]},
         "reads": {"*": ["text  tables, by the table that reads them"]},
         "checked_at_start": ["text  what only a start can check"],

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyspark
 
-from common.sql.function_names import FUNCTIONS
+from common.sql.functions import FUNCTIONS
 
 _SQL = re.compile(r"^\s*> (SELECT.*?);\s*$", re.MULTILINE | re.DOTALL | re.IGNORECASE)
 _SIZES = {

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 
-from common.sql.function_names import AGGREGATES, GENERATORS, NON_DETERMINISTIC, WINDOWS
+from common.sql.functions import AGGREGATES, GENERATORS, NON_DETERMINISTIC, WINDOWS
 from tests.support.drawn.expressions import KINDS, letter_of
 from tests.support.drawn.spark_examples import spark_examples
 

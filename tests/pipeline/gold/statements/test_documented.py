@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 
-from common.sql.function_names import NON_DETERMINISTIC
+from common.sql.functions import NON_DETERMINISTIC
 from tests.support.drawn.checked import problems
 from tests.support.drawn.kept_view import Frames, KeptView
 from tests.support.drawn.oracle import many_rows, rows_of_frames

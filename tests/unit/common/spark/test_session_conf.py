@@ -12,6 +12,7 @@ from common.config.settings import load_settings
 from common.errors import SettingsError
 from common.spark import session_conf as spark_conf
 from common.spark.session import session_conf
+from orchestration.author.check.settings import doubtful_settings
 
 JARS = (Path("/jars/a.jar"), Path("/jars/b.jar"))
 ADAPTIVE = "spark.sql.adaptive.enabled"
@@ -136,15 +137,19 @@ def test_java_options_of_the_user_come_after_ours(tmp_path: Path) -> None:
     assert found[spark_conf.JAVA_OPTIONS] == "-Dmedallion.log=x -Xss4m"
 
 
-@pytest.mark.parametrize("name", spark_conf.LOSES_FILES)
-def test_a_setting_that_leaves_out_lost_files_is_refused(tmp_path: Path, name: str) -> None:
-    """In ``spark.conf`` and from `spark-submit`; false is no fault."""
-    told = f"{name} is true: .*medallion recover --plan"
+@pytest.mark.parametrize("name", spark_conf.LOSES_ROWS)
+def test_a_setting_with_which_rows_are_lost_is_refused(tmp_path: Path, name: str) -> None:
+    """In ``spark.conf`` and from `spark-submit`, and by ``check``; another value is no fault."""
+    value, _ = spark_conf.LOSES_ROWS[name]
+    told = f"{name} is {value}: .*rows of .* out of spark.conf"
     with pytest.raises(SettingsError, match=told):
-        session(tmp_path, f"spark.conf.{name}=TRUE")
+        session(tmp_path, f"spark.conf.{name}={value.upper()}")
     with pytest.raises(SettingsError, match=told):
-        session(tmp_path, submitted={name: "true"})
-    session(tmp_path, f"spark.conf.{name}=false")
+        session(tmp_path, submitted={name: value})
+    session(tmp_path, f"spark.conf.{name}=min")
+    settings = load_settings(overrides=[f"spark.conf.{name}={value}"])
+    (doubt,) = doubtful_settings(None, settings)
+    assert doubt.message.startswith(f"{name} is {value}: ")
 
 
 def test_a_pause_of_the_machine_is_no_loss_of_the_driver(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -14,6 +15,7 @@ from common.errors import (
     BrokerAwayError,
     BrokerError,
     DiskFullError,
+    ForeignChangeError,
     HistoryGoneError,
     MedallionError,
     QueryFailedError,
@@ -44,7 +46,19 @@ LOST = (
     "cases, set the source option failOnDataLoss to false. Reason: "
 )
 
+CHANGED = (
+    "[DELTA_SOURCE_TABLE_IGNORE_CHANGES] Detected a data update (for example UPDATE (Map())) in the source "
+    "table at version 2. This is currently not supported."
+)
+
 CASES: list[tuple[FailedQuery, str, type[MedallionError], list[str]]] = [
+    (
+        replace(GOLD, changes="ignore_deletes"),
+        CHANGED,
+        ForeignChangeError,
+        ["version 2", "has updated or deleted rows", 'changes="ignore_deletes" takes none of these'],
+    ),
+    (GOLD, CHANGED, ForeignChangeError, ["rows, and the declaration takes none. Nothing of it"]),
     (
         BRONZE,
         f"{LOST}Partition orders-0 offset was changed from 30 to 5. This could be either 1)",

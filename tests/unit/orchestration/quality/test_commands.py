@@ -300,5 +300,5 @@ def test_check_names_mistakes_in_suites_with_their_place(shop: Shop) -> None:
     assert "'silver.order' is no silver or gold table of the pipeline; did you mean 'silver.orders'?" in found
     assert "equals 'amout' is no column of gold.latest; did you mean 'amount'?" in found
     assert "has no 'amont'; did you mean 'amount'?" in found
-    assert "condition rand() returns another value" in found
+    assert "condition calls rand(), whose value differs" in found
     assert "shop.py:" in found

@@ -100,7 +100,11 @@ def test_a_change_feed_that_is_right_has_no_problems() -> None:
         (upsert(key=["ID"]), "gold.latest", "key 'ID' is 'id' in silver.changes; use that spelling"),
         (upsert(delete_when="is_gone"), "gold.latest, delete_when", "silver.changes has no 'is_gone'"),
         (upsert(delete_when="op = "), "gold.latest, delete_when", "the SQL"),
-        (upsert(delete_when="rand() < 0.5"), "gold.latest, delete_when", "rand() returns another value"),
+        (
+            upsert(delete_when="rand() < 0.5"),
+            "gold.latest, delete_when",
+            "calls rand(), whose value differs each time",
+        ),
     ],
 )
 def test_each_mistake_of_an_upsert_or_a_change_feed_has_its_place(gold: Gold, place: str, text: str) -> None:
@@ -297,7 +301,7 @@ def test_values_that_cannot_be_compared_are_refused_where_they_are_compared() ->
         ),
         (
             "gold.n, measure 'kinds'",
-            "collect_set() compares values, but 'tags' is of type map<string,int>; use a field of it",
+            "calls collect_set() with tags (map<string,int>), whose values have no order; use a field of it",
         ),
     ]
 

@@ -22,6 +22,7 @@ from common.declare import (
     Expect,
     Json,
     Lookup,
+    Meets,
     Pipeline,
     Protobuf,
     Quality,
@@ -38,6 +39,7 @@ from orchestration.author.check.pipeline import (
     ENGINE_REASONS,
     check,
     draft_problems,
+    findings,
     unchecked,
 )
 from orchestration.author.check.settings import setting_problems
@@ -121,12 +123,13 @@ def test_the_example_has_no_problem() -> None:
         ("magnitude", "'magnitude' is another column of this table; a column sees only the value"),
         (
             "timestamp_milis(1)",
-            "Spark has no function timestamp_milis(); did you mean 'timestamp_millis'?",
+            "calls timestamp_milis(), which Spark does not have; did you mean 'timestamp_millis'?",
         ),
         (
             "my_udf(id)",
             (
-                "Spark has no function my_udf(); write one of Spark's, or name the extension that adds it in "
+                "calls my_udf(), which Spark does not have; write one of Spark's, or name the extension that "
+                "adds it in "
                 "the setting spark.conf.spark.sql.extensions"
             ),
         ),
@@ -139,14 +142,11 @@ def test_the_example_has_no_problem() -> None:
         ),
         (
             "uuid()",
-            (
-                "uuid() returns another value when a micro-batch is replayed; "
-                "compute it from columns, as with sha2()"
-            ),
+            ("calls uuid(), whose value differs each time; compute it from columns, as with sha2()"),
         ),
         (
             "now()",
-            "now() returns another value when a micro-batch is replayed; use a column of the row instead",
+            "calls now(), whose value differs each time; use a column of the row instead",
         ),
         ("id as y", "ends in a name of its own, 'y'; leave it out (or is an operator missing?)"),
         ("*", "* is not one value; name a field"),
@@ -159,6 +159,81 @@ def test_the_example_has_no_problem() -> None:
 def test_a_wrong_silver_column_is_told_in_words(sql: str, message: str) -> None:
     found = [text for text in told(with_column(sql)) if "write get(…, index)" not in text]
     assert found == [f"silver.quakes, column 'x': {message}"]
+
+
+def test_a_field_of_a_text_is_no_other_column() -> None:
+    """Nor is a name that there is not, where it is the column's own."""
+    columns = COLUMNS | {"id": "id.name", "quake": "id", "tag": "quake", "order_id": "order_id"}
+    assert told(pipeline(silver(columns=columns))) == [
+        "silver.quakes, column 'id': 'id' is string, which has no field 'name'",
+        "silver.quakes, column 'tag': 'quake' is another column of this table; a column sees only the value",
+        "silver.quakes, column 'order_id': the value has no 'order_id'; known: id, properties, tags",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"rules": [Rule("x", "quake_id > 0 and raw.mag > 1")]},
+            (
+                "rule 'x': compares quake_id (string) and a number: each text is read as a number, and one "
+                "that is none stops the query; write try_cast(… as int)"
+            ),
+        ),
+        (
+            {"rules": [Rule("x", "quake_id and magnitude > 1")]},
+            (
+                "rule 'x': has quake_id (string) as a condition: each text is read as a boolean, and one "
+                "that is none stops the query; write try_cast(… as boolean)"
+            ),
+        ),
+        (
+            {"columns": COLUMNS | {"size": "case when properties.mag > 5 then 'big' else 0 end"}},
+            (
+                "column 'size': has in one case 'big' and a number: 'big' is no number, so that the first "
+                "row stops the query"
+            ),
+        ),
+        (
+            {"columns": COLUMNS | {"event_at": "upper(id)"}},
+            (
+                "event_time 'event_at' is of type string; convert it to a timestamp, as in "
+                "timestamp_millis(…) or try_to_timestamp(…)"
+            ),
+        ),
+        (
+            {"columns": COLUMNS | {"day": "date'today'"}},
+            "column 'day': has the time 'today', whose value differs each time; use a column of the row",
+        ),
+        (
+            {"columns": COLUMNS | {"by": "current_user()"}},
+            "column 'by': calls current_user(), whose value differs each time; use a column of the row",
+        ),
+        (
+            {"columns": COLUMNS | {"x": "abs(tags)"}},
+            "column 'x': calls abs() with tags (array<struct<k:string>>)",
+        ),
+    ],
+)
+def test_types_and_words_of_an_expression_are_checked(changes: dict[str, Any], message: str) -> None:
+    (found,) = told(pipeline(silver(**changes)))
+    assert found.removeprefix("silver.quakes").lstrip(",: ").startswith(message)
+
+
+def test_a_comparison_with_null_is_a_warning() -> None:
+    """In a rule, in gold and in a suite."""
+    suite = Quality("gold.latest", [Meets("magnitude <> null")])
+    checked = pipeline(
+        silver(rules=[Rule("r", "quake_id = null")]), upsert(where="null < magnitude"), quality=(suite,)
+    )
+    found = findings(checked)
+    assert found.problems == ()
+    assert [(each.place, each.code) for each in found.doubts] == [
+        ("silver.quakes, rule 'r'", "MED-1211"),
+        ("gold.latest, where", "MED-1211"),
+        ("quality of gold.latest, Meets", "MED-1211"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -331,7 +406,7 @@ def test_a_wrong_schema_is_told_at_its_own_line_and_does_not_spread() -> None:
             "max(magnitude) - magnitude",
             "'magnitude' is outside of any aggregate; write max(magnitude), or add it to by",
         ),
-        ("coumt(*)", "Spark has no function coumt(); did you mean 'count'?"),
+        ("coumt(*)", "calls coumt(), which Spark does not have; did you mean 'count'?"),
         ("max(magnitud)", "silver.quakes has no 'magnitud'; did you mean 'magnitude'?"),
         ("max(_kafka.offset)", "silver.quakes has no '_kafka'; did you mean '_kafka_topic'?"),
     ],
@@ -585,7 +660,7 @@ _EACH_OF_MANY = (
     "joins 'silver.click', which the pipeline does not declare",
     "'expect_nothing' is no expectation",
     "by|silver.orders has no 'order_i'",
-    "Spark has no function coumt()",
+    "calls coumt(), which Spark does not have",
     "'gold.top' is not declared; did you mean 'gold.tops'?",
 )
 
@@ -709,12 +784,12 @@ def test_the_columns_of_avro_are_known() -> None:
         ("magnitude > 1", "'magnitude' is another column of this table; a column sees only the value"),
         ("id = ", "the SQL "),
         ("id", "is a string, not a boolean; write a condition such as type = 'dns'"),
-        ("rand() < 0.5", "rand() returns another value when a micro-batch is replayed"),
+        ("rand() < 0.5", "calls rand(), whose value differs each time"),
         ("max(id) = 'a'", "max() is an aggregate"),
         ("cast(id as int) = 1", "write try_cast(… as int)"),
         ("_kafka.fault is null", "'_kafka' has no field 'fault'"),
         ("window(_kafka.timestamp, '1 hour').start is not null", "compare the time itself"),
-        ("nosuch(id)", "Spark has no function nosuch()"),
+        ("nosuch(id)", "calls nosuch(), which Spark does not have"),
     ],
 )
 def test_the_condition_where_is_checked(where: str, fault: str | None) -> None:

@@ -26,7 +26,6 @@ THROWS = {
     "to_date(a, 'y')": ("to_date(…)", "try_to_date(…)"),
     "parse_json(a)": ("parse_json(…)", "try_parse_json(…)"),
     "unix_timestamp(a)": ("unix_timestamp(…)", "unix_timestamp(try_to_timestamp(…))"),
-    "to_utc_timestamp(a, 'UTC')": ("to_utc_timestamp(…)", "to_utc_timestamp(try_to_timestamp(…), …)"),
     "from_utc_timestamp(cast(a as timestamp), 'UTC')": (
         "cast(… as timestamp)",
         "try_cast(… as timestamp)",

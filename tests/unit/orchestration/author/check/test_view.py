@@ -16,7 +16,7 @@ from orchestration.access.declaration.load_file import load_draft
 from orchestration.author.check.explain import explain
 from orchestration.author.check.locate import locate
 from orchestration.author.check.notes import notes
-from orchestration.author.check.pipeline import check, draft_problems
+from orchestration.author.check.pipeline import check, draft_problems, findings
 
 SILVER = Silver(
     "orders",
@@ -55,6 +55,7 @@ def test_views_of_views_are_right_in_any_order() -> None:
         ("select a.x from silver.order a", "reads 'silver.order', which is no silver or gold table"),
         ("select now() as at, order_id from silver.orders", "sql calls now(), whose value differs each time"),
         ("select foo(country) as x from silver.orders", "sql calls foo(), which Spark does not have"),
+        ("select amount + 1 as z from silver.orders where z > 1", "sql names 'z', which is an alias of the"),
     ],
 )
 def test_a_mistake_in_a_statement_is_told(sql: str, message: str) -> None:
@@ -89,7 +90,7 @@ pipeline = Pipeline(
 def test_a_mistake_has_its_line_and_column_in_the_file_with_the_statement(tmp_path: Path) -> None:
     """A text that cannot be read hides no other mistake, of its own view or of another one."""
     (tmp_path / "of_file.sql").write_text(
-        "-- revenue\nselect country,\n\tsum(amont) as total\nfrom silver.orders\n"
+        "-- revenue\nselect country,\n\tsum(amont) as total\nfrom silver.orders group by country\n"
     )
     file = tmp_path / "shop.py"
     file.write_text(PIPELINE, encoding="utf-8")
@@ -100,7 +101,7 @@ def test_a_mistake_has_its_line_and_column_in_the_file_with_the_statement(tmp_pa
         ("gold.of_variable", "amuont", "did you mean 'amount'?"),
         ("gold.of_parts", "silver.ordres", "did you mean 'silver.orders'?"),
         ("gold.unread", "silver.orders", "an operator, a comma or a bracket"),
-        ("gold.clock", "curdate", "use a column of a row"),
+        ("gold.clock", "curdate", "use a column of the row"),
         ("gold.clock", "lenght", "did you mean 'length'?"),
         ("gold.clock", "`conutry`", "did you mean 'country'?"),
     ]:
@@ -120,7 +121,8 @@ def test_types_are_checked_through_views_and_as_far_as_spark_says(tmp_path: Path
     )
     views = [last, View("v", sql="select country from gold.last where last > 5 or n = 'a'")]
     assert told(*views) == [
-        "sql compares last (timestamp) and a number, which Spark refuses; cast one of them"
+        "sql compares last (timestamp) and a number, which Spark refuses; cast one of them",
+        "sql compares 'a' and n (bigint): 'a' is no number, so that the first row stops the query",
     ]
     lenient = Settings.model_validate({"spark": {"conf": {"spark.sql.ansi.enabled": "false"}}})
     assert check(pipeline(*views), lenient) == ()
@@ -128,6 +130,32 @@ def test_types_are_checked_through_views_and_as_far_as_spark_says(tmp_path: Path
     DeltaTable.create(path, pa.schema({"country": pa.string(), "born": pa.date32()}))
     (mistake,) = told(View("v", sql=f"select country from delta.`{path}` where born > 1990"))
     assert mistake.startswith("sql compares born (date) and a number")
+
+
+def test_what_spark_takes_and_can_hardly_be_meant_is_a_warning() -> None:
+    """With its place as a mistake has it, through views that are read by others; a start takes it."""
+    texts = View("texts", sql="select order_id, cast(amount as string) as text, at from silver.orders")
+    doubtful = View(
+        "v",
+        sql="select order_id, date_trunc('weak', at) as week from gold.texts where text > 5 or text = null",
+    )
+    found = findings(pipeline(texts, doubtful))
+    assert found.problems == ()
+    assert [(each.code, each.message.partition(";")[0]) for each in found.doubts] == [
+        ("MED-1211", "sql calls date_trunc() with 'weak', which is no unit: it gives null"),
+        (
+            "MED-1211",
+            (
+                "sql compares text (string) and a number: each text is read as a number, and one that is "
+                "none stops the query"
+            ),
+        ),
+        ("MED-1211", "sql compares text with null, which is never true"),
+    ]
+    (first, *_) = found.doubts
+    spot = locate(first)
+    assert spot is not None
+    assert spot.text[spot.column - 1 :].startswith("'weak', at)")
 
 
 def test_a_way_that_the_statement_does_not_allow_is_refused() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from common.config.settings import Settings
-from common.declare import Json, Publish, Reading, Rule, Stateful, Storage, Topic
+from common.declare import FileSink, Json, KafkaSink, Publish, Reading, Rule, Stateful, Storage, Topic
 from common.delta.table import shape_difference
 from gold.table.declaration_marks import meaning
 from orchestration.access.declaration.last_declaration import FILE, described, recorded, remember
@@ -20,6 +20,90 @@ from tests.support.oracles.numbered_rows import Numbered, NumberedOrders
 from tests.support.oracles.plan_shop import COLUMNS, GOLD, PUBLISH, noted_negative, orders
 
 TOPIC = Topic("orders")
+GONE = ("country", "amount", "kind", "at", "sent")
+"""The fields of the orders' value besides the id."""
+NESTED = (
+    "id string, lines array<struct<sku: string, n: {}, price: struct<net: {}, tax: double>>>, at timestamp{}"
+)
+SENT = Publish("orders", "gold.latest", to=FileSink("export/a", format="csv"))
+
+
+def told(before: Any, now: Any) -> list[tuple[str, str, str, str]]:
+    """Name, both texts and reason of each difference between two declarations."""
+    found = differences(now, described(before, Settings()), described(now, Settings()))
+    return [(each.name, each.old, each.new, each.why) for each in found]
+
+
+@pytest.mark.parametrize(
+    ("now", "reason"),
+    [
+        (
+            Topic("orders", topics=["orders_new"]),
+            (
+                "topic orders is read no more: rows that came from there stay, and no others come. "
+                "topic orders_new is read from the first record"
+            ),
+        ),
+        (Topic("orders", topics=["orders", "a", "b"]), "topics a, b are read from the first record"),
+        (
+            Topic("orders", assign={"a.b": [0, 1]}),
+            (
+                "topic orders is read no more: rows that came from there stay, and no others come. "
+                "topic a.b is read from the first record"
+            ),
+        ),
+        (Topic("orders", pattern="orders-.*"), "topics that match no more are read no more, and their rows"),
+    ],
+)
+def test_what_is_read_no_more_is_said(now: Topic, reason: str) -> None:
+    ((_, _, _, why),) = told(TOPIC, now)
+    assert why.startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("to", "name", "texts", "why"),
+    [
+        (
+            FileSink("export/b", format="csv"),
+            "to.path",
+            ("export/a", "export/b"),
+            "files of the former folder stay",
+        ),
+        (FileSink("export/a", format="csv", header=False), "to.header", ("", "False"), "what was sent stays"),
+        (
+            KafkaSink("out"),
+            "to",
+            ("FileSink(path=export/a, format=csv)", "KafkaSink(topic=out)"),
+            "what was sent stays where it is; only what the table gets from now on goes there",
+        ),
+    ],
+)
+def test_what_stays_behind_is_said_of_a_sink(to: Any, name: str, texts: tuple[str, str], why: str) -> None:
+    ((found, old, new, said),) = told(SENT, replace(SENT, to=to))
+    assert (found, (old, new)) == (name, texts)
+    assert said.startswith(why)
+
+
+def test_of_a_long_schema_only_the_fields_that_differ_are_shown() -> None:
+    before = orders(value=Json(NESTED.format("int", "double", "")))
+    now = orders(value=Json(NESTED.format("bigint", "decimal(9,2)", ", note string"), required=["id"]))
+    assert [each[:3] for each in told(before, now)] == [
+        ("value.schema.lines.n", "int", "bigint"),
+        ("value.schema.lines.price.net", "double", "decimal(9,2)"),
+        ("value.schema.note", "", "string"),
+        ("value.required", "", "[id]"),
+    ]
+
+
+def test_every_difference_says_what_it_does() -> None:
+    """No difference is told by its effect alone."""
+    changed = [
+        (TOPIC, replace(TOPIC, kafka={"ssl.key.password": "x"}, max_offsets_per_trigger=9, keep="90 days")),
+        (orders(), orders(rules=[], key=["id", "country"], where="amount > 1", trigger="1 minute")),
+        (SENT, replace(SENT, where="amount > 1", columns=["id"], deletes=True)),
+        (GOLD["noted"], replace(GOLD["noted"], write=noted_negative)),
+    ]
+    assert all(why for before, now in changed for *_, why in told(before, now))
 
 
 def effects(before: Any, now: Any, refused: tuple[str, ...] = ()) -> dict[str, str]:
@@ -70,7 +154,7 @@ def test_a_difference_of_silver(changes: dict[str, Any], expected: dict[str, str
         ),
         ({"columns": COLUMNS | {"amount": "cast(amount as string)"}}, {"columns.amount": "not compared"}),
         ({"columns": COLUMNS | {"kind": "kind"}}, {"columns.kind": "new column"}),
-        ({"value": Json("id string")}, {"value": "not compared"}),
+        ({"value": Json("id string")}, {f"value.schema.{n}": "not compared" for n in GONE}),
         (
             {"columns": {"id": "id"}, "unknown_fields": "evolve"},
             {f"columns.{n}": "next start" for n in COLUMNS if n != "id"} | {"unknown_fields": "not compared"},

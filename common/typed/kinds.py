@@ -6,7 +6,7 @@ themselves, and so do numbers of one another. The session checks as ANSI says, S
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from common.schema.ddl import Field
 
@@ -39,7 +39,15 @@ def kind_of(field: Field) -> str:
     return field.kind if field.kind in (*NESTED, NUMBER) else _OF_TYPE.get(field.kind, "")
 
 
-def _pairs(*groups: tuple[str, str]) -> frozenset[tuple[str, str]]:
+def holds(field: Field, kinds: Collection[str]) -> bool:
+    """Whether a type is of one of these kinds, or has one inside."""
+    return field.kind in kinds or any(holds(each, kinds) for each in field.nested)
+
+
+Pairs = frozenset[tuple[str, str]]
+
+
+def _pairs(*groups: tuple[str, str]) -> Pairs:
     """Pairs of kinds, in both orders."""
     found = {(one, other) for first, second in groups for one in first.split() for other in second.split()}
     return frozenset(found | {(other, one) for one, other in found})
@@ -63,25 +71,23 @@ NOT_ADDED = _pairs(
 )
 """Kinds that ``+``, ``-``, ``*``, ``/`` and ``%`` do not take together."""
 
-_ALL = frozenset(KINDS)
-_NESTED = frozenset(NESTED)
+UNLIKE = UNMIXED | _pairs(("text", "number boolean date timestamp binary"), ("map", "map"))
+"""Kinds that ``greatest`` and ``least`` do not take together."""
 
-REFUSED: Mapping[str, frozenset[str]] = {
-    **dict.fromkeys(
-        ("sum", "avg", "mean", "stddev", "variance", "abs", "round", "floor", "ceil", "sqrt"),
-        _ALL - {"number", "text", "timestamp"},
-    ),
-    **dict.fromkeys(("max", "min"), frozenset({"map"})),
-    **dict.fromkeys(("upper", "lower", "trim"), _NESTED),
-    "length": _NESTED,
-    **dict.fromkeys(("year", "month", "day", "quarter"), _ALL - {"date", "timestamp", "text"}),
-    **dict.fromkeys(("hour", "minute", "second"), _ALL - {"date", "timestamp", "text"}),
-    **dict.fromkeys(("bool_and", "bool_or", "count_if", "every", "some", "any"), _ALL - {"boolean", "text"}),
-    **dict.fromkeys(("explode", "explode_outer", "posexplode", "size"), _ALL - {"array", "map"}),
-    **dict.fromkeys(("sort_array", "array_max", "array_min", "array_distinct"), _ALL - {"array"}),
-    **dict.fromkeys(("map_keys", "map_values", "map_entries"), _ALL - {"map"}),
+_NOT_CAST_TO = {
+    "number": "date binary array map struct",
+    "text": "array map struct",
+    "boolean": "date timestamp binary array map struct",
+    "date": "number boolean binary array map struct",
+    "timestamp": "boolean binary array map struct",
+    "binary": "number boolean date timestamp array map struct",
+    "array": "number boolean date timestamp binary map struct",
+    "map": "number boolean date timestamp binary array struct",
+    "struct": "number boolean date timestamp binary array map",
 }
-"""Kinds that a function does not take as its first argument."""
+UNCAST: Pairs = frozenset((one, to) for one, others in _NOT_CAST_TO.items() for to in others.split())
+"""Kinds, and those to which no value of them is cast."""
 
+_ALL = frozenset(KINDS)
 CONDITION = _ALL - {"boolean", "text"}
 """Kinds that are no condition of ``where``, ``on`` and ``case``; of ``having`` Spark makes booleans."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 
-from common.errors import SqlError
+from common.errors import DOUBTFUL, SqlError
 from common.schema.ddl import parse
-from common.schema.typed_statement import output_types, type_mistakes
 from common.sql.statement import parse_statement
+from common.typed.expression import CLOCK, STOPS
+from common.typed.statement import output_types, statement_mistakes
+from tests.support.oracles import judged_sql
 from tests.support.oracles.view_statements import COLUMNS, draw
 
 TABLES = {
@@ -19,6 +22,12 @@ TABLES = {
     ),
     "silver.days": (*parse("day date, score int, id string"), *parse("made void")),
 }
+
+
+def refused(sql: str, tables: Any = TABLES) -> list[str]:
+    """The mistakes of a statement, without what Spark takes."""
+    found = statement_mistakes(sql, tables)
+    return [str(each) for each in found if each.code not in {DOUBTFUL, STOPS}]
 
 
 @pytest.mark.parametrize(
@@ -36,7 +45,7 @@ TABLES = {
         ("select id from {o} where |d in (1, '2026-01-01')", "compares d (date) and a number"),
         ("select id from {o} where |d between date'2026-01-01' and 5", "compares d (date) and a number"),
         ("select id from {o} where |s = 'a'", "compares s (struct<a:int,t:string>) and a string"),
-        ("select id from {o} where |s.a = tags", "compares a number and tags (array<string>)"),
+        ("select id from {o} where |s.a = tags", "compares a (int) and tags (array<string>)"),
         ("select o.id from {o} o join {d} d on o.id = d.id and |d.day = o.ok", "compares day (date) and ok"),
         (
             "select id from {o} o where exists (select 1 from {d} d where |d.day = o.n)",
@@ -47,7 +56,7 @@ TABLES = {
             "compares m (timestamp) and",
         ),
         (
-            "select x from (select cast(n as date) as x from {o}) where |x = 1",
+            "select x from (select cast(at as date) as x from {o}) where |x = 1",
             "compares x (date) and a number",
         ),
         ("select |tags + 1 as x from {o}", "calculates with tags (array<string>) and a number"),
@@ -70,7 +79,7 @@ def test_a_type_that_spark_refuses_is_told_with_its_place(sql: str, told: str) -
     sql = sql.format(o="silver.orders", d="silver.days")
     text = sql.replace("|", "")
     try:
-        (found,) = type_mistakes(text, TABLES)
+        (found,) = statement_mistakes(text, TABLES)
     except SqlError as error:  # the parser needs the right number of some functions' arguments
         found = error
     assert told in str(found)
@@ -80,7 +89,7 @@ def test_a_type_that_spark_refuses_is_told_with_its_place(sql: str, told: str) -
 @pytest.mark.parametrize("sql", ["select s.|aa as x from {o}", "select o.S.|aa + 1 as x from {o} o"])
 def test_a_field_that_a_struct_does_not_have_is_told(sql: str) -> None:
     sql = sql.format(o="silver.orders")
-    (found,) = type_mistakes(sql.replace("|", ""), TABLES)
+    (found,) = statement_mistakes(sql.replace("|", ""), TABLES)
     assert str(found) == "names 'aa', which is no field of s; did you mean 'a'?"
     assert (found.at, found.code) == (sql.index("|"), "MED-1202")
 
@@ -110,7 +119,7 @@ def test_a_field_that_a_struct_does_not_have_is_told(sql: str) -> None:
 )
 def test_what_spark_accepts_or_what_is_not_surely_known_is_no_mistake(sql: str) -> None:
     sql = sql.format(o="silver.orders", d="silver.days")
-    assert [str(each) for each in type_mistakes(sql, TABLES)] == []
+    assert refused(sql) == []
 
 
 def test_no_drawn_statement_of_a_view_has_a_mistake_of_types() -> None:
@@ -119,15 +128,41 @@ def test_no_drawn_statement_of_a_view_has_a_mistake_of_types() -> None:
     for seed in range(300):
         sql = draw(Random(seed)).sql()  # noqa: S311  # a seeded case, no secret
         assert parse_statement(sql)
-        assert [str(each) for each in type_mistakes(sql, tables)] == [], sql
+        assert refused(sql, tables) == [], sql
 
 
 def test_types_of_columns_that_are_surely_known_are_passed_on() -> None:
     sql = (
-        "select id, price, count(*) as n, max(at) as last, cast(n as date) as day, s.t as t, n + 1 as more, "
+        "select id, price, count(*) as n, max(at) as last, cast(at as date) as day, s.t as t, n + 1 as more, "
         "tags, upper(id) as up, odd from silver.orders group by all"
     )
     assert output_types(sql, TABLES) == (
         *("string", "decimal(10,2)", "bigint", "timestamp", "date", "string", ""),
         *("array<string>", "string", "variant"),
     )
+
+
+CASES = [
+    *judged_sql.REFUSED,
+    *((sql, told, "MED-1207") for sql, told in judged_sql.STOPPED),
+    *((sql, told, STOPS) for sql, told in judged_sql.AT_SOME_VALUES),
+    *((sql, told, DOUBTFUL) for sql, told in judged_sql.NEVER_TRUE),
+    *((sql, "whose value differs each time", CLOCK) for sql in judged_sql.OF_THE_MOMENT),
+]
+JUDGED = {table: parse(columns) for table, columns in judged_sql.TABLES.items()}
+
+
+@pytest.mark.parametrize(("sql", "told", "code"), CASES)
+def test_what_is_wrong_with_a_statement_is_told_once_with_its_place(sql: str, told: str, code: str) -> None:
+    """The same statements are given to Spark in ``tests/spark/test_types_agree.py``."""
+    found = statement_mistakes(sql.replace("|", ""), JUDGED)
+    first = found[0]
+    assert told in str(first)
+    assert (first.at, first.code) == (sql.index("|"), code)
+    assert {each.at for each in found} == {first.at}
+
+
+@pytest.mark.parametrize("sql", judged_sql.ACCEPTED)
+def test_what_spark_takes_is_no_mistake(sql: str) -> None:
+    parse_statement(sql)
+    assert refused(sql, JUDGED) == []
