@@ -9,7 +9,7 @@ import pytest
 
 from common.errors import SqlError
 from common.sql.relations import RowWise, below
-from common.sql.statement import calls_of, read_statement, tables_of
+from common.sql.statement import read_statement, tables_of
 from common.sql.way import note, noted, way_of, whole
 
 COLUMNS = {
