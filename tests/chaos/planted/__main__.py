@@ -1,136 +1,146 @@
-"""Plants the bugs of ``bugs.py``, one at a time, and says which of them the tests catch.
+"""Plants the bugs of ``bugs.tsv``, one at a time, and says which of them the tests catch.
 
-``python -m tests.chaos.planted [unit|spark|all] [--only PATTERN]``: a copy of the project gets one bug,
-the bug's tests run there, and the copy gets its text back. A bug is caught if a test fails (pytest's exit
-code 1). Before that, all these tests must pass without a bug.
+``python -m tests.chaos.planted [unit|spark|touched|all …] [--only PATTERN]``: a copy of the project gets one
+bug. The test that caught it before runs there, then its other tests, and the copy gets its text back. A bug
+is caught if a test fails (pytest's exit code 1). Before that, all these tests must pass without a bug.
+
+``touched``: of the bugs in files that the last commit changed all that unit tests catch, and three others.
+``python -m tests.chaos.planted mutants``: see ``mutants.py``.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import re
-import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-import deltalake  # noqa: F401  # as the next ones: imported once, before each bug's process is forked
-import duckdb  # noqa: F401
-import pyarrow.fs
-import pyarrow.parquet  # noqa: F401
-import pydantic_settings  # noqa: F401
-import pyspark.sql.streaming  # noqa: F401
-import pytest
+from tests.chaos.planted import mutants
+from tests.chaos.planted.catalogue import BUGS, Bug, read_rows, write_rows
+from tests.chaos.planted.trial import (
+    FAILED,
+    ROOT,
+    Outcome,
+    copy_tree,
+    in_copies,
+    own_copy,
+    planted,
+    run_tests,
+)
 
-from tests.chaos.planted.bugs import BUGS, Bug
-
-ROOT = Path(__file__).parents[3]
-_OURS = {"common", "bronze", "silver", "gold", "orchestration", "tests"}
-_SECONDS = {"unit": 300, "spark": 600}
-_FAILED = 1
-
-
-def planted(copy: Path, bug: Bug) -> str:
-    """Plant a bug; returns the file's former text.
-
-    Raises:
-        ValueError: The text occurs not once in the file.
-    """
-    file = copy / bug.file
-    text = file.read_text(encoding="utf-8")
-    if text.count(bug.old) != 1 or bug.old == bug.new:
-        raise ValueError(f"{bug.why}: {bug.file} has the text {text.count(bug.old)} times: {bug.old}")
-    file.write_text(text.replace(bug.old, bug.new), encoding="utf-8")
-    return text
+KINDS = ("unit", "spark", "touched", "all")
+MOST_OF_SPARK = 3
+"""Bugs of a commit's files that need Spark: each starts a session."""
+_SECONDS = {True: 300.0, False: 900.0}
+_Task = Bug | tuple[str, ...]
+"""A bug, or tests that must pass without one."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run; the exit code is 1 if a bug is not caught."""
+    given_words = list(sys.argv[1:] if words is None else words)
+    if given_words[:1] == ["mutants"]:
+        return mutants.main(given_words[1:])
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.planted")
-    parser.add_argument("kind", nargs="?", default="all", choices=("unit", "spark", "all"))
+    parser.add_argument("kinds", nargs="*", default=["all"], metavar="|".join(KINDS))
     parser.add_argument("--only", default="", help="only bugs in whose description this pattern is found")
-    given = parser.parse_args(words)
-    bugs = [bug for bug in BUGS if given.kind in {bug.kind, "all"} and re.search(given.only, bug.why)]
-    if not bugs:
+    parser.add_argument(
+        "--workers", type=int, default=2, help="copies in which bugs are tried at the same time"
+    )
+    parser.add_argument(
+        "--write", action="store_true", help="write the tests that caught them into the table"
+    )
+    given = parser.parse_args(given_words)
+    if wrong := set(given.kinds) - set(KINDS):
+        parser.error(f"{min(wrong)!r} is none of {', '.join(KINDS)}")
+    bugs = [bug for bug in chosen(read_rows(Bug, BUGS), given.kinds) if re.search(given.only, bug.why)]
+    if not bugs and given.only:
         parser.error(f"no bug of this kind has {given.only!r} in its description")
+    return _tried_all(bugs, workers=given.workers, is_written=given.write)
+
+
+def _tried_all(bugs: Sequence[Bug], *, workers: int, is_written: bool) -> int:
+    """Try bugs, and in a copy beside them their tests without a bug."""
+    whole = tuple(sorted({test for bug in bugs for test in first_tests(bug)}))
+    tasks: list[_Task] = [whole, *bugs] if bugs else []
+    seconds, wrong, caught = 0.0, "", 0
     with tempfile.TemporaryDirectory(prefix="planted-") as folder:
-        copy = Path(folder) / "tree"
-        _copy_tree(copy)
-        if (code := _run(copy, sorted({test for bug in bugs for test in bug.tests.split()}), bugs)) != 0:
-            print(f"without a bug the tests end with exit code {code}")  # noqa: T201
-            return 2
-        missed = list(_missed(copy, bugs))
-    caught = len(bugs) - len(missed)
-    print(f"{caught} of {len(bugs)} planted bugs caught ({100 * caught / max(1, len(bugs)):.1f} %)")  # noqa: T201
-    return 1 if missed else 0
+        tree = copy_tree(Path(folder))
+        run_tests(tree, [*whole[:1]], _SECONDS[False], keeps_compiled=True)  # what most trials import
+        for task, outcome in in_copies(tree, tasks, workers, _tried):
+            seconds += outcome.seconds
+            if isinstance(task, Bug):
+                caught += _told(task, outcome, is_written=is_written)
+            elif outcome.code:
+                wrong = f"{outcome.output}\nwithout a bug the tests end with exit code {outcome.code}"
+    print(f"{caught} of {len(bugs)} planted bugs caught, in {seconds:.0f} CPU s")  # noqa: T201
+    if wrong:
+        print(wrong)  # noqa: T201
+        return 2
+    return 0 if caught == len(bugs) else 1
 
 
-def _missed(copy: Path, bugs: Sequence[Bug]) -> Iterator[Bug]:
-    for number, bug in enumerate(bugs, 1):
-        began = time.monotonic()
-        before = planted(copy, bug)
-        try:
-            code = _run(copy, bug.tests.split(), [bug])
-        finally:
-            (copy / bug.file).write_text(before, encoding="utf-8")
-        verdict = "caught" if code == _FAILED else f"NOT CAUGHT (exit code {code})"
-        line = f"{number:3} {verdict:12} {time.monotonic() - began:5.1f} s  {bug.file}: {bug.why}"
-        print(line, flush=True)  # noqa: T201
-        if not verdict.startswith("caught"):
-            yield bug
+def chosen(bugs: Sequence[Bug], kinds: Sequence[str]) -> list[Bug]:
+    """The bugs of some of ``KINDS``."""
+    touched: list[Bug] = []
+    if "touched" in kinds:
+        count, files = last_commit()
+        touched = [bug for bug in bugs if bug.file in files]
+        others = [bug for bug in touched if not bug.is_unit]
+        first = count % max(1, len(others))
+        others = (others[first:] + others[:first])[:MOST_OF_SPARK]
+        touched = [bug for bug in touched if bug.is_unit or bug in others]
+    return [bug for bug in bugs if "all" in kinds or _kind(bug) in kinds or bug in touched]
 
 
-def _run(copy: Path, tests: Sequence[str], bugs: Sequence[Bug]) -> int | None:
-    """Pytest's exit code; None if it does not end."""
-    # A child has the libraries imported, and none of the engine's modules.
-    child = os.fork()
-    if not child:
-        code = 70
-        try:
-            code = _run_pytest(copy, tests, copy.parent / "output")
-        finally:
-            os._exit(code)
-    limit = time.monotonic() + sum(_SECONDS[bug.kind] for bug in bugs)
-    while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0):
-        if time.monotonic() > limit:
-            os.killpg(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            return None
-        time.sleep(0.05)
-    code = os.waitstatus_to_exitcode(ended[1])
-    if len(bugs) != 1 and code:
-        print((copy.parent / "output").read_text()[-3000:])  # noqa: T201
-    return code
+def _kind(bug: Bug) -> str:
+    return "unit" if bug.is_unit else "spark"
 
 
-def _run_pytest(copy: Path, tests: Sequence[str], output: Path) -> int:
-    """Run tests of the copy in this process."""
-    os.setsid()
-    out = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    os.dup2(out, 1)
-    os.dup2(out, 2)
-    os.chdir(copy)
-    os.environ |= {"PYTHONPATH": str(copy)}
-    sys.path[:] = [str(copy), *(path for path in sys.path if path and Path(path).resolve() != ROOT)]
-    for name in [each for each in sys.modules if each.partition(".")[0] in _OURS]:
-        del sys.modules[name]
-    sys.dont_write_bytecode = True
-    return int(pytest.main(["-q", "-x", "-p", "no:xdist", "-p", "no:cacheprovider", *tests]))
+def last_commit() -> tuple[int, set[str]]:
+    """How many commits there are, and the files that the last one changed."""
+    count = _git("rev-list", "--count", "HEAD")
+    return int(count[0]) if count else 0, set(
+        _git("show", "-m", "--first-parent", "--format=", "--name-only")
+    )
 
 
-def _copy_tree(copy: Path) -> None:
-    """The project's files as they are now, without those that git ignores."""
-    listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
-    names = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
-    for name in names:
-        if (ROOT / name).is_file():
-            (copy / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / name, copy / name)
+def _git(*words: str) -> list[str]:
+    git = ["git", *words]
+    return subprocess.run(git, cwd=ROOT, capture_output=True, text=True, check=False).stdout.splitlines()
+
+
+def first_tests(bug: Bug) -> list[str]:
+    """The test that caught a bug the last time; where there is none, all of its tests."""
+    return [bug.caught_by] if bug.caught_by else bug.tests.split()
+
+
+def _tried(task: _Task) -> tuple[_Task, Outcome]:
+    tree = own_copy()
+    if not isinstance(task, Bug):
+        return task, run_tests(tree, task, 4 * _SECONDS[False])
+    seconds = _SECONDS[task.is_unit]
+    with planted(tree, task):
+        outcome = run_tests(tree, first_tests(task), seconds)
+        if outcome.code != FAILED and task.caught_by:
+            outcome = run_tests(tree, task.tests.split(), seconds)
+    return task, outcome
+
+
+def _told(bug: Bug, outcome: Outcome, *, is_written: bool) -> bool:
+    """Print a bug's line; whether it was caught."""
+    is_caught = outcome.code == FAILED
+    verdict = "caught" if is_caught else f"NOT CAUGHT (exit code {outcome.code})"
+    by = f" ({outcome.first})" if is_caught else ""
+    print(f"{verdict:12} {outcome.seconds:5.1f} CPU s  {bug.file}: {bug.why}{by}", flush=True)  # noqa: T201
+    if is_written:
+        rows = read_rows(Bug, BUGS)
+        write_rows(Bug, [replace(row, caught_by=outcome.first) if row == bug else row for row in rows], BUGS)
+    return is_caught
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from common.java import find_java as java_module
 from common.java import jar_cache, jar_lock
 from common.java.jar_cache import Jar
 from common.machine.terminal import megabytes
+from tests.support import in_process
+from tests.support.in_process import Ended
 
 CONTENT = {"tea": b"leaves" * 1000, "cup": b"clay" * 500, "pot": b"iron" * 100}
 
@@ -170,6 +173,26 @@ def test_a_bundle_with_other_jars_brings_nothing(settings: Settings, tmp_path: P
         jar_cache.fetch(settings, "kitchen", source=tmp_path / "bundle")
 
     assert [state for _, state in jar_cache.verify(settings, "kitchen")] == ["missing", "missing"]
+
+
+def test_the_commands_verify_list_and_export_a_set(settings: Settings, tmp_path: Path) -> None:
+    def run(*words: str) -> Ended:
+        return in_process.run("jars", *words, settings=[f"jars.cache_dir={tmp_path / 'cache'}"])
+
+    fill(tmp_path / "cache", "tea", "cup", "pot")
+    assert run("verify").code == 0
+    assert [
+        one["coordinate"] for one in json.loads(run("list", "--set-name", "stove", "--json").stdout)["jars"]
+    ] == ["org.example:pot:1.0"]
+    assert run("export", str(tmp_path / "bundle"), "--set-name", "kitchen").code == 0
+    (tmp_path / "cache" / "kitchen" / "tea-1.0.jar").write_bytes(b"no tea")
+    ended = run("verify")
+    assert "tea-1.0.jar is altered" in ended.stderr
+    assert "1 of 3 jars missing or altered" in ended.error
+    assert ended.code == JarError.exit_code
+    fetched = json.loads(run("fetch", "--bundle", str(tmp_path / "bundle"), "--json").stdout)
+    assert fetched["fetched"] == ["org.example:tea:1.0"]
+    assert run("verify").code == 0
 
 
 def test_the_remains_of_a_killed_fetch_are_removed(settings: Settings, tmp_path: Path) -> None:

@@ -117,6 +117,17 @@ def test_a_standby_of_another_content_of_the_file_is_told(ready: Context, held: 
         hand_over._with_standby(ready, 0.0)
 
 
+def test_a_job_without_any_standby_is_not_ended(ready: Context, held: ExitStack) -> None:
+    with pytest.raises(UsageError, match="no job of this machine writes tables of"):
+        hand_over._with_standby(ready, 0.0)
+    held.enter_context(Leases(ready.layout.leases, ["bronze.orders"], "up"))
+    with pytest.raises(UsageError, match=r"up has no standby that is ready .* nothing was ended"):
+        hand_over._with_standby(ready, time.monotonic() + 1)
+    held.enter_context(StandbyPlace(ready.layout.leases, "up", fingerprint(ready.settings.pipeline)))
+    with pytest.raises(UsageError, match=r"up has no standby that is ready .* nothing was ended"):
+        hand_over._with_standby(ready, time.monotonic() + 0.2)
+
+
 def test_a_job_without_a_standby_is_named(
     ready: Context, held: ExitStack, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -51,6 +51,16 @@ def test_a_settings_file_that_is_there_stays_as_it_is(settings: str, words: str)
     assert f"  medallion check{words}\n" in again.stdout + again.stderr
 
 
+def test_the_next_commands_have_the_options_of_this_one() -> None:
+    ended = in_process.run("init", "--from-file", "mine.jsonl", "--set", "kafka.heap_mb=300")
+    said = (ended.stdout + ended.stderr).splitlines()
+    assert [line for line in said if line.startswith("  medallion ")] == [
+        "  medallion check --set kafka.heap_mb=300",
+        "  medallion up --set kafka.heap_mb=300",
+        "  medallion produce --from-file mine.jsonl --set kafka.heap_mb=300",
+    ]
+
+
 def test_the_tests_of_a_former_file_are_named() -> None:
     assert in_process.run("new", "shop").code == 0
     ended = in_process.run("init", "--from-file", "mine.jsonl", "--force")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -13,7 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from common.errors import AccountError
+from common.codes import CODES
+from common.config.settings import Settings
+from common.declare import Pipeline
+from common.errors import AccountError, SetupError, UsageError
 from common.machine import processes, stop_signals
 from common.machine.object_store import store_failure
 from orchestration.cli import main
@@ -53,6 +57,12 @@ def _in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
         (["run", "brass"], "brass"),
         (["check", "--set", "kafka.prt=1"], "kafka.port"),
         (["check", "-p", "nowhere.py"], "nowhere.py"),
+        (["query", "--json", "--csv", "select 1"], "use only one of them"),
+        (["status", "--json", "--watch"], "use only one of them"),
+        (["up", "--separate", "--standby"], "medallion run LAYER --standby"),
+        (["run", "gold", "--available-now", "--standby"], "ends by itself and has no --standby"),
+        (["recover", "--new-topic", "quakes"], "need the bronze table"),
+        (["explain", "med-9999"], "MED-9999 is no code"),
     ],
 )
 def test_a_usage_mistake_is_exit_code_2_and_no_traceback(words: list[str], told: str) -> None:
@@ -75,6 +85,47 @@ def test_check_names_mistakes_of_settings_and_of_the_pipeline_at_once(tmp_path: 
     document = json.loads(in_process.run(*words, "--json").stdout)
     assert document["ok"] is False
     assert [one["place"] for one in document["problems"]] == ["settings", "gold.sums"]
+
+
+def test_a_code_is_explained_by_its_title_and_what_to_do() -> None:
+    told = in_process.run("explain", "med-1202").stdout
+    assert told.startswith(f"MED-1202  {CODES['MED-1202'].title}\n")
+    assert told.split("\n")[1].startswith(CODES["MED-1202"].advice.partition("[")[0])
+
+
+def test_fail_fast_is_a_setting_of_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = []
+
+    def open_job(pipeline: Pipeline, settings: Settings, *_: object, **__: object) -> None:
+        given.append(settings.supervision.fail_fast)
+        raise UsageError("that is enough")
+
+    monkeypatch.setattr(job, "open_job", open_job)
+    for words in (["run", "gold"], ["run", "gold", "--fail-fast"], ["up", "--fail-fast"]):
+        assert in_process.run(*words).error == "error: that is enough"
+    assert given == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (
+            OSError("AWS Error ACCESS_DENIED during HeadObject operation: No body."),
+            "the object store: No body",
+        ),
+        (OSError(errno.ENOSPC, "No space left on device", "/lake/x"), "/lake/x cannot be written"),
+    ],
+)
+def test_a_store_or_a_disk_that_refuses_is_an_error_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, error: OSError, told: str
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(job, "open_job", fail)
+    ended = in_process.run("run", "gold")
+    assert told in ended.error
+    assert ended.code == SetupError.exit_code
 
 
 @pytest.mark.parametrize(("words", "code"), [(["chekc"], 2), (["check", "-p", str(EXAMPLE)], 0)])

@@ -229,6 +229,23 @@ def test_data_docs_are_written_and_served_on_loopback(shop: Shop) -> None:
         server.shutdown()
 
 
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["docs"], "There are no Data Docs yet"),
+        (["docs", "--no-serve"], "There are no Data Docs yet"),
+        (["profile", "bronze.orders"], "bronze.orders is no silver or gold table"),
+        (["run", "--since-version", "0", "--slice", "1h"], "use only one of them"),
+        (["run", "--since-version", "0"], "name the table"),
+        (["run", "--slice", "tomorrow"], "is no age"),
+        (["status", "gold.orders"], "gold.orders has no quality suite"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(shop: Shop, words: list[str], why: str) -> None:
+    ended = shop.run(*words)
+    assert (ended.code, why in ended.error) == (2, True)
+
+
 def test_a_profile_proposes_a_suite_that_the_table_meets(shop: Shop) -> None:
     """As code with reasons; the pipeline with it passes its check and its run."""
     shop.write("gold.latest", *range(100, 200))

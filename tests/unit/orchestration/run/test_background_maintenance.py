@@ -19,6 +19,7 @@ from common.delta.log import LogReader
 from common.delta.maintenance import compaction
 from common.delta.maintenance.compaction import TIERS, due_tier
 from common.streaming.turns import Turns
+from orchestration.run import background_maintenance
 from orchestration.run.background_maintenance import BackgroundMaintenance, Budget
 
 MIB = 2**20
@@ -213,6 +214,23 @@ def test_old_files_are_deleted_once_in_a_while(layout: Layout, monkeypatch: pyte
         clock.now += 1
         keeping.look(NO_SPARK)
     assert swept == [layout.table_path("bronze.orders")] * 3
+
+
+def test_old_files_that_somebody_needs_stay(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, swept, asked = Clock(), list[str](), list[str]()
+
+    def reason(_: object, __: object, table: str) -> str:
+        asked.append(table)
+        return "silver.orders has yet to read it" if len(asked) == 1 else ""
+
+    monkeypatch.setattr(background_maintenance, "reason_to_keep_files", reason)
+    monkeypatch.setattr(compaction, "delete_old_files", lambda _, path: swept.append(path))
+    keeping = maintenance(layout, clock, delete_every="1 hour")
+    append(layout, 0, 1)
+    for hours in (1, 2):
+        clock.now = hours * 3600
+        keeping.look(NO_SPARK)
+        assert len(swept) == hours - 1
 
 
 def test_a_job_that_is_restarted_every_day_deletes_old_files_too(

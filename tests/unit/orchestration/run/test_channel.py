@@ -162,6 +162,25 @@ def test_an_error_is_the_one_that_the_command_would_have(job: Job, tmp_path: Pat
     assert held.value.exit_code == 4
 
 
+def test_what_an_erasure_was_asked_is_not_in_the_log_of_the_job(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its condition may name a person, and an error repeats it."""
+
+    def refuse(_: Any, arguments: Mapping[str, Any], say: Callable[[str], None]) -> Any:
+        raise UsageError(f"--where: {arguments['where']} is none")
+
+    session: Any = Session()
+    with serving(begun(session, {"erase": refuse, "audit": refuse}, "file 1"), tmp_path / "channel"):
+        for operation in ("erase", "audit"):
+            with pytest.raises(UsageError, match="name = 'Ada' is none"):
+                asked(tmp_path, operation, [], where="name = 'Ada'")
+    assert [record.getMessage() for record in caplog.records] == [
+        "erase: UsageError",
+        "audit: UsageError: --where: name = 'Ada' is none",
+    ]
+
+
 def test_a_command_that_ends_cancels_its_work_and_the_next_one_waits(job: Job, tmp_path: Path) -> None:
     said: list[str] = []
     results: list[Any] = []

@@ -51,6 +51,9 @@ def test_a_listed_run_is_one_line_in_a_pipe(tmp_path: Path, monkeypatch: pytest.
     )
     record.end(FAILED, "the broker is away, " * 20)
     result = CliRunner().invoke(app, ["backfill", "list", "-p", str(file)])
+    (tmp_path / "of_jobs.yaml").write_text("pipeline: shop.py\n", encoding="utf-8")
+    before = ["--settings", "of_jobs.yaml", "--set", f"data_dir={tmp_path / 'data'}"]
+    assert CliRunner().invoke(app, ["backfill", *before, "list"]).stdout == result.stdout
     listed, error = result.stdout.splitlines()
     assert listed.endswith("--table silver.orders --from 2026-01-01T00:00:00Z")
     assert error == f"  {'the broker is away, ' * 20}".rstrip()

@@ -6,6 +6,7 @@ import getpass
 import re
 import shutil
 import socket
+import stat
 import subprocess
 import sys
 import time
@@ -22,7 +23,7 @@ from click.testing import CliRunner
 
 from common.config.settings import Settings, load_settings
 from common.declare import Pipeline, Topic
-from common.errors import MissingExtraError, SettingsError
+from common.errors import MissingExtraError, PipelineError, SettingsError
 from common.machine import extras
 from common.machine.service_manager import ServiceManager
 from orchestration.cli.main import app
@@ -203,7 +204,9 @@ def test_what_the_pipeline_and_the_settings_name_is_in_every_place(tmp_path: Pat
 def test_a_service_waits_for_its_broker_and_a_changed_setting_restarts_a_pod(tmp_path: Path) -> None:
     first, second = plan(tmp_path, *LOCAL), plan(tmp_path, *LOCAL, "gold.trigger=1 minute")
     assert yaml.safe_load(image.files(first)["compose.yaml"])["services"]["up"]["restart"] == "on-failure"
-    assert "StartLimitIntervalSec=0" in systemd.files(first, ["m"], "u")["medallion-my-shop.service"]
+    unit = systemd.files(first, ["m"], "u")["medallion-my-shop.service"].splitlines()
+    # What is wrong with a pipeline is still wrong after a restart.
+    assert {"StartLimitIntervalSec=0", f"RestartPreventExitStatus={PipelineError.exit_code}"} <= {*unit}
 
     def annotations(given: Plan) -> object:
         documents = manifests(kubernetes.files(given, "shop:1"))
@@ -290,6 +293,26 @@ def test_a_standby_that_could_not_reach_the_tables_is_refused(
     refused = CliRunner().invoke(typer.main.get_command(app), words).exception
     assert why in str(refused)
     assert not (tmp_path / "files").exists()
+
+
+def test_files_that_are_there_are_overwritten_only_by_name_and_secrets_are_their_owners(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shop.py").write_text(
+        "from medallion import Pipeline, Topic\npipeline = Pipeline(name='shop', bronze=[Topic('orders')])\n"
+    )
+    words = ["deploy", "compose", "-p", "shop.py", "--set", LOCAL[0], "-o", "files"]
+    command = typer.main.get_command(app)
+    assert CliRunner().invoke(command, words).exit_code == 0
+    file, secrets = tmp_path / "files" / "compose.yaml", tmp_path / "files" / "medallion-shop.env"
+    written = file.read_text()
+    assert stat.S_IMODE(secrets.stat().st_mode) == 0o600
+    file.write_text("mine")
+    assert "has Dockerfile, compose.yaml" in str(CliRunner().invoke(command, words).exception)
+    assert file.read_text() == "mine"
+    assert CliRunner().invoke(command, [*words, "--force"]).exit_code == 0
+    assert file.read_text() == written
 
 
 def test_a_compose_service_is_loopback_only_and_has_no_rights(tmp_path: Path) -> None:

