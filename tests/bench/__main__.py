@@ -21,22 +21,8 @@ from tests.bench.measure import machine
 from tests.bench.measure.stats import ratio
 from tests.bench.reporting.report import Report, Section
 from tests.bench.run import OURS, PEERS, Run, Workload
-from tests.bench.workloads import (
-    drain,
-    elements,
-    endurance,
-    files,
-    flat,
-    freshness,
-    heap,
-    idle,
-    maintenance,
-    restart,
-    soak,
-    standby,
-    state,
-)
-from tests.bench.workloads.gold import gold_tables, processors, views
+from tests.bench.workloads import drain, files, freshness, maintenance, restart, soak, standby
+from tests.bench.workloads.gold import gold_tables, views
 
 WORKLOADS: Mapping[str, Workload] = {
     "drain": drain.drained,
@@ -50,14 +36,7 @@ WORKLOADS: Mapping[str, Workload] = {
     "standby": standby.standby,
     "files": files.files,
     "maintenance": maintenance.maintenance,
-    "endurance": endurance.endurance,
-    "idle": idle.idle,
-    "heap": heap.heap,
-    "flat": flat.flat,
-    "state": state.state,
     "views": views.views,
-    "processors": processors.processors,
-    "elements": elements.elements,
     "scale_out": scale_out.scale_out,
     "soak": soak.soak,
 }

@@ -1,9 +1,4 @@
-"""Tables with a past, made in seconds: files and commits that readers of new rows pass over.
-
-Written by delta-rs, without Spark. What is added counts as data that was there and moved, as a compaction's:
-a stream that reads the table has nothing to read, and the table is all the same as large as one that grew
-through as many micro-batches, its log, checkpoint, tombstones and checksums included.
-"""
+"""Tables written by delta-rs, without Spark, with the checksums that Spark leaves beside its commits."""
 
 from __future__ import annotations
 
@@ -26,8 +21,6 @@ from common.delta.table import maintenance_metadata
 _FILE = "__file"
 _AT_ONCE = 50
 """Files made by one write; their rows are in memory together."""
-_GONE_BYTES = 100_000
-"""Size of a file that was there once; nobody reads it again."""
 
 OWN = maintenance_metadata("bench", "bench", "repair")
 """Metadata of a commit of the engine's own: rows that another program appends are refused."""
@@ -73,59 +66,10 @@ def append(path: Path, rows: pa.Table, *, files: int = 1) -> int:
     return after
 
 
-def grow(path: Path, rows: Callable[[int], pa.Table], files: int, commits: int) -> None:
-    """Give a table files, and a history of commits in which they came and others went.
-
-    Each commit has a file that the next one takes out, as a MERGE or a compaction does, and says of itself
-    what the newest one of the table's query says. At the end the log has a checkpoint.
-
-    Args:
-        path: A table with one commit of its query at least.
-        rows: Those of a file, by its number from 0.
-        files: How many there are to be, that stay.
-        commits: How many there are to be; no fewer than ``files``.
-    """
-    log = LogReader(str(path))
-    newest = log.latest_version()
-    if newest is None or commits < files:
-        raise ValueError(f"{path} has no commit, or {files} files do not come in {commits} commits")
-    told = next(
-        (
-            commit.user_metadata
-            for version in range(newest, -1, -1)
-            if (commit := log.commit(version)) and "query_id" in commit.metadata
-        ),
-        None,
-    )
-    live = _written(path, map(rows, range(files)))
-    gone: dict[str, Any] | None = None
-    come = 0
-    for number in range(1, commits + 1):
-        actions: list[dict[str, Any]] = []
-        if gone is not None:
-            actions.append(_removed(gone))
-        gone = None if number == commits else _ghost(number)
-        if gone is not None:
-            actions.append({"add": gone})
-        while come < files * number // commits:
-            actions.append(next(live))
-            come += 1
-        _committed(path, newest + number, "OPTIMIZE", told, actions, data_change=False)
-    version_checksum.write_checksums(str(path), newest, newest + commits)
-    DeltaTable(str(path)).create_checkpoint()
 
 
-def checkpoint_cpu(path: Path) -> float:
-    """CPU seconds that a checkpoint of the table takes, which is due every hundred commits."""
-    table = DeltaTable(str(path))
-    before = time.process_time()
-    table.create_checkpoint()
-    return time.process_time() - before
 
 
-def live_files(path: Path) -> int:
-    """How many files a table is made of now."""
-    return len(DeltaTable(str(path)).file_uris())
 
 
 def _written(path: Path, files: Iterable[pa.Table]) -> Iterator[dict[str, Any]]:
@@ -180,26 +124,8 @@ def _committed(
         out.write(text)
 
 
-def _ghost(number: int) -> dict[str, Any]:
-    return {
-        "path": f"part-{number:05}-gone.zstd.parquet",
-        "partitionValues": {},
-        "size": _GONE_BYTES,
-        "modificationTime": int(time.time() * 1000),
-        "stats": '{"numRecords":1000}',
-    }
 
 
-def _removed(added: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "remove": {
-            "path": added["path"],
-            "deletionTimestamp": int(time.time() * 1000),
-            "extendedFileMetadata": True,
-            "partitionValues": {},
-            "size": added["size"],
-        }
-    }
 
 
 def _compressed() -> WriterProperties:

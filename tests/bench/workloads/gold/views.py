@@ -24,10 +24,10 @@ from common.spark.session import build_session
 from common.streaming.query import Stream
 from orchestration.run.wiring import Wiring
 from tests.bench.data import history
+from tests.bench.measure.spent import Spent, settings_in, spent
 from tests.bench.measure.stats import Goal, median, number, ratio
 from tests.bench.reporting.report import Section, table
 from tests.bench.run import Run
-from tests.bench.workloads.shop import Spent, settings_in, spent
 
 ORDERS, PER_CUSTOMER = 50_000, 10
 """Rows of the smallest silver table unless ``--events`` names them, and of a customer."""
