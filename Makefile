@@ -41,7 +41,7 @@ chaos: setup $(VENV)/.installed-dev ## the whole campaign of docs/run/proof.md: 
 	@CHAOS_CUTS=$${CHAOS_CUTS:-all} CHAOS_DISKS=$${CHAOS_DISKS:-10} KILL_CASES=$${KILL_CASES:-420} \
 		SIGKILLS=$${SIGKILLS:-60} RECOVER_CASES=$${RECOVER_CASES:-200} CHAOS_MIXTURES=all $(BIN)/python -m pytest \
 		-s --timeout 0 tests/chaos tests/pipeline/change/test_recover.py tests/pipeline/change/test_one_step_back.py $(ARGS)
-	@VIEW_STATEMENTS=$${VIEW_STATEMENTS:-5040} $(BIN)/python -m pytest -rP -n 2 --timeout 0 --optimize tests/pipeline/gold/test_view_statements.py $(ARGS)
+	@DRAWN_STORED=$${DRAWN_STORED:-2880} $(BIN)/python -m pytest -rP -n 2 --timeout 0 --optimize tests/pipeline/gold/statements/test_drawn.py $(ARGS)
 	@PYTHONPATH=. $(BIN)/python -m tests.chaos.planted
 	@PYTHONPATH=. $(BIN)/python -m tests.bench --only soak --no-page
 
