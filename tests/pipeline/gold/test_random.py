@@ -136,6 +136,17 @@ EXACT: Sequence[tuple[Gold, Mapping[str, str]]] = [
         ),
         {"gold.joined": gold_sql.JOINED},
     ),
+    (
+        Join(
+            "met",
+            reads=ORDERS,
+            joins=CUSTOMERS,
+            on={"id": "abs(customer)"},
+            how="semi",
+            columns=["k", "amount"],
+        ),
+        {"gold.met": gold_sql.MET},
+    ),
 ]
 """The kinds that take rows back, and the SQL of their tables."""
 
