@@ -23,7 +23,7 @@ from common.config.settings import Settings, load_settings
 from common.declare import Message, Pipeline
 from tests.runs.shards import DEALT, shard_of_part, shards_of
 from tests.runs.time_left import add_stop_after, fail_without_time
-from tests.support import printed_documents as documents
+from tests.support.documents import printed_documents as documents
 from tests.support.heap import release_tables
 from tests.support.run_cost import RunCost
 

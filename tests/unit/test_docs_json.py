@@ -15,8 +15,8 @@ from distribution.pages.json_reference import document_schema, page, schema_text
 from orchestration.cli import json_output
 from orchestration.cli.main import app
 from tests.golden import archive
-from tests.support import printed_documents as documents
-from tests.support.printed_documents import wrong
+from tests.support.documents import printed_documents as documents
+from tests.support.documents.printed_documents import wrong
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
