@@ -238,8 +238,9 @@ def meanings_of(cls: type) -> dict[str, str]:
         if base.__module__.startswith("common.declare"):
             body = _class_node(base).body
             for each, below in pairwise(body):
-                is_named = isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
-                if is_named and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+                if not isinstance(below, ast.Expr) or not isinstance(below.value, ast.Constant):
+                    continue
+                if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
                     found[each.target.id] = " ".join(str(below.value.value).split())
     return found
 
