@@ -38,6 +38,8 @@ def test_each_type_has_its_column() -> None:
         ("g", {"type": "int", "logicalType": "time-millis"}),
         ("h", {"type": {"type": "string"}}),
         ("i", ["int", "null", "long"]),
+        ("j", {"type": "long", "logicalType": "timestamp-millis"}),
+        ("k", {"type": "long", "logicalType": "local-timestamp-millis"}),
     ) == {
         "a": "bigint",
         "b": "map<string,array<float>>",
@@ -48,6 +50,8 @@ def test_each_type_has_its_column() -> None:
         "g": "int",
         "h": "string",
         "i": "bigint",
+        "j": "timestamp",
+        "k": "timestamp_ntz",
     }
 
 

@@ -75,6 +75,7 @@ def test_a_condition_stands_as_low_as_its_meaning_allows(sql: str) -> None:
         ("`t__a` = 'x and y' -- and z\n and `t__b` > 1", ["`t__a` = 'x and y'", "`t__b` > 1"]),
         ("((`t__a` > 1 and (`t__b` > 1 and `t__c` > 1)))", ["`t__a` > 1", "`t__b` > 1", "`t__c` > 1"]),
         ("(`t__a` > 1 and `t__b` > 1) or `t__c` > 1", ["(`t__a` > 1 and `t__b` > 1) or `t__c` > 1"]),
+        ("`t__a` > 1 and `t__b` > 1 or `t__c` > 1", ["`t__a` > 1 and `t__b` > 1 or `t__c` > 1"]),
         ("not `t__a` between 1 and 2 and `t__b`", ["not `t__a` between 1 and 2", "`t__b`"]),
         ("exists(`t__c`, x -> x > 1 and x < 3)", ["exists(`t__c`, x -> x > 1 and x < 3)"]),
     ],

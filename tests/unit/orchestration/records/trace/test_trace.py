@@ -187,6 +187,8 @@ def test_the_command_prints_a_tree_and_a_document(shop: tuple[Pipeline, Layout, 
     assert same.stdout == shown.stdout
     wrong = CliRunner().invoke(app, ["trace", "silver.orders", *given])
     assert isinstance(wrong.exception, UsageError)
+    wrong = CliRunner().invoke(app, ["trace", "silver.orders", "--quarantine", "--key", "o1", *given])
+    assert "find them by --where" in str(wrong.exception)
 
 
 @pytest.mark.long
