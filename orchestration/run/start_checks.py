@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -97,6 +97,54 @@ class TornCommits:
         """Have the commits there again as they were, newest first."""
         while self._put_back:
             self._put_back.pop()()
+
+
+def check_all(
+    context: Context, tables: Sequence[Table], publish: Sequence[Publish], torn: TornCommits
+) -> dict[str, Judged]:
+    """``check_table`` of tables and ``check_publication`` of publications; each table as it was judged.
+
+    Raises:
+        CheckpointMismatchError: One of them cannot go on; where several cannot, it names all of them.
+    """
+    judged: dict[str, Judged] = {}
+    refusals: list[CheckpointMismatchError] = []
+    for declared in (*tables, *publish):
+        try:
+            if isinstance(declared, Publish):
+                check_publication(context, declared)
+            else:
+                judged[declared.table] = check_table(context, declared, torn)
+        except CheckpointMismatchError as error:
+            refusals.append(error)
+    if refusals:
+        raise _one_refusal(refusals) from refusals[0]
+    return judged
+
+
+def _one_refusal(refusals: Sequence[CheckpointMismatchError]) -> CheckpointMismatchError:
+    """The refusal that tells of all: what happened to each, and one command for those that have one."""
+    if len(refusals) == 1:
+        return refusals[0]
+    by_command = [str(one) for one in refusals if "medallion recover" in str(one)]
+    others = [str(one) for one in refusals if str(one) not in by_command]
+    lines = [
+        f"{len(refusals)} queries cannot go on as their tables and checkpoints are. Nothing was written."
+    ]
+    lines += [f"- {what_happened(text)}" for text in by_command] + [f"- {text}" for text in others]
+    if by_command:
+        lines.append(
+            "Restore the newest copies; or have all of it made right again, with the jobs stopped: "
+            "medallion recover. What it would do: medallion recover --plan"
+        )
+    return CheckpointMismatchError("\n".join(lines))
+
+
+def what_happened(text: str) -> str:
+    """The sentences of a refusal before those that say what to do."""
+    for words in (" Nothing was", " Restore ", " Going on", " Starting without", " To have the rows"):
+        text = text.partition(words)[0]
+    return text
 
 
 def check_table(context: Context, declared: Table, torn: TornCommits) -> Judged:

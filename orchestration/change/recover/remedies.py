@@ -38,6 +38,7 @@ reader can go on with a source that was renewed without it.
 
 from __future__ import annotations
 
+import functools
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -111,7 +112,7 @@ def queries_in_order(pipeline: Pipeline) -> tuple[Table | Publish, ...]:
 def plan(
     pipeline: Pipeline,
     layout: Layout,
-    spark: SparkSource,
+    spark: SparkSource | None,
     *,
     only: str | None = None,
     ask: Ask | None = None,
@@ -121,7 +122,7 @@ def plan(
     Args:
         pipeline: The pipeline.
         layout: Where its tables and checkpoints are.
-        spark: Gives a session, if a state is to be read.
+        spark: Gives a session, if a state is to be read; None: no state is.
         only: A query to look at; others are included only if they read what is filled again, or have read
             what a repaired table has lost.
         ask: Asks the broker for what it still has; None: it is not asked.
@@ -143,8 +144,10 @@ def plan(
             if source in renewed
         )
         if not reasons and only in {None, declared.table}:
-            reasons = damage(layout, declared, spark)
-            if reasons and (changes := _sufficient_repair(layout, declared, reasons, spark)) is not None:
+            is_deep = only == declared.table
+            reasons = damage(layout, declared, spark, is_deep=is_deep)
+            repaired_by = functools.partial(_sufficient_repair, layout, declared, reasons, spark)
+            if reasons and (changes := repaired_by(is_deep=is_deep)) is not None:
                 steps.append(Step(declared.table, "repair", reasons, changes=tuple(changes)))
                 repaired |= {declared.table, *getattr(declared, "side_tables", ())}
                 continue
@@ -160,7 +163,12 @@ def plan(
 
 
 def _sufficient_repair(
-    layout: Layout, declared: Table | Publish, reasons: Sequence[str], spark: SparkSource
+    layout: Layout,
+    declared: Table | Publish,
+    reasons: Sequence[str],
+    spark: SparkSource | None,
+    *,
+    is_deep: bool,
 ) -> list[Change] | None:
     """The changes of a checkpoint after which nothing is damaged any more; None if there are none."""
     if isinstance(declared, Publish):
@@ -181,7 +189,8 @@ def _sufficient_repair(
     rest: Sequence[str] = reasons
     if changes:
         with _repaired_copy(layout, declared, changes) as copy:
-            rest = damage(copy, declared, spark)
+            found, mine = copy.checkpoint_path(declared.table), layout.checkpoint_path(declared.table)
+            rest = [one.replace(found, mine) for one in damage(copy, declared, spark, is_deep=is_deep)]
     if rest and isinstance(declared, Bronze):
         raise _beyond_repair(layout, declared, rest)
     return None if rest else changes
@@ -196,8 +205,9 @@ def _beyond_repair(layout: Layout, declared: Bronze, reasons: Sequence[str]) -> 
     elif isinstance(declared, DeltaTable | Stream):
         kept, again = "the source still has all rows", "the source from its beginning"
     checkpoint = layout.checkpoint_path(declared.table)
+    why = "; ".join(one.removeprefix(f"{declared.table}: ") for one in reasons).rstrip(".")
     return CheckpointMismatchError(
-        f"{declared.table}: {'; '.join(reasons)}. Bronze is the last resort of all other tables, and its own "
+        f"{declared.table}: {why}. Bronze is the last resort of all other tables, and its own "
         "commits are not enough to go on. Nothing was changed. Restore the table's newest copy; or, if "
         f"{kept}, move the table and its checkpoint ({checkpoint}) away: the next start reads {again}. Then: "
         "medallion recover"

@@ -39,6 +39,7 @@ from orchestration.access.progress.erased import erased_records, unfinished_run
 from orchestration.records.audit import last_audit
 from orchestration.records.audit.accepted_gaps import read_gaps, skipped_files
 from orchestration.records.audit.bronze_bytes import byte_faults, undigested
+from orchestration.records.audit.file_bytes import changed_files, without_digest
 from orchestration.records.audit.gold.changes import (
     gold_faults,
     history_faults,
@@ -146,7 +147,7 @@ def audit(  # noqa: PLR0913  # the options of the command
         account = _audit_once(spark, pipeline, read, silver, layout, since, say, accepted)
         return (
             account
-            if gold is None
+            if gold is None or any(one.name == "files" for one in account.faults)
             else _with_gold(account, ContentAudit(spark, pipeline, layout, gold), silver, say)
         )
 
@@ -237,6 +238,11 @@ def _unreadable_file(silver: Silver, text: str) -> AccountError | None:
             f"{silver.table} does not balance: a data file that a table's log names is missing: {lost[0]}. "
             "Restore the file from a copy; without the file, the rows in it cannot be accounted for."
         )
+    if lost is not None and "FAILED_READ_FILE" in text:
+        return AccountError(
+            f"{silver.table} does not balance: a data file cannot be read: {lost[0]}. Restore the file from "
+            "a copy; what can be done without one, with the jobs stopped: medallion recover --plan"
+        )
     return None
 
 
@@ -280,6 +286,8 @@ def _audit_once(  # noqa: PLR0913, PLR0917  # see above
         if why:
             notes.append(f"{silver.table}: audited from its beginning: {why}")
             pins, start = pin(silver, layout), None
+    if changed := tuple(_changed_files(pipeline, silver, layout, pins)):
+        return Account(silver.table, silver.read_text, {}, None, "", 0, (), changed)
     parts, partitions = _counted(spark, read, silver, layout, pins, say, decision, start)
     if start is not None and _may_miss_erased_rows(_faults_of(parts), pins):
         notes.append(f"{silver.table}: audited from its beginning: rows of it were erased")
@@ -313,7 +321,7 @@ def _audit_once(  # noqa: PLR0913, PLR0917  # see above
         looked_at=sum(one.offsets for one in partitions),
         partitions=total,
         faults=faults,
-        notes=(*notes, *_notes_of(parts, pipeline, layout)),
+        notes=(*notes, *_notes_of(parts, pipeline, layout), *_undigested(silver, pins)),
         undigested=sum(map(undigested, bronze)),
         each=silver.each or "",
         seconds=time.monotonic() - began,
@@ -359,6 +367,29 @@ def _byte_faults(
     """Faults of the bytes of bronze tables, of each by its first reader alone."""
     own = (log for log in bronze if _is_first_reader(pipeline, silver, log.table))
     return [fault for log in own for fault in byte_faults(spark, log)]
+
+
+def _changed_files(pipeline: Pipeline, silver: Silver, layout: Layout, pins: Pins) -> Iterator[Fault]:
+    """Files of a silver table, of those beside it and made of it that are not as they were written."""
+    for log in (pins.silver, pins.late, pins.quarantine):
+        if (fault := changed_files(log.path, log.table, silver.table, log)) is not None:
+            yield fault
+    for gold in made_of(pipeline, silver) if pins.silver.base is None else ():
+        for table in (gold.table, *gold.side_tables):
+            fault = changed_files(layout.table_path(table), table, gold.table)
+            if fault is not None:
+                yield fault
+
+
+def _undigested(silver: Silver, pins: Pins) -> Iterator[str]:
+    """A note of the files whose bytes were not compared."""
+    files = sum(without_digest(log.path, log) for log in (pins.silver, pins.late, pins.quarantine))
+    if files:
+        yield (
+            f"{files:,} data files of {silver.table} and the tables beside it have no digest, as where "
+            "Spark wrote them (their pages have checksums, which each read compares) or an earlier version "
+            "did: their coordinates were compared, not their bytes"
+        )
 
 
 def _notes_of(parts: Sequence[TableAudit], pipeline: Pipeline, layout: Layout) -> Iterator[str]:

@@ -116,19 +116,20 @@ def made_of(pipeline: Pipeline, silver: Silver) -> tuple[Gold, ...]:
 
 
 def published_faults(pipeline: Pipeline, silver: Silver, layout: Layout) -> Iterator[Fault]:
-    """Published versions of gold tables that are older than the last erasure in their silver table."""
+    """Published versions of gold tables that are older than the last erasure, or not the table's any more."""
     erased_at = LogReader(layout.table_path(silver.table)).properties().get(ERASED)
-    if erased_at is None:
-        return
     made = {gold.table for gold in pipeline.gold if _root(pipeline, gold) == silver.table}
     for suite in pipeline.quality:
-        if suite.gate != "publish" or suite.table not in made:
-            continue
         path = layout.table_path(suite.table)
-        if (pointer := read_published(path)) is None:
+        is_made = suite.gate == "publish" and suite.table in made
+        if not is_made or (pointer := read_published(path)) is None:
+            continue
+        if why := pointer.fault(path):
+            text = f"{suite.table}{SUFFIX}: {why}: an older copy of the table was restored"
+            yield Fault("published", text)
             continue
         commit = LogReader(path).commit(pointer.version)
-        if commit is None or commit.timestamp < datetime.fromisoformat(erased_at):
+        if erased_at and (commit is None or commit.timestamp < datetime.fromisoformat(erased_at)):
             yield Fault(
                 "erased",
                 f"readers of {suite.table}{SUFFIX} get version {pointer.version}, which is older than the "
