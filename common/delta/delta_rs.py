@@ -411,9 +411,9 @@ def _set_damaged_checkpoints_aside(log: StorageFolder) -> None:
 def _is_whole_parquet(log: StorageFolder, name: str) -> bool:
     with log.open(name) as file:
         begins = file.read(len(_PARQUET))
-        file.seek(0, os.SEEK_END)
-        file.seek(max(0, file.tell() - len(_PARQUET)))
-        return begins == file.read() == _PARQUET
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - len(_PARQUET)))
+        return size > 2 * len(_PARQUET) and begins == file.read() == _PARQUET
 
 
 def _is_whole(content: bytes) -> bool:

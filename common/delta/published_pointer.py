@@ -46,7 +46,8 @@ class PublishedVersion:
         """
         latest = latest_version(path)
         if latest is None or self.version > latest:
-            return f"it names version {self.version}, and the table ends with {latest or 'none'}"
+            ends = "is gone" if latest is None else f"ends with version {latest}"
+            return f"it names version {self.version}, and the table {ends}"
         found = commit_digest(path, self.version)
         if self.sha256 is None or found is None or found == self.sha256:
             return None

@@ -29,6 +29,7 @@ from common.machine.console import say
 from common.spark.session_conf import SHUFFLE_PARTITIONS
 from common.streaming.file_list import FileList
 from common.streaming.table_watch import Beginning, ReadUpTo
+from common.streaming.topic_identity import coordinate_ends
 from gold.publish.published import plan_files_repair, refuse_other_publication
 from gold.query import (
     Context,
@@ -394,6 +395,12 @@ def check_checkpoint_and_tables(layout: Layout, declared: Table) -> LastCommit |
     path = layout.table_path(declared.table)
     check_positions(declared.table, path, checkpoint)
     check_steps(declared.table, path, checkpoint, _side_steps(layout, declared))
+    if isinstance(declared, Files) and (fault := list_fault(layout, declared, last)) is not None:
+        raise CheckpointMismatchError(
+            f"{declared.table}: {fault}. Going on would read files a second time. Nothing was written. "
+            "Restore the folder from a copy, or have it written again by the rows of the table: medallion "
+            f"recover {declared.table}"
+        )
     return last
 
 
@@ -402,6 +409,28 @@ def _former_side_tables(declared: Table, last: LastCommit | None) -> tuple[str, 
     if isinstance(declared, Bronze | Silver) or last is None:
         return declared.side_tables
     return former_side_tables(declared, last.get("declared"))
+
+
+def list_fault(layout: Layout, files: Files, last: LastCommit | None) -> str | None:
+    """What is wrong with the list of files of a table, in words; None if nothing is.
+
+    Args:
+        layout: Where the list is.
+        files: The declaration.
+        last: The metadata of the newest commit by the table's query.
+    """
+    listed, path = FileList(layout.file_list_path(files.table)), layout.file_list_path(files.table)
+    read = coordinate_ends(last).get((files.coordinate, 0), 0)
+    try:
+        listed.update(0)
+    except (ValueError, KeyError):
+        return f"a part of the list of files in {path} is damaged, and the table has read up to {read:,}"
+    if listed.end >= read:
+        return None
+    return (
+        f"the list of files in {path} ends at offset {listed.end:,}, and the table has read up to {read:,}: "
+        "it is lost, or an older copy"
+    )
 
 
 def _refuse_list_without_checkpoint(layout: Layout, files: Files) -> None:

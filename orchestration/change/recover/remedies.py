@@ -4,6 +4,8 @@
 gone or damaged                           left                      made again
 ========================================  ========================  ==========================================
 bronze: checkpoint, or entries of it      its table                 ``repair``: the positions of its commits
+bronze of files: the list of files        the table's rows          ``repair``: the files and offsets of the
+                                                                    rows; the last file is counted again
 bronze: newest commits of the table       the topic, older commits  ``repair``: the checkpoint goes back to
                                                                     the table's newest micro-batch, and
                                                                     Kafka's records are read again from there
@@ -59,11 +61,14 @@ from common.declare import (
     Stream,
     Table,
 )
+from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader
 from common.delta.maintenance.retention import expired_text, expired_topics
+from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.match.checkpoint_repair import Change, plan_repair, repair
 from common.errors import CheckpointMismatchError, MedallionError, UsageError
 from common.machine.storage_folder import StorageFolder
+from common.streaming.topic_identity import coordinate_ends
 from orchestration.access.declaration.lineage import in_data_order, sources
 from orchestration.access.history.effort import Effort, effort_of
 from orchestration.change.recover.damage import (
@@ -74,9 +79,10 @@ from orchestration.change.recover.damage import (
     refuse_lost_source,
     table_damage,
 )
+from orchestration.change.recover.file_list import written_again
 from orchestration.change.recover.lost_records import Ask, lost_records
 from orchestration.records.rejudge.stage import record_paths
-from orchestration.run.start_checks import publication_repair
+from orchestration.run.start_checks import list_fault, publication_repair
 
 Kind = Literal["repair", "refill", "rebuild", "publish again"]
 
@@ -92,6 +98,7 @@ class Step:
         reads: The tables from which the rows come again; empty for a repair.
         changes: The files of the checkpoint that a repair writes or takes out.
         moves: The folders that are moved aside, in this order.
+        folder: The folder of the changes; empty: the checkpoint.
         effort: What the next start reads.
     """
 
@@ -101,6 +108,7 @@ class Step:
     reads: tuple[str, ...] = ()
     changes: tuple[Change, ...] = ()
     moves: tuple[str, ...] = ()
+    folder: str = ""
     effort: Effort = field(default_factory=Effort)
 
 
@@ -144,6 +152,9 @@ def plan(
             if source in renewed
         )
         if not reasons and only in {None, declared.table}:
+            if isinstance(declared, Files) and (again := tuple(_list_again(layout, declared, spark))):
+                steps += again
+                continue
             is_deep = only == declared.table
             reasons = damage(layout, declared, spark, is_deep=is_deep)
             repaired_by = functools.partial(_sufficient_repair, layout, declared, reasons, spark)
@@ -160,6 +171,27 @@ def plan(
             if step.kind == "refill" and not isinstance(declared, Publish):
                 renewed |= {declared.table, *declared.side_tables}
     return tuple(steps)
+
+
+def _list_again(layout: Layout, files: Files, spark: SparkSource | None) -> Iterator[Step]:
+    """The steps that write a list of files again; none where nothing is wrong with it.
+
+    A micro-batch that is planned and not written is planned again: only the list named its files.
+
+    Raises:
+        CheckpointMismatchError: The rows of the table do not tell which files were read.
+    """
+    last = last_commit_metadata(layout.table_path(files.table), files.table)
+    if last is None or (fault := list_fault(layout, files, last)) is None:
+        return
+    end = coordinate_ends(last).get((files.coordinate, 0), 0)
+    changes = () if spark is None else tuple(written_again(spark(), layout, files, end))
+    reasons, folder = (f"{files.table}: {fault}",), layout.file_list_path(files.table)
+    yield Step(files.table, "repair", reasons, changes=changes, folder=folder)
+    planned = Checkpoint(layout.checkpoint_path(files.table)).last_planned()
+    if planned is not None and planned > last["batch_id"]:
+        why = "the table does not have it, and the list that named its files is written again"
+        yield Step(files.table, "repair", reasons, changes=(Change(f"offsets/{planned}", None, why),))
 
 
 def _sufficient_repair(

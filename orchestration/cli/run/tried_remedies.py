@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # imports Spark, which other commands do not need
 _COMMAND = "medallion recover"
 
 _DONE: dict[Kind, str] = {
-    "repair": "writes the checkpoint again of",
+    "repair": "repairs",
     "refill": "has filled again",
     "rebuild": "has filled again",
     "publish again": "has every row published again of",

@@ -142,7 +142,7 @@ def test_a_published_version_that_an_older_copy_has_replaced_is_taken_back(
     assert work.published == 1
     shutil.rmtree(work.path)
     shutil.copytree(older, work.path)
-    with pytest.raises(UsageError, match="names version 1, and the table ends with 0"):
+    with pytest.raises(UsageError, match="names version 1, and the table ends with version 0"):
         work.query("select total from gold.totals__published")
     work.write(-3)
     with pytest.raises(UsageError, match="version 1, which is another one now than the one that was"):
