@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -21,12 +18,8 @@ from common.declare import Files
 from common.delta import table as delta_table
 from common.delta.micro_batch import MicroBatch
 from common.rows.row_size import RowSizeEstimate
-from common.streaming.file_list import ITSELF, part_name
+from common.streaming.file_source import SOURCE, source_options
 from common.streaming.query import Stream
-
-SOURCE = "medallion.files.FileSource"
-LOOK_MS = 5_000
-"""Time between two looks at the folder: a look lists every file in it."""
 
 
 def build_query(  # noqa: PLR0913  # what it reads, where it writes, and under which settings
@@ -58,7 +51,7 @@ def build_query(  # noqa: PLR0913  # what it reads, where it writes, and under w
     bronze_table.ensure(spark, files, path)
     folder = files.folder
     options = {
-        **_options(files, folder, layout.file_list_path(files.table), line_readers),
+        **source_options(files, folder, layout.file_list_path(files.table), line_readers),
         "maxRows": str(files.max_rows_per_trigger or settings.bronze.max_offsets_per_trigger),
         **({} if files.only is None else {"only": files.only}),
     }
@@ -81,33 +74,3 @@ def build_query(  # noqa: PLR0913  # what it reads, where it writes, and under w
         trigger=trigger_of(files, settings),
         source=f"files in {folder}",
     )
-
-
-def _options(files: Files, folder: str, listed: str, line_readers: Sequence[str]) -> dict[str, str]:
-    return {
-        "path": folder,
-        "format": files.format,
-        "header": str(files.header).lower(),
-        "topic": files.coordinate,
-        "list": listed,
-        "lookMs": str(LOOK_MS),
-        "lineReaders": json.dumps([*line_readers]),
-    }
-
-
-def listed_alone(spark: SparkSession, files: Files, path: str, folder: str) -> Mapping[str, Any]:
-    """The entry that a list would have for one file, whose records are counted.
-
-    Args:
-        spark: The session.
-        files: The declaration.
-        path: The file's path in a list.
-        folder: An empty folder on the local disk.
-    """
-    file = files.folder if path.startswith(ITSELF) else f"{files.folder.rstrip('/')}/{path}"
-    options = {**_options(files, file, f"{folder}/list", ()), "maxRows": str(2**62)}
-    read = spark.readStream.format(SOURCE).options(**options).load()
-    sink = read.writeStream.format("noop").option("checkpointLocation", f"{folder}/checkpoint")
-    sink.trigger(availableNow=True).start().awaitTermination()
-    found: Mapping[str, Any] = json.loads(Path(folder, "list", part_name(0)).read_bytes())
-    return found

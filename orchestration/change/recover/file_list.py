@@ -1,8 +1,8 @@
 """Writes the list of files of a bronze table of files again, by the rows that the table has.
 
 A row names its file, its number in the file and when the file was written. So the table knows which offsets
-each file has; only how many records the last one has, of which some may be unread, is counted anew. A file
-each file has; only how many records the last one has, of which some may be unread, is counted anew. A
+each file has; only how many records the last one has, of which some may be unread, is counted anew. One that
+is another file now, or is gone, keeps its entry with a size that no file has: nothing of it is read again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from bronze.files import listed_alone
 from common.config.paths import Layout
 from common.declare import Files
 from common.delta.log import LogReader
@@ -27,6 +26,7 @@ from common.delta.table import ERASED
 from common.errors import CheckpointMismatchError
 from common.machine.storage_folder import StorageFolder
 from common.streaming.file_list import ITSELF, part_name
+from common.streaming.file_source import listed_alone
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
