@@ -26,7 +26,7 @@ _NEXT = {
     "files": "restore these files from a copy of the table, or type the command",
     "content": "type the command: it fills the table from the rows of its source",
     "history": "type the command, or restore the newest copies of the source and of its checkpoint",
-    "publication": "type the command, with the jobs stopped",
+    "publication": "do what the line says, with the jobs stopped",
     "published": "start the gold job: it takes the version back and publishes the next one that passes",
     "erased": "type the command, or have a newer version published",
     "lost commit": "restore the newest copy of the table together with its checkpoint",

@@ -45,9 +45,11 @@ from orchestration.records.audit.gold.changes import (
     history_faults,
     made_of,
     publication_faults,
+    published,
     published_faults,
 )
 from orchestration.records.audit.gold.content import ContentAudit, GoldProof
+from orchestration.records.audit.gold.sent import message_faults
 from orchestration.records.audit.offset_ranges import why_full_audit
 from orchestration.records.audit.other_records import Decision
 from orchestration.records.audit.result import SHOWN, Account, Fault, PartitionAccount
@@ -221,8 +223,11 @@ def _with_gold(account: Account, content: ContentAudit, silver: Silver, say: Say
     """The account with what comparing the gold tables with their definitions has found."""
     say(f"{silver.table}: comparing the gold tables with their definitions")
     compared = tuple(content.compared(made_of(content.pipeline, silver)))
-    faults = (fault for _, fault in compared if fault is not None)
-    return replace(account, faults=(*account.faults, *faults), gold=tuple(table for table, _ in compared))
+    of_gold = (fault for _, fault in compared if fault is not None)
+    of_messages, notes = message_faults(content, tuple(published(content.pipeline, silver)))
+    faults = (*account.faults, *of_gold, *of_messages)
+    gold = tuple(table for table, _ in compared)
+    return replace(account, faults=faults, gold=gold, notes=(*account.notes, *notes))
 
 
 def _unreadable_file(silver: Silver, text: str) -> AccountError | None:
