@@ -292,7 +292,7 @@ def _audit_once(  # noqa: PLR0913, PLR0917  # see above
             notes.append(f"{silver.table}: audited from its beginning: {why}")
             pins, start = pin(silver, layout), None
     if changed := tuple(_changed_files(pipeline, silver, layout, pins)):
-        return Account(silver.table, silver.read_text, {}, None, "", 0, (), changed)
+        return _uncounted(silver, pins, changed)
     parts, partitions = _counted(spark, read, silver, layout, pins, say, decision, start)
     if start is not None and _may_miss_erased_rows(_faults_of(parts), pins):
         notes.append(f"{silver.table}: audited from its beginning: rows of it were erased")
@@ -384,6 +384,12 @@ def _changed_files(pipeline: Pipeline, silver: Silver, layout: Layout, pins: Pin
             fault = changed_files(layout.table_path(table), table, gold.table)
             if fault is not None:
                 yield fault
+
+
+def _uncounted(silver: Silver, pins: Pins, faults: tuple[Fault, ...]) -> Account:
+    """The account of tables that cannot be counted, because bytes of them have changed."""
+    versions = {log.table: log.version for log in pins.tables if log.version is not None}
+    return Account(silver.table, silver.read_text, versions, None, "", 0, (), faults)
 
 
 def _undigested(silver: Silver, pins: Pins) -> Iterator[str]:
