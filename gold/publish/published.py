@@ -265,8 +265,8 @@ def _other_rows(query: str, folder: str, number: int) -> str:
 
 def _gone(folder: str) -> str:
     return (
-        f"{folder} has none of the micro-batches that were written there: it was deleted, or an older copy of "
-        "it was restored"
+        f"{folder} has none of the micro-batches that were written there: it was deleted, or an older copy "
+        "of it was restored"
     )
 
 
