@@ -2,8 +2,8 @@
 
 Progress goes to stderr, the tables to stdout, the files to ``--out``, and the sections, unless ``--no-page``,
 to distribution/bench/figures/tables.md and the goals to docs/performance.md. The exit code is 1 where tables
-were not what they should be, or where the check ``--cpu-at-least`` fails; a goal that is missed is told and fails
-nothing.
+were not what they should be, or where the check ``--cpu-at-least`` fails; a goal that is missed is told and
+fails nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The pages of docs that a bench writes, and what their figures are measured with.
 
 ``distribution/bench/figures/tables.md`` has the sections of all workloads. A section is found by its title
-and replaced whole; the others stay. ``docs/performance.md`` has the goals, kept row by row: a run puts its own
-goals in, each with its date, and leaves those of workloads that it did not run. The rest of that page is
+and replaced whole; the others stay. ``docs/performance.md`` has the goals, kept row by row: a run puts its
+own goals in, each with its date, and leaves those of workloads that it did not run. The rest of that page is
 written by hand.
 """
 
