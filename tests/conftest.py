@@ -21,9 +21,9 @@ from common.config.driver_limits import DriverLimits
 from common.config.paths import Layout
 from common.config.settings import Settings, load_settings
 from common.declare import Message, Pipeline
-from tests.reference import printed_documents as documents
 from tests.runs.shards import DEALT, shard_of_part, shards_of
 from tests.runs.time_left import add_stop_after, fail_without_time
+from tests.support.documents import printed_documents as documents
 from tests.support.heap import release_tables
 from tests.support.run_cost import RunCost
 

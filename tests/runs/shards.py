@@ -22,9 +22,7 @@ TEST_CPU = TABLE.with_name("test_cpu.tsv")
 DEARER_SECONDS = 5.0
 NEW_FILE_SECONDS = 60.0
 """A file that the table lacks counts as so many."""
-DEALT = frozenset(
-    {"tests/pipeline/gold/test_view_statements.py", "tests/pipeline/gold/statements/test_drawn.py"}
-)
+DEALT = frozenset({"tests/pipeline/gold/statements/test_drawn.py"})
 """Files whose long tests are dealt to all shards by the number of their ``part``: too long for one."""
 
 

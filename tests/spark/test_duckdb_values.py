@@ -16,7 +16,7 @@ import pytest
 
 from common.errors import SqlError
 from common.sql.duckdb.text import columns_of, expression, statement
-from tests.support import drawn_sql
+from tests.support.drawn import drawn_sql
 from tests.support.drawn.spark_examples import spark_examples
 
 AGGREGATES = [

@@ -23,7 +23,7 @@ from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.access.embedded_broker import lifecycle as embedded
 from orchestration.observe.status.collect import Collector
 from orchestration.observe.status.topic_offsets import BrokerOffsets
-from tests.reference import printed_documents as documents
+from tests.support.documents import printed_documents as documents
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "earthquakes" / "pipeline.py"

@@ -12,13 +12,13 @@ import typer.main
 
 import common.declare
 from common.config.settings import setting_names
+from distribution.pages import commands_reference, declarations_reference
+from distribution.pages.settings_reference import reference
 from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.author.cases.problems import case_problems
 from orchestration.author.cases.read.load import find_files, load_files
 from orchestration.author.check.pipeline import check
 from orchestration.cli.main import app
-from tests.reference import commands_reference, declarations_reference
-from tests.reference.settings_reference import reference
 from tests.support.oracles.protobuf import REFUND, descriptors
 
 pytestmark = pytest.mark.check
@@ -37,14 +37,14 @@ def blocks(language: str) -> list[str]:
 
 
 def test_the_page_of_settings_is_in_step() -> None:
-    """Written by `python -m tests.reference.settings_reference > docs/install/settings.md`."""
+    """Written by `python -m distribution.pages.settings_reference > docs/install/settings.md`."""
     page = (ROOT / "docs" / "install" / "settings.md").read_text(encoding="utf-8")
     assert page == reference()
     assert all(line.rsplit("|", 2)[1].strip() for line in page.splitlines() if line.startswith("| `"))
 
 
 def test_the_page_of_commands_and_options_is_in_step() -> None:
-    """Written by `python -m tests.reference.commands_reference > docs/reference/commands.md`."""
+    """Written by `python -m distribution.pages.commands_reference > docs/reference/commands.md`."""
     page = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
     assert page == commands_reference.reference()
     command = typer.main.get_command(app)
@@ -52,7 +52,7 @@ def test_the_page_of_commands_and_options_is_in_step() -> None:
 
 
 def test_the_page_of_declarations_is_in_step() -> None:
-    """Written by `python -m tests.reference.declarations_reference > docs/author/declarations.md`."""
+    """Written by `python -m distribution.pages.declarations_reference > docs/author/declarations.md`."""
     page = (ROOT / "docs" / "author" / "declarations.md").read_text(encoding="utf-8")
     assert page == declarations_reference.reference()
     assert re.findall(r"\| (?:number|`True` or `False`) \| `\{\}` \|", page) == []

@@ -10,13 +10,13 @@ import pytest
 from typer.testing import CliRunner
 
 from common.errors import UsageError
+from distribution.pages.json_documents import DOCUMENTS, ERROR, LINES, names_of
+from distribution.pages.json_reference import document_schema, page, schema_text
 from orchestration.cli import json_output
 from orchestration.cli.main import app
 from tests.golden import archive
-from tests.reference import printed_documents as documents
-from tests.reference.json_documents import DOCUMENTS, ERROR, LINES, names_of
-from tests.reference.json_reference import document_schema, page, schema_text
-from tests.reference.printed_documents import wrong
+from tests.support.documents import printed_documents as documents
+from tests.support.documents.printed_documents import wrong
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -26,7 +26,7 @@ pipeline = Pipeline("shop", bronze=[Topic("orders", kep="1 day")])
 
 
 def test_page_and_schema_are_in_step() -> None:
-    """Written by `python -m tests.reference.json_reference`."""
+    """Written by `python -m distribution.pages.json_reference`."""
     assert (REFERENCE / "json.schema.json").read_text(encoding="utf-8") == schema_text()
     assert (REFERENCE / "json.md").read_text(encoding="utf-8") == page()
     jsonschema.Draft202012Validator.check_schema(document_schema())

@@ -121,6 +121,7 @@ def test_each_kind_of_change_is_drawn_and_found_again_where_lines_have_moved() -
     found = mutants_of("shop.py", SOURCE, "1")
     assert {(one.kind, one.function, one.new) for one in found} == {
         ("constant", "", "SIZE = 4"),
+        ("constant", "", "def is_open(self, hour: int = 9) -> bool:"),
         ("call", "Shop.is_open", "pass"),
         ("except", "Shop.is_open", "except Exception:"),
         ("connective", "Shop.is_open", "return self.closed"),

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from common.sql.duckdb.functions import AGGREGATES, FORMS, Form
 from common.sql.duckdb.operators import CLOCKS, Columns, Operators
-from common.sql.duckdb.values import DIGITS, TIME, Value, decimal
+from common.sql.duckdb.values import DECIMAL_DIGITS, DIGITS, TIME, Value, decimal
 
 _CASTS = {"int": "INTEGER", "date": "DATE", "timestamp": TIME, "string": "VARCHAR"}
 _CASTS |= {name.lower(): name for name in ("TINYINT", "SMALLINT", "BIGINT", "DOUBLE")}
@@ -218,11 +218,20 @@ class Calls(Operators):
     def _total(self, name: str, value: Value, node: exp.Expr) -> tuple[str, Finish]:
         if name == "sum" and value.family in "im":
             p, s = value.digits
-            kind = "BIGINT" if value.family == "i" else decimal(min(p + 10, 38), s)
+            if p + 10 > DECIMAL_DIGITS and value.family == "m":
+                return f"sum({value.sql})", lambda core: self._within(core, s)
+            kind = "BIGINT" if value.family == "i" else decimal(p + 10, s)
             return f"sum({value.sql})", lambda core: self._narrowed(core, kind)
         if name in {"sum", "avg", "mean"} and value.family in "fi":
             return f"{'sum' if name == 'sum' else 'avg'}(CAST({value.sql} AS DOUBLE))", _as_type("DOUBLE")
         raise self.refusal(node, f"of {value.type}, which is not translated")
+
+    def _within(self, core: str, scale: int) -> Value:
+        """A sum of decimals with all their digits; DuckDB has room for somewhat more than the type says."""
+        kind = decimal(DECIMAL_DIGITS, scale)
+        most = f"CAST('{'9' * (DECIMAL_DIGITS - scale)}.{'9' * scale}' AS {kind})"
+        beyond = self._failure("a sum that has no room in its type")
+        return Value(f"(CASE WHEN abs({core}) > {most} THEN {beyond} ELSE {core} END)", kind)
 
     def _count(self, argument: exp.Expr, columns: Columns, node: exp.Expr) -> tuple[str, Finish]:
         if isinstance(argument, exp.Star) and not any(argument.args.values()):

@@ -263,7 +263,8 @@ class Operators:
             return number(f"-{node.this.name}")
         value = self.value(node.this, columns)
         if value.family == "i":
-            return self._arithmetic([number("0"), value], "-", node, value.type)
+            zero = Value(f"CAST(0 AS {value.type})", value.type)
+            return self._arithmetic([zero, value], "-", node, value.type)
         if value.family not in "mf":
             raise self.refusal(node)
         return Value(f"(-{value.sql})", value.type)
@@ -352,7 +353,9 @@ class Operators:
 
     def _narrowed(self, sql: str, kind: str, shown: str = "", *, is_tried: bool = False) -> Value:
         """A value brought into a type that may have no room for it."""
-        return Value(f"{'TRY_CAST' if self._written or is_tried else 'CAST'}({sql} AS {kind})", shown or kind)
+        cast = f"{'TRY_CAST' if self._written or is_tried else 'CAST'}({sql} AS {kind})"
+        # DuckDB compares CAST(x AS BIGINT) > 0 as x > 0, without the error of the cast: coalesce keeps it
+        return Value(f"coalesce({cast}, NULL)", shown or kind)
 
     def _failure(self, what: str) -> str:
         return "NULL" if self._written else f"error({standard_text(what)})"

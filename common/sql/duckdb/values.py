@@ -17,6 +17,8 @@ TIME = "TIMESTAMP WITH TIME ZONE"
 SPAN, DAYS = "SPAN", "DAYS"
 """Types of spans of time, whose text is their microseconds; a date plus days is a date."""
 
+DECIMAL_DIGITS = 38
+"""Most digits of a decimal, in both engines."""
 DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INTEGER": 10, "BIGINT": 20}
 """Whole numbers, from narrow to wide, with the digits that Spark gives them as decimals."""
 _FAMILIES = {**dict.fromkeys(DIGITS, "i"), "FLOAT": "f", "DOUBLE": "f", "VARCHAR": "s", "BOOLEAN": "b"}
@@ -97,7 +99,7 @@ def decimal(digits: int, scale: int) -> str:
     Raises:
         SqlError: It has more digits than there is room for, so that engines round otherwise.
     """
-    if digits > 38:  # noqa: PLR2004  # both engines' most
+    if digits > DECIMAL_DIGITS:
         raise SqlError(f"has a decimal of {digits} digits, which engines round otherwise")
     return f"DECIMAL({digits},{scale})"
 

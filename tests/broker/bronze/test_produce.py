@@ -21,7 +21,7 @@ from common.errors import BrokerError
 from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.access.kafka import client as kafka
 from orchestration.access.kafka.producer import produce
-from tests.reference import printed_documents as documents
+from tests.support.documents import printed_documents as documents
 
 ROOT = Path(__file__).parents[3]
 PIPELINE = ROOT / "examples" / "earthquakes" / "pipeline.py"

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from common.errors import UsageError
 from orchestration.access.kafka.topics import describe_topic, newest_records
 from orchestration.cli.main import app
-from tests.reference import printed_documents as documents
+from tests.support.documents import printed_documents as documents
 
 HOSTILE = b"\x1b[2J\xff\x00"
 

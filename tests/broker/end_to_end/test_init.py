@@ -22,7 +22,7 @@ from orchestration.author.check.pipeline import check
 from orchestration.author.propose.pipeline_source import render
 from orchestration.author.propose.propose import propose
 from tests.conftest import make_settings
-from tests.reference import printed_documents as documents
+from tests.support.documents import printed_documents as documents
 from tests.support.engine import Engine
 
 ROOT = Path(__file__).parents[3]

@@ -278,37 +278,6 @@ def test_gates_of_a_running_job(
 
 
 @pytest.mark.long
-def test_gates_of_backfills(
-    spark: Any,
-    broker: str,
-    new_topic: Callable[[], str],
-    send: Callable[..., None],
-    tmp_path: Path,
-) -> None:
-    """A backfill that ends with a bad version fails and names its rows' table; the next good one moves it."""
-    topic, settings = new_topic(), make_settings(tmp_path, broker)
-    pipeline = gated(topic)
-    send(topic, [order("a", 5), order("b", 7)])
-    job = backfill(spark, pipeline, settings, broker)
-    job.judge()
-    tables = RunningJob(spark, pipeline, settings, broker)
-    assert tables.published_rows() == {("a", 5), ("b", 7)}
-    send(topic, [order("c", -1)])
-    job = backfill(spark, pipeline, settings, broker)
-    with pytest.raises(QualityFailedError) as failed:
-        job.judge()
-    for table in ("gold.totals", "gold.latest"):
-        assert f"of {table} failed its quality suite (in_range amount: 1 of 3 rows" in str(failed.value)
-    assert "medallion quality status gold.totals gold.latest --rows" in str(failed.value)
-    assert tables.rows("gold.latest") == {("a", 5), ("b", 7), ("c", -1)}
-    assert tables.published_rows() == {("a", 5), ("b", 7)}
-    send(topic, [order("c", 3)])
-    published = replace(pipeline, quality=[one for one in pipeline.quality if one.gate == "publish"])
-    backfill(spark, published, settings, broker).judge()
-    assert tables.published_rows() == {("a", 5), ("b", 7), ("c", 3)}
-
-
-@pytest.mark.long
 def test_the_examples_wrong_magnitude_stays_from_readers_until_it_is_corrected(
     spark: Any,
     broker: str,

@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 from common.declare import Aggregate, Json, Message, Pipeline, Rule, Silver, Topic, Upsert
-from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
-from common.errors import CheckpointMismatchError, QueryFailedError
+from common.errors import CheckpointMismatchError
 from orchestration.change.recover.startable import recover
 from orchestration.run.supervisor import StopSignal, Supervisor
 from orchestration.run.wiring import Wiring
@@ -81,9 +80,6 @@ def content(engine: Engine) -> dict[str, Counter[str]]:
 class Shop:
     """The pipeline and the topic it reads."""
 
-    stopped_at = 0
-    """Rows that bronze had when its first run was stopped."""
-
     def __init__(self, engine: Engine, send: Callable[[list[Message]], None]) -> None:
         self.engine, self.send = engine, send
         self.sent: list[Message] = []
@@ -131,10 +127,7 @@ def shop(
     send: Callable[..., None],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Shop:
-    """A shop whose queries were killed before their first micro-batch; all layers are there.
-
-    Its bronze was also stopped between two micro-batches and started again.
-    """
+    """A shop whose queries were killed before their first micro-batch; all layers are there."""
     topic = new_topic()
     settings = make_settings(
         tmp_path_factory.mktemp("restart"), broker, f"bronze.max_offsets_per_trigger={SIZE // 3}"
@@ -143,15 +136,9 @@ def shop(
     made.more()
     left = [file for query in QUERIES for file in die_before_the_first_batch(made.engine.checkpoint(query))]
     made.engine.run("bronze", stop_after=1)
-    made.stopped_at = len(made.engine.rows("bronze.orders"))
     made.engine.run()
     assert not any(file.exists() for file in left)
     return made
-
-
-def test_a_stop_between_two_micro_batches_is_gone_on_from(shop: Shop) -> None:
-    assert shop.stopped_at == SIZE // 3
-    shop.check()
 
 
 def test_ingested_at_is_when_the_micro_batch_was_planned(shop: Shop) -> None:
@@ -162,42 +149,6 @@ def test_ingested_at_is_when_the_micro_batch_was_planned(shop: Shop) -> None:
     assert found == {entry.timestamp_ms for entry in entries if entry}
     writers = {str(one["engineInfo"])[:5] for one in shop.engine.history("bronze.orders")}
     assert writers == {"Apach", "delta"}
-
-
-def test_every_last_micro_batch_may_come_again(shop: Shop) -> None:
-    """As after a kill between a table's commit and the checkpoint's; with new data behind it."""
-    before = content(shop.engine)
-    for query in QUERIES:
-        shop.engine.undo_last_commit(query)
-    shop.engine.run()
-    assert content(shop.engine) == before
-    shop.more()
-    for query in QUERIES:
-        shop.engine.undo_last_commit(query)
-    shop.engine.run()
-    shop.check()
-
-
-def test_a_death_between_silver_and_quarantine_loses_and_doubles_nothing(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shop.more()
-    real = delta_table.append
-
-    def dying(*args: Any, **kwargs: Any) -> None:
-        if args[3] == "quarantine":
-            raise OSError("no space left on device")
-        real(*args, **kwargs)
-
-    version = shop.engine.version("silver.orders__quarantine")
-    with monkeypatch.context() as patch:
-        patch.setattr(delta_table, "append", dying)
-        with pytest.raises(QueryFailedError) as died:
-            shop.engine.run("bronze", "silver")
-    assert str(died.value) == "silver.orders failed: no space left on device"
-    assert shop.engine.version("silver.orders__quarantine") == version
-    shop.engine.run()
-    shop.check()
 
 
 @pytest.mark.parametrize("query", ["bronze.orders", "silver.orders"])
@@ -277,20 +228,6 @@ def test_an_older_copy_of_the_table_is_refused(shop: Shop) -> None:
             CheckpointMismatchError, match=r"bronze\.orders: .* an older copy of it was restored"
         ):
             shop.engine.run("bronze")
-    finally:
-        aside.rename(newest)
-
-
-def test_an_older_copy_of_quarantine_is_refused(shop: Shop) -> None:
-    """One commit back: silver and the checkpoint are newer."""
-    path = Path(shop.engine.path("silver.orders__quarantine"))
-    newest = path / "_delta_log" / f"{shop.engine.version('silver.orders__quarantine'):020}.json"
-    aside = newest.rename(path.with_suffix(".aside"))
-    try:
-        with pytest.raises(
-            CheckpointMismatchError, match=r"silver\.orders__quarantine: .* an older copy of it"
-        ):
-            shop.engine.run("silver")
     finally:
         aside.rename(newest)
 

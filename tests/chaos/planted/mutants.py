@@ -86,7 +86,7 @@ def drawn(reach: Reach, taken: set[str], number: int) -> Iterator[Mutant]:
     files: dict[str, set[str]] = {}
     for name in reach.callers:
         file, _, function = name.partition("::")
-        if not function.startswith("<"):
+        if file.endswith(".py") and not function.startswith("<"):  # a template calls, too
             files.setdefault(file, {""}).add(function)
     listed = [(file, frozenset(names)) for file, names in sorted(files.items()) if (ROOT / file).exists()]
     return (draw(seed, listed, ROOT) for seed in map(str, range(1, number + 1)) if seed not in taken)

@@ -1,12 +1,13 @@
-"""Keys that are deleted and come back, rows that silver takes back, and change feeds: against an oracle."""
+"""Change feeds: values that a change leaves as they were, columns that come, files that are not read.
+
+Keys that are deleted and come back, and rows that silver takes back: test_random.py, beside DuckDB; and,
+with each write cut off at every point, tests/spark/gold/test_outcome_in_spark.py.
+"""
 
 from __future__ import annotations
 
 import json
-import random
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,14 +15,11 @@ from typing import Any
 from urllib.parse import urlparse
 
 import pytest
-from deltalake import DeltaTable
 
 from common.declare import ChangeFeed, Pipeline, Storage, Topic, Upsert
-from common.delta import merge as delta_merge
 from common.delta import table as delta_table
 from common.delta.log import LogReader
-from common.delta.micro_batch import MicroBatch
-from common.errors import ChangeRefusedError, QueryFailedError
+from common.errors import ChangeRefusedError
 from silver.write.table_columns import properties
 from tests.conftest import make_settings
 from tests.support.engine import Engine
@@ -46,9 +44,6 @@ LIVING = Upsert(
 COPY = ChangeFeed("copy", reads="silver.changes", key=["k", "part"], sequence_by=["version"])
 TABLES = (LIVING, COPY)
 PIPELINE = Pipeline(name="shop", bronze=[Topic("orders")], gold=TABLES)
-
-Row = dict[str, Any]
-State = tuple[Counter[str], Counter[str]]
 
 
 class Source:
@@ -82,148 +77,11 @@ class Source:
         return Written.forPath(self.engine.spark, self.engine.path(self.table))
 
 
-def rank(value: Any) -> tuple[bool, Any]:
-    """Nulls are lowest."""
-    return (value is not None, 0 if value is None else value)
-
-
-def expected(rows: Sequence[Row], gold: Upsert | ChangeFeed) -> State:
-    """The table and its deleted keys, worked out from all rows of silver."""
-    if gold is LIVING:
-        rows = [
-            {
-                "id": None if row["k"] is None else row["k"].upper(),
-                "newness": row["version"],
-                "told": row["note"],
-                **{name: row[name] for name in COORDINATES},
-                "ends": row["op"] == "d" or row["note"] == "void",
-            }
-            for row in rows
-        ]
-    else:
-        rows = [{**row, "ends": isinstance(gold, ChangeFeed) and row["op"] == "d"} for row in rows]
-    newest_by = gold.sequence_by if isinstance(gold, ChangeFeed) else gold.newest_by
-    order = (*newest_by, *COORDINATES)
-    newest: dict[tuple[Any, ...], Row] = {}
-    told_in = "told" if gold is LIVING else "note"
-    for row in sorted(rows, key=lambda row: tuple(rank(row[name]) for name in order)):
-        key = tuple(row[name] for name in gold.key)
-        if row[told_in] == UNAVAILABLE and not row["ends"] and gold.unchanged is not None:
-            before = newest.get(key)
-            row[told_in] = None if before is None or before["ends"] else before[told_in]
-        newest[key] = row
-    there: Counter[str] = Counter()
-    ended: Counter[str] = Counter()
-    for row in newest.values():
-        if row.pop("ends"):
-            ended[told({name: row[name] for name in (*gold.key, *order)})] += 1
-        else:
-            there[told(row)] += 1
-    return there, ended
-
-
-def told(row: Mapping[str, Any]) -> str:
-    return repr(sorted(row.items()))
-
-
-def rows_at(engine: Engine, table: str, version: int) -> list[Row]:
-    found: list[Row] = DeltaTable(engine.path(table), version=version).to_pyarrow_table().to_pylist()
-    return found
-
-
-def state(engine: Engine, gold: Upsert | ChangeFeed, batch_id: int | None = None) -> State:
-    """The table and its deleted keys, now or after a micro-batch."""
-    found = []
-    for table in (gold.table, *gold.side_tables):
-        ours = [at for at, one in notes(engine, table) if batch_id is None or one["batch_id"] <= batch_id]
-        version = max(ours, default=0)
-        found.append(Counter(map(told, rows_at(engine, table, version))))
-    return (found[0], found[1]) if len(found) > 1 else (found[0], Counter())
-
-
 def notes(engine: Engine, table: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """Version and note of gold's own commits, newest first."""
     for one in engine.history(table):
         if "batch_id" in (told := json.loads(one.get("userMetadata", "{}"))):
             yield one["version"], told
-
-
-def is_right_now(engine: Engine, *golds: Upsert | ChangeFeed) -> None:
-    """Each table is what all of silver makes of it."""
-    for gold in golds:
-        assert state(engine, gold) == expected(engine.rows("silver.changes"), gold), gold.table
-
-
-@pytest.fixture(scope="module")
-def ran(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Engine:
-    """A random run: disorder, deletes, re-inserts, ties, nulls, and rows that silver changes or loses."""
-    folder = tmp_path_factory.mktemp("changes")
-    settings = make_settings(folder, "none:1", "gold.max_files_per_trigger=1")
-    engine = Engine(spark, PIPELINE, settings)
-    source, rng = Source(engine), random.Random(7)  # noqa: S311
-
-    def some(number: int) -> list[tuple[Any, ...]]:
-        return [
-            source.row(
-                rng.choice(["a", "b", "c", "d", "e", "f", "g", "h", None]),
-                rng.choice([None, *range(12)]),
-                rng.choice("cruudd"),
-                rng.choice(["", UNAVAILABLE, "", "void"]),
-                rng.choice([0, 1, None]),
-            )
-            for _ in range(number)
-        ]
-
-    source.insert(*some(14))
-    engine.run("gold")
-    source.insert(*some(10))
-    # The newest of some keys go: older ones take their place, or none.
-    source.delete("version >= 8")
-    # The same order, other values; then a row moves to another key.
-    source.update("version < 4", note="'mended'")
-    source.update("k = 'a'", k="'z'")
-    # Every row of some keys goes, and deletions of others; then silver has newer versions.
-    source.delete("k in ('b', 'c') or k is null or op = 'd' and version > 3")
-    source.update("k in ('d', 'e')", version="version + 20")
-    source.insert(*some(8), source.row("y", 1), source.row("y", 5, "d"), source.row("y", 3))
-    source.insert(source.row("y", 7, "c", "back"), source.row("x", 2, "d"))
-    engine.run("gold")
-    # Two commits in one micro-batch: a row comes and goes, and another stays.
-    source.insert(source.row("y", 9), source.row("w", 1))
-    source.delete("k = 'y' and version = 9 or k = 'w'")
-    many = Engine(spark, PIPELINE, make_settings(folder, "none:1"))
-    many.run("gold")
-    return engine
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("gold", TABLES, ids=lambda gold: str(gold.name))
-def test_after_every_micro_batch_a_table_is_what_all_of_silver_makes_of_it(
-    ran: Engine, gold: Upsert | ChangeFeed
-) -> None:
-    """The newest row of each key by the total order, unless it deletes it; and when it was deleted."""
-    versions = {
-        one["batch_id"]: MicroBatch("", "", "", 0, tuple(one["positions"])).source_version()
-        for _, one in notes(ran, gold.table)
-    }
-    assert sorted(versions) == list(range(10))
-    for batch_id, version in sorted(versions.items()):
-        assert version is not None
-        want = expected(rows_at(ran, "silver.changes", version), gold)
-        assert state(ran, gold, batch_id) == want, (batch_id, version)
-
-
-@pytest.mark.long
-def test_the_run_has_what_it_is_to_show(ran: Engine) -> None:
-    """Rows deleted and taken back, keys asked for in silver; the first load asks for none."""
-    for gold in TABLES:
-        counts = [one["counts"] for _, one in sorted(notes(ran, gold.table), key=lambda n: n[1]["batch_id"])]
-        assert sum(each["deleted"] for each in counts) > 2
-        assert sum(each["recomputed"] for each in counts) > 5
-        assert counts[0]["recomputed"] == 0
-    there, ended = expected(ran.rows("silver.changes"), COPY)
-    assert there
-    assert ended
 
 
 @pytest.mark.long
@@ -236,8 +94,10 @@ def test_a_value_that_a_change_leaves_as_it_was_stays(spark: Any, tmp_path: Path
     def notes_after(*rows: tuple[Any, ...]) -> dict[str, Any]:
         source.insert(*rows)
         engine.run("gold")
-        is_right_now(engine, *TABLES)
-        return {row["k"]: (row["version"], row["note"]) for row in engine.rows(COPY.table)}
+        copied = {row["k"]: (row["version"], row["note"]) for row in engine.rows(COPY.table)}
+        living = {row["id"].lower(): (row["newness"], row["told"]) for row in engine.rows(LIVING.table)}
+        assert living == copied
+        return copied
 
     first = [source.row("a", 1, "c", "long"), source.row("b", 1, "c", "long"), source.row("b", 2, **left)]
     assert notes_after(*first, source.row("c", 5, **left)) == {
@@ -269,76 +129,6 @@ def test_a_value_that_a_change_leaves_as_it_was_stays(spark: Any, tmp_path: Path
     counts = next(notes(engine, COPY.table))[1]["counts"]
     # What is older than what the table has may change it, and is looked for in silver; b is not written.
     assert counts == {"keys": 2, "written": 1, "deleted": 0, "recomputed": 2}
-
-
-@contextmanager
-def crash_before(number: int) -> Iterator[list[str]]:
-    """The n-th write of gold is never done; yields the paths of those that were."""
-    done: list[str] = []
-    before = (delta_table.append, delta_merge.write_changes)
-
-    def failing(write: Callable[..., Any]) -> Callable[..., Any]:
-        def wrapped(frame: Any, path: str, *rest: Any, **named: Any) -> Any:
-            if len(done) + 1 == number:
-                raise RuntimeError("the power went")
-            done.append(path)
-            return write(frame, path, *rest, **named)
-
-        return wrapped
-
-    delta_table.append, delta_merge.write_changes = map(failing, before)
-    try:
-        yield done
-    finally:
-        delta_table.append, delta_merge.write_changes = before
-
-
-@pytest.mark.long
-def test_a_micro_batch_that_is_cut_off_anywhere_ends_the_same(spark: Any, tmp_path: Path) -> None:
-    """Before the deleted keys are written, between the two tables, and after both."""
-    settings = make_settings(tmp_path, "none:1")
-    engine = Engine(spark, Pipeline(name="shop", bronze=[Topic("orders")], gold=[COPY]), settings)
-    source = Source(engine)
-
-    def cut(number: int) -> None:
-        with crash_before(number) as done, pytest.raises(QueryFailedError):
-            engine.run("gold")
-        assert len(done) == number - 1
-        engine.run("gold")
-        is_right_now(engine, COPY)
-        engine.undo_last_commit(COPY.table)
-        versions = [engine.version(table) for table in (COPY.table, COPY.deleted)]
-        engine.run("gold")
-        assert [engine.version(table) for table in (COPY.table, COPY.deleted)] == versions
-        is_right_now(engine, COPY)
-
-    source.insert(
-        *(source.row(k, 5, "d" if k in "dr" else "u") for k in "dlrgu"),
-        source.row("g", 1),
-        source.row("s", 4),
-    )
-    cut(2)
-    for number in (1, 2):
-        base = 10 * number
-        # One is deleted, one comes back, one is changed, one is new, one is new and deleted; older ones.
-        source.insert(
-            source.row("l", base, "d" if number == 1 else "u"),
-            source.row("r", base, "u" if number == 1 else "d"),
-            source.row("u", base),
-            source.row(f"new{number}", 1),
-            source.row(f"gone{number}", 1, "d"),
-            source.row("d", 1),
-            source.row("s", 1, "d"),
-        )
-        # The newest of one key leaves: what is left deletes it, or brings it back.
-        source.insert(source.row("g", base - 1, "d" if number == 1 else "u"), source.row("g", base))
-        source.delete(f"k = 'g' and version = {base}")
-        cut(number)
-    # Its checkpoint is lost: the first micro-batch takes the place of all that both tables have.
-    source.delete("k = 'd'")
-    engine.remove(engine.checkpoint(COPY.table))
-    engine.run("gold")
-    is_right_now(engine, COPY)
 
 
 @pytest.mark.long
@@ -393,7 +183,11 @@ def test_a_row_that_a_newer_one_replaces_in_silver_asks_silver_for_nothing(
     engine.run("gold")
     source.update("k <> 'c'", version="2", note="'newer'", _kafka_offset="_kafka_offset + 100")
     engine.run("gold")
-    is_right_now(engine, *TABLES)
+    assert {row["k"]: row["version"] for row in engine.rows(COPY.table)} == {"a": 2, "b": 2, "c": 1}
+    assert {row["id"]: row["told"] for row in engine.rows(LIVING.table) if row["newness"] == 2} == {
+        "A": "newer",
+        "B": "newer",
+    }
     for gold in TABLES:
         counts = next(notes(engine, gold.table))[1]["counts"]
         assert counts == {"keys": 2, "written": 2, "deleted": 0, "recomputed": 0}
@@ -423,7 +217,6 @@ def test_a_change_feed_gets_the_columns_that_silver_gets(spark: Any, tmp_path: P
     latest = engine.rows(LATEST.table)
     assert {row["k"]: row["version"] for row in latest} == {"a": 2, "b": 1, "c": 2}
     assert "city" not in latest[0]
-    is_right_now(engine, clustered)
 
 
 @pytest.mark.long

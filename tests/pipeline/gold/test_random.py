@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -135,6 +135,17 @@ EXACT: Sequence[tuple[Gold, Mapping[str, str]]] = [
             columns={"k": "k", "amount": "amount", "name": "customers.name"},
         ),
         {"gold.joined": gold_sql.JOINED},
+    ),
+    (
+        Join(
+            "met",
+            reads=ORDERS,
+            joins=CUSTOMERS,
+            on={"id": "abs(customer)"},
+            how="semi",
+            columns=["k", "amount"],
+        ),
+        {"gold.met": gold_sql.MET},
     ),
 ]
 """The kinds that take rows back, and the SQL of their tables."""
@@ -386,21 +397,10 @@ WRITTEN = {
 def test_a_short_life_of_kinds_that_take_rows_back_is_a_batch_over_silver(
     spark: Any, session_dir: Path
 ) -> None:
-    """Rows that are late, changed and deleted; a micro-batch that is replayed, and a crash after a write.
-
-    A row that another program changes then is a fault of the audit, with its key.
-    """
+    """Rows that are late, changed and deleted; a micro-batch that is replayed, and a crash after a write."""
     kinds = [EXACT[place] for place in (0, 4, 5)]
-    crashed, compared = live(spark, session_dir, kinds, SHORT, 200, spoil=_another_hand)
+    crashed, compared = live(spark, session_dir, kinds, SHORT, 200)
     assert (crashed, compared > 2 * len(kinds)) == (1, True)
-
-
-def _another_hand(engine: Engine, content: ContentAudit, gold: Sequence[Gold]) -> None:
-    DeltaTable(engine.path("gold.latest")).update({"amount": "amount + 1"}, predicate="k = 'a'")
-    faults = [fault for _, fault in content.compared(gold) if fault is not None]
-    assert [(fault.name, fault.count, fault.keys) for fault in faults] == [
-        ("content", 1, ('{"k":"a"} changed',))
-    ]
 
 
 @pytest.mark.long
@@ -486,7 +486,6 @@ def live(
     kinds: Sequence[tuple[Gold, Mapping[str, str]]],
     life: Sequence[Run],
     files: int,
-    spoil: Callable[[Engine, ContentAudit, Sequence[Gold]], None] | None = None,
 ) -> tuple[int, int]:
     """Live one life, and compare every version that a micro-batch left; how often it crashed, how many."""
     folder = session_dir / f"gold_random_{next(_folders)}"
@@ -511,8 +510,6 @@ def live(
     compared = compare(engines[True], kinds)
     content = ContentAudit(spark, pipeline, engines[True].layout, GoldProof(engines[True].settings))
     assert [fault for _, fault in content.compared(gold) if fault is not None] == []
-    if spoil is not None:
-        spoil(engines[True], content, gold)
     shutil.rmtree(folder)
     return crashed, compared
 

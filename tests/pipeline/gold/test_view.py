@@ -34,74 +34,13 @@ SHORT = {
     ),
 }
 LONG = {
-    "by row": "select order_id, tags, amount * 2 as twice from silver.orders where amount > 2",
     "word count": (
         "select word, count(*) as n from silver.orders lateral view explode(split(text, ' ')) w "
         "as word group by word"
     ),
-    "top two per customer": (
-        "select * from (select order_id, customer, row_number() over (partition by customer order "
-        "by amount desc, order_id) as place from silver.orders) where place <= 2"
-    ),
-    "whole": "select count(*) as n, sum(amount) as total from silver.orders",
-    "generator": "select customer, explode(split(text, ' ')) as word from silver.orders",
-    "left join": (
-        "select o.order_id, c.country, o.amount from silver.orders o left join silver.customers c "
-        "on o.customer = c.customer and o.amount > 1"
-    ),
-    "right join": (
-        "select c.country, o.amount from silver.orders o right join silver.customers c on "
-        "o.customer = c.customer"
-    ),
-    "full join": (
-        "select coalesce(o.customer, c.customer) as who, o.amount, c.country from silver.orders o "
-        "full outer join silver.customers c on o.customer = c.customer"
-    ),
-    "in": (
-        "select o.order_id from silver.orders o where o.customer in (select customer from "
-        "silver.customers where country = 'DE')"
-    ),
-    "not exists": (
-        "select o.order_id, o.customer from silver.orders o where not exists (select 1 from "
-        "silver.customers c where c.customer = o.customer)"
-    ),
-    "anti join": (
-        "select o.order_id from silver.orders o left anti join silver.customers c on o.customer = c.customer"
-    ),
-    "union": "select customer from silver.orders union select customer from silver.customers",
-    "union all": ("select customer from silver.orders union all select customer from silver.customers"),
-    "self-join": (
-        "select a.order_id, b.order_id as other from silver.orders a join silver.orders b on "
-        "a.customer = b.customer where a.order_id < b.order_id"
-    ),
-    "cross join": "select a.order_id, b.country from silver.orders a cross join silver.customers b",
     "join by an inequality": (
         "select o.order_id, c.country from silver.orders o join silver.customers c on o.amount > "
         "length(c.country)"
-    ),
-    "distinct": "select distinct customer, amount from silver.orders",
-    "groups of groups": (
-        "with t as (select customer, count(*) as orders from silver.orders group by customer) "
-        "select orders, count(*) as customers from t group by orders"
-    ),
-    "sums below": (
-        "with t as (select customer, sum(amount) as total from silver.orders group by customer) "
-        "select c.country, max(total) as best from t join silver.customers c on c.customer = "
-        "t.customer group by c.country"
-    ),
-    "running sum": (
-        "select order_id, customer, sum(amount) over (partition by customer order by amount, "
-        "order_id) as s from silver.orders"
-    ),
-    "three tables": (
-        "select a.order_id, b.country, c.country as same from silver.orders a join "
-        "silver.customers b on a.customer = b.customer join silver.customers c on b.country = "
-        "c.country"
-    ),
-    "group by an array": "select tags, count(*) as n from silver.orders group by tags",
-    "a union of types": (
-        "select amount from silver.orders union all select cast(length(country) as bigint) from "
-        "silver.customers"
     ),
     "doubles": "select customer, amount / 2 as half from silver.orders where amount <> 2",
     "doubles by key": "select customer, sum(amount / 3) as third from silver.orders group by customer",
@@ -122,6 +61,7 @@ LONG = {
         "c.customer and o.at >= c.since and (c.country is null or o.amount < length(c.country) * 3)"
     ),
 }
+"""What no drawn statement has; those are kept over Delta tables, too, in statements/test_drawn.py."""
 
 
 def silver(name: str, columns: str, key: str, at: str) -> Silver:
@@ -217,9 +157,8 @@ def test_after_each_micro_batch_the_table_is_the_statements_multiset(spark: Any,
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("part", range(4))
-def test_so_is_each_other_kind_of_statement(spark: Any, tmp_path: Path, part: int) -> None:
-    live(Shop(spark, tmp_path, [*LONG.values()][part::4]))
+def test_so_is_each_kind_that_is_not_drawn(spark: Any, tmp_path: Path) -> None:
+    live(Shop(spark, tmp_path, [*LONG.values()]))
 
 
 ORDER = "struct(amount, order_id)"

@@ -59,7 +59,7 @@ MORE: Sequence[Gold] = (
     Custom("copied", reads=ORDERS, tables={"copied": "k string"}, write=copied),
 )
 ALL = [gold for gold, _ in (*EXACT, *SPARKS)] + list(MORE)
-UNDEFINED = {"gold.at_once", "gold.copied"}
+UNDEFINED = {"gold.at_once", "gold.copied", "gold.numbered", "gold.last_number"}
 
 Found = dict[str, tuple[GoldTable, Fault | None]]
 

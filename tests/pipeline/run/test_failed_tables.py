@@ -45,7 +45,7 @@ pipeline = Pipeline(
         silver("orders"),
         silver("newest", keep="newest", dedupe="exact"),
         silver("strict", rules=[Rule("not_b", "id <> 'b'", on_fail="fail")]),
-        silver("broken", {"id": "id", "at": "at", "x": "sort_array(kind)"}),
+        silver("broken", {"id": "id", "at": "at", "x": "sort_array(from_csv(kind, 'x int'))"}),
     ],
     gold=[
         View("counts", sql="select kind, count(*) as n from silver.orders group by kind"),
@@ -223,6 +223,7 @@ def test_status_names_the_tables_that_have_failed_and_no_others(shop: Shop, fill
         assert states[table] == ("stopped", f"waits for {failed}, which has failed")
 
 
+@pytest.mark.long
 def test_a_job_of_one_layer_goes_on_too(shop: Shop, filled: Ended) -> None:
     ended = shop.run("run", "gold", "--available-now")
     assert ended.code == 1
@@ -231,6 +232,7 @@ def test_a_job_of_one_layer_goes_on_too(shop: Shop, filled: Ended) -> None:
     assert shop.rows("gold.counts") == [("k", 2), ("m", 1)]
 
 
+@pytest.mark.long
 def test_a_corrected_row_heals_its_tables_by_itself_in_a_running_job(shop: Shop, filled: Ended) -> None:
     found = up_until(
         shop,
@@ -248,6 +250,7 @@ def test_a_corrected_row_heals_its_tables_by_itself_in_a_running_job(shop: Shop,
     assert "Traceback" not in found.stderr
 
 
+@pytest.mark.long
 def test_the_command_of_the_message_fills_the_others_again_and_healed_tables_go_on(
     shop: Shop, filled: Ended
 ) -> None:

@@ -1,10 +1,13 @@
-"""What each verb of a rule does to the rows that break it, through deaths between any two writes."""
+"""Rules that stop a query, that ask another table, and that have changed since the last start.
+
+What each verb does to rows: tests/spec; through deaths at any write: test_accounts.py, beside an oracle.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,7 +16,7 @@ import pytest
 
 from common.declare import Json, Lookup, Pipeline, Rule, Silver, Topic
 from common.delta import table as delta_table
-from common.errors import PipelineError, QueryFailedError, RuleFailedError, TableMissingError
+from common.errors import PipelineError, RuleFailedError, TableMissingError
 from silver.judge.lookups import join_lookups
 from tests.conftest import make_settings
 from tests.support.engine import Engine
@@ -79,48 +82,6 @@ def aside(engine: Engine) -> dict[int, tuple[str, list[str]]]:
     return {row["offset"]: (row["verdict"], row["reasons"]) for row in rows}
 
 
-@dataclass
-class Ran:
-    """Two micro-batches of every verb but the last."""
-
-    engine: Engine
-    values: list[bytes | None]
-
-
-@pytest.fixture(scope="module")
-def ran(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    """The run that several tests look at."""
-    engine = shop(spark, tmp_path_factory.mktemp("verbs"), ORDERS)
-    values = [
-        *(event("a"), event("a"), event("b", 500.0), event("c", 0.0), event("d", None), None),
-        *(event(None, 0.0), b'{"id": 1', event("e", 100.0), event(None, 500.0)),
-    ]
-    engine.append_bronze("bronze.orders", records(values[:8]))
-    engine.append_bronze("bronze.orders", records(values[8:], 8))
-    engine.run("silver")
-    return Ran(engine, values)
-
-
-@pytest.mark.long
-def test_the_commits_account_for_every_row_and_every_broken_rule(ran: Ran) -> None:
-    """A warned row is counted, though it is accepted; a tombstone and an unreadable value break none."""
-    nothing = {"duplicates": 0, "late": 0, "merged": 0, "tombstones": 0, "dropped": 0}
-    told = [one["counts"] for one in ran.engine.commits("silver.orders")]
-    assert told == [
-        {
-            **nothing,
-            "accepted": 2,
-            "quarantined": 3,
-            "dropped": 1,
-            "tombstones": 1,
-            "duplicates": 1,
-            "rules": {"amount_known": 1, "not_free": 3, "usual_amount": 2},
-        },
-        {**nothing, "accepted": 1, "quarantined": 1, "rules": {"usual_amount": 2}},
-    ]
-    assert [sum(n for n in each.values() if isinstance(n, int)) for each in told] == [8, 2]
-
-
 def test_a_failed_rule_stops_the_query_before_anything_is_written(spark: Any, tmp_path: Path) -> None:
     """The error is its own; with another verb the next start goes on with the same rows."""
     engine = shop(spark, tmp_path, ORDERS)
@@ -149,41 +110,6 @@ def test_a_failed_rule_stops_the_query_before_anything_is_written(spark: Any, tm
     }
     last = mended.commits("silver.orders")[-1]
     assert (last["batch_id"], last["counts"]["accepted"], last["counts"]["duplicates"]) == (1, 1, 1)
-
-
-@pytest.mark.long
-def test_a_death_before_any_write_and_after_each_loses_and_doubles_nothing(
-    ran: Ran, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """After each the batch comes again; what it wrote is skipped, what it did not is written."""
-    engine = ran.engine
-    before, first = {**keys(engine)}, len(ran.values)
-    real = delta_table.append
-    for number, (step, is_before) in enumerate(
-        [("accepted", True), ("accepted", False), ("quarantine", True), ("quarantine", False)]
-    ):
-        offset = first + 2 * number
-        engine.append_bronze("bronze.orders", records([event(f"k{number}"), event("x", 0.0)], offset))
-
-        def dying(*args: Any, at: str = step, early: bool = is_before, **kwargs: Any) -> None:
-            if args[3] == at and early:
-                raise OSError("no space left on device")
-            real(*args, **kwargs)
-            if args[3] == at:
-                raise OSError("no space left on device")
-
-        with monkeypatch.context() as patch:
-            patch.setattr(delta_table, "append", dying)
-            with pytest.raises(QueryFailedError, match="no space left"):
-                engine.run("silver")
-        engine.run("silver")
-        before[f"k{number}"] = offset
-        assert set(keys(engine)) == set(before)
-        assert aside(engine)[offset + 1] == ("drop", ["not_free"])
-    engine.undo_last_commit("silver.orders")
-    versions = {table: engine.version(table) for table in ("silver.orders", "silver.orders__quarantine")}
-    engine.run("silver")
-    assert {table: engine.version(table) for table in versions} == versions
 
 
 LOOKUP = Lookup("countries", "gold.countries", on={"code": "country"})

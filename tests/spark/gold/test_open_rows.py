@@ -51,7 +51,13 @@ CASES = [
 def _shop(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Context:
     folder = tmp_path_factory.mktemp("open")
     silver = Silver(
-        "rows", reads="bronze.rows", value=Json("k string"), key=["k"], event_time="at", watermark="1 day"
+        "rows",
+        reads="bronze.rows",
+        value=Json("k string, p string, at timestamp, amount double"),
+        columns={name: name for name in ("k", "p", "at", "amount")},
+        key=["k"],
+        event_time="at",
+        watermark="1 day",
     )
     pipeline = Pipeline(name="p", bronze=[Topic("rows")], silver=[silver])
     settings = make_settings(folder, "none:1")

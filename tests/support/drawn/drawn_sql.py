@@ -143,7 +143,7 @@ def rows(number: int, seed: int = 0) -> pa.Table:
 
 # What may stand for a value of each kind: columns and literals.
 ATOMS = {
-    "bool": ["b", "c", "true", "false", "null"],
+    "bool": ["b", "c", "true", "false", "cast(null as boolean)"],
     "int": ["i", "j", "n", "7", "-1", "0"],
     "nonzero": ["n", "3", "-2"],
     "whole": [

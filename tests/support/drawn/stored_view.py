@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from common.config.paths import Layout
-from common.declare import Pipeline, View
+from common.declare import Pipeline, Topic, View
 from common.delta.micro_batch import MicroBatch
 from gold.table.context import Context
 from gold.view import query as view_query
 from tests.conftest import make_settings
+from tests.support.crashes import run_through_crashes
 from tests.support.drawn.kept_view import Frames, texts
+
+PIPELINE = Pipeline("drawn", bronze=[Topic("drawn")])
+CRASHES: list[dict[int, bool]] = [{}, {0: True}, {}, {0: False}, {}]
+"""The write at which a micro-batch dies, after it or before it, by the number of its view and its own."""
 
 
 @dataclass
@@ -28,7 +34,7 @@ class StoredLife:
     def __post_init__(self) -> None:
         self.folder.mkdir()
         self.settings = make_settings(self.folder, "")
-        self.layout = Layout.of(Pipeline("drawn"), self.settings)
+        self.layout = Layout.of(PIPELINE, self.settings)
         for table in self.frames.life.columns:
             for version in range(self.frames.life.last + 1):
                 writer = self.frames.rows(table, version).coalesce(1).write.format("delta").mode("overwrite")
@@ -54,14 +60,16 @@ class StoredView:
     rows: Counter[Any] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        pipeline = Pipeline("drawn", gold=[self.view])
+        pipeline = replace(PIPELINE, gold=[self.view])
         context = Context(self.stored.frames.spark, pipeline, self.stored.settings, self.stored.layout)
         self.stream = view_query.build_query(context, self.view)
 
     def write(self, batch_id: int, version: int) -> None:
-        """A micro-batch that reads all tables to a version."""
+        """A micro-batch that reads all tables to a version; one that dies is written once more."""
         positions = tuple({"reservoirVersion": version + 1, "index": -1} for _ in self.view.sources)
         batch = MicroBatch("drawn", self.view.table, "q", batch_id, positions)
-        self.stream.write(self.stored.frames.spark.range(0).selectExpr("0 as source"), batch)
+        empty = self.stored.frames.spark.range(0).selectExpr("0 as source")
+        crashes = CRASHES[(int(self.view.name.removeprefix("v")) + batch_id) % len(CRASHES)]
+        run_through_crashes(partial(self.stream.write, empty, batch), crashes)
         path = self.stored.layout.table_path(self.view.table)
         self.rows = Counter(texts(self.stored.frames.spark.read.format("delta").load(path)))

@@ -176,6 +176,7 @@ JOINED = """
             order by k nulls first, amount nulls first, name nulls first) as _match
     from orders left join customers on customers.id = orders.customer
 """
+MET = f"select k, amount, {_PLACE} from orders where abs(customer) in (select id from customers)"
 
 
 def of_some(sql: str) -> str:

@@ -1,13 +1,12 @@
-"""Random statements of views, by a seed, and smaller ones of a statement that has failed.
+"""Random statements of views, by a seed.
 
 A statement reads one to three of the tables ``orders``, ``customers`` and ``products``, whose columns have
-nulls and repeated values. It is made of parts that can be left away one by one.
+nulls and repeated values.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -135,43 +134,6 @@ def draw(random: Random) -> Query:
         ]
         return replace(query, over=random.choice(overs))
     return query
-
-
-def smaller(query: Query) -> Iterator[Query]:
-    """The statements that have one part less."""
-    if query.over:
-        yield replace(query, over="")
-    if query.union:
-        way, second = query.union
-        yield from (replace(query, union=None), second)
-        yield from (replace(query, union=(way, each)) for each in smaller(second))
-    if query.joins and query.joins[-1].alias not in _used(query, len(query.joins) - 1):
-        yield replace(query, joins=query.joins[:-1])
-    for place in range(len(query.where)):
-        yield replace(query, where=query.where[:place] + query.where[place + 1 :])
-    if query.having:
-        yield replace(query, having="")
-    if query.distinct:
-        yield replace(query, distinct=False)
-    if query.generator and "word" not in " ".join([*query.select, *query.where]):
-        yield replace(query, generator="")
-    if query.union is None and not query.over:
-        yield from _narrower(query)
-
-
-def _narrower(query: Query) -> Iterator[Query]:
-    """The statements that have one output column less."""
-    for place in range(query.keys or 0, len(query.select) if len(query.select) > 1 else 0):
-        yield replace(query, select=query.select[:place] + query.select[place + 1 :])
-    if query.keys is not None and query.keys > 1:
-        yield replace(query, select=query.select[1:], keys=query.keys - 1)
-
-
-def _used(query: Query, place: int) -> set[str]:
-    """The aliases that the query names outside of the condition of one join."""
-    others = [join.on for at, join in enumerate(query.joins) if at != place]
-    text = " ".join([*query.select, *query.where, query.having, query.generator, *others])
-    return set(re.findall(r"\b([ocps])\.", text))
 
 
 def _block(random: Random) -> Query:

@@ -1,4 +1,4 @@
-"""Windowed aggregates in plain Python: the expected rows of Spark's three output modes after a micro-batch.
+"""Windowed aggregates in plain Python: the expected rows of windows that close, after a micro-batch.
 
 A row is (k, at, amount). Rows whose amount is null or negative are ignored, as by the tests' ``where``.
 """
@@ -55,10 +55,6 @@ class Windows:
     def __init__(self, size: timedelta, slide: timedelta) -> None:
         self.size, self._starts = size, windows(size, slide)
 
-    def all_of(self, batches: Sequence[Sequence[Row]]) -> Table:
-        """Every window, with no row late."""
-        return self._table((group, amount) for rows in batches for group, amount in self._pairs(rows))
-
     def under(
         self, batches: Sequence[Sequence[Row]], delay: timedelta, *, closed_only: bool
     ) -> tuple[Table, int]:
@@ -87,14 +83,10 @@ class Windows:
 
 
 class Sessions:
-    """Sessions per ``k``, or of all rows."""
+    """Sessions per ``k``."""
 
-    def __init__(self, gap: timedelta, *, per_k: bool) -> None:
-        self.gap, self.per_k = gap, per_k
-
-    def all_of(self, batches: Sequence[Sequence[Row]]) -> Table:
-        """Every session, with no row late."""
-        return self._table(self._merged([self._alone(row) for rows in batches for row in kept(rows)]))
+    def __init__(self, gap: timedelta) -> None:
+        self.gap = gap
 
     def closed(self, batches: Sequence[Sequence[Row]], delay: timedelta) -> tuple[Table, int]:
         """Sessions as they were when they closed; and the number of late sessions in the last batch.
@@ -116,7 +108,7 @@ class Sessions:
 
     def _alone(self, row: Kept) -> tuple[str | None, datetime, datetime, list[int]]:
         k, at, amount = row
-        return (k if self.per_k else None, at, at + self.gap, [amount])
+        return k, at, at + self.gap, [amount]
 
     def _merged(
         self, sessions: list[tuple[str | None, datetime, datetime, list[int]]]
@@ -131,5 +123,4 @@ class Sessions:
         return found
 
     def _table(self, sessions: Iterable[tuple[str | None, datetime, datetime, list[int]]]) -> Table:
-        place: Callable[[str | None], tuple[str | None, ...]] = lambda k: (k,) if self.per_k else ()  # noqa: E731
-        return Counter((*place(k), start, end, *measures(amounts)) for k, start, end, amounts in sessions)
+        return Counter((k, start, end, *measures(amounts)) for k, start, end, amounts in sessions)

@@ -11,7 +11,7 @@ import pytest
 from common import errors
 from common.codes import CODES, code_of
 from common.errors import UNNAMED, Fault, PipelineError, Problem, SettingsError, TableMissingError
-from tests.reference import errors_reference
+from distribution.pages import errors_reference
 
 ROOT = Path(__file__).parents[3]
 PARTS = ("common", "orchestration")
@@ -23,7 +23,7 @@ NO_SENTENCES = {"notes.py", "explain.py", "locate.py", "fix.py", "visible_column
 
 
 def test_the_page_of_errors_is_in_step() -> None:
-    """Written by `python -m tests.reference.errors_reference > docs/reference/errors.md`."""
+    """Written by `python -m distribution.pages.errors_reference > docs/reference/errors.md`."""
     page = (ROOT / "docs" / "reference" / "errors.md").read_text(encoding="utf-8")
     assert page == errors_reference.reference()
     assert re.findall(r"^\| (MED-\d{4}) \|", page, flags=re.MULTILINE) == sorted(CODES)

@@ -118,7 +118,7 @@ def open_rows(
             *(each.alias(f"n{way}") for way, each in enumerate(counts[: 1 + len(orders)])),
         )
         totals = [F.sum(f"n{way}") for way in range(1 + len(orders))]
-        figures = F.count_if("w < least"), F.sum("w"), F.sum(F.greatest("w", F.lit(0)))
+        figures = F.count_if(F.col("w") < F.col("least")), F.sum("w"), F.sum(F.greatest("w", F.lit(0)))
         lacking, more, others, *numbers = of_row.agg(*figures, *totals).collect()[0]
         is_open = not lacking and min(numbers) <= numbers[0] + more <= max(numbers)
         return int(others) if is_open else None

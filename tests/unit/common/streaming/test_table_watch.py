@@ -13,7 +13,7 @@ import pytest
 from common.delta.match.source_match import Source
 from common.delta.micro_batch import MicroBatch
 from common.errors import CheckpointMismatchError
-from common.streaming.table_watch import Beginning, PlaceWatch, SourceWatch, TableWatch
+from common.streaming.table_watch import Beginning, PlaceWatch, ReadUpTo, SourceWatch, TableWatch
 
 
 def commit(
@@ -116,6 +116,10 @@ def test_a_source_that_loses_what_was_read_is_refused_between_two_micro_batches(
     commit(table, 4, "another")
     with pytest.raises(CheckpointMismatchError, match=r"another version 4 of silver\.orders"):
         sources.begin(batch(2, 6))
+    beginning = Beginning(read=ReadUpTo(first.positions, first.source_commits))
+    started = SourceWatch("gold.latest", [Source("silver.orders", str(table))], None, beginning)
+    with pytest.raises(CheckpointMismatchError, match=r"another version 4 of silver\.orders"):
+        started.begin(batch(2, 6))
 
 
 def test_a_log_whose_first_commits_were_cleaned_up_goes_on(table: Path, watch: TableWatch) -> None:

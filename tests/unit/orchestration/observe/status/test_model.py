@@ -86,10 +86,11 @@ def test_when_every_record_is_in_gold_none_waits(lived_in: LivedIn) -> None:
 def test_a_record_that_only_bronze_has_waits_for_silver_and_gold(lived_in: LivedIn) -> None:
     lived_in.caught_up()
     lived_in.bronze(5, ago=60)
-    lived_in.batch("bronze.orders", 1, {"orders": {"0": 15}})
-    status = look(lived_in, offsets(15))
+    lived_in.bronze(3, ago=20)  # the oldest of both commits waits longest
+    lived_in.batch("bronze.orders", 1, {"orders": {"0": 18}})
+    status = look(lived_in, offsets(18))
     assert waiting(status) == [0, 64, 64]
-    assert [table.lag.count for table in status.tables] == [0, 5, 0]
+    assert [table.lag.count for table in status.tables] == [0, 8, 0]
 
 
 @pytest.mark.parametrize("query", ["silver.orders", "gold.by_day"])

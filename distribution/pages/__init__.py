@@ -1,0 +1,1 @@
+"""Writes the pages of docs/ about settings, commands, declarations, errors, JSON."""

@@ -1,0 +1,120 @@
+"""Every command with its arguments and options as Markdown, for ``docs/reference/commands.md``."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer.main
+
+from orchestration.cli.former_spellings import FORMER
+from orchestration.cli.main import COMMANDS, app
+
+_SHARED = {
+    "--pipeline": "`-p FILE` the pipeline file, else the setting `pipeline`",
+    "--settings": "`--settings FILE`, else `medallion.yaml`, if it exists",
+    "--set": "`--set KEY=VALUE` a setting; repeatable",
+    "--env": "`--env NAME` lays `medallion.NAME.yaml` over `medallion.yaml`",
+    "--sandbox": "`--sandbox NAME` reads the bronze tables of another environment and writes own tables",
+    "--json": "`--json` prints one object with `document_version`",
+}
+"""Options that mean the same wherever they are; a command lists them by name alone."""
+
+
+def reference() -> str:
+    """The page of commands and options."""
+    lines = [
+        "# Commands and their options",
+        "",
+        "[What each command is for](../commands.md); `medallion COMMAND --help` prints its part of this",
+        "page.",
+        "",
+        "Written by `python -m distribution.pages.commands_reference > docs/reference/commands.md`; a test",
+        "compares.",
+        "",
+        "Options that many commands have:",
+        "",
+        *(f"- {text}" for text in _SHARED.values()),
+    ]
+    root = typer.main.get_command(app)
+    panels = {command.name: command.rich_help_panel for command in root.commands.values()}  # type: ignore[attr-defined]
+    for wing in COMMANDS:
+        lines += ["", f"## {wing}"]
+        for name, command in root.commands.items():  # type: ignore[attr-defined]
+            if panels[name] == wing:
+                for path, each in _leaves(command, (name,)):
+                    lines += ["", *_command(path, each)]
+    lines += ["", "## Former spellings", "", "They work, and say on stderr what is written now.", ""]
+    lines += ["| command | formerly | now |", "|---|---|---|"]
+    for path, pairs in FORMER.items():
+        lines += [f"| `medallion {' '.join(path)}` | `{former}` | `{now}` |" for former, now in pairs.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _leaves(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    inner = getattr(command, "commands", {})
+    if not inner or any(param.name == "pipeline" for param in command.params):
+        yield path, command
+    for name, each in inner.items():
+        yield from _leaves(each, (*path, name))
+
+
+def _command(path: tuple[str, ...], command: Any) -> Iterator[str]:
+    arguments = [each for each in command.params if each.param_type_name == "argument"]
+    options = [each for each in command.params if each.param_type_name == "option" and not each.hidden]
+    own = [each for each in options if each.opts[0] not in _SHARED]
+    shared = [_shown(each.opts[0]) for each in options if each.opts[0] in _SHARED]
+    words = " ".join(("medallion", *path, *(_argument(each) for each in arguments)))
+    yield f"### {' '.join(path)}"
+    yield ""
+    yield f"`{words}`"
+    yield ""
+    yield _text(inspect.cleandoc(command.help or "").partition("\n\n")[0])
+    if arguments or own:
+        yield ""
+        yield "| argument or option | default | meaning |"
+        yield "|---|---|---|"
+        yield from (_row(f"`{_argument(each)}`", each) for each in arguments)
+        yield from (_row(_names(each), each) for each in own)
+    if shared:
+        yield ""
+        yield f"Also: {', '.join(shared)}."
+
+
+def _shown(option: str) -> str:
+    return f"`{'-p' if option == '--pipeline' else option}`"
+
+
+def _argument(argument: Any) -> str:
+    name = (argument.metavar or argument.name).strip("[]").upper()
+    name = f"{name}…" if argument.nargs == -1 and not name.endswith("…") else name
+    return name if argument.required else f"[{name}]"
+
+
+def _names(option: Any) -> str:
+    names = ", ".join(f"`{each}`" for each in [*option.opts, *option.secondary_opts])
+    takes = "" if option.is_flag else f" {option.metavar or ''}"
+    return f"{names}{takes}".rstrip()
+
+
+def _row(names: str, param: Any) -> str:
+    default = param.show_default if isinstance(param.show_default, str) else param.default
+    is_plain = isinstance(default, str | int | float | Path) and not isinstance(default, bool)
+    required = "required" if param.required else ""
+    shown = str(default) if is_plain or isinstance(param.show_default, str) else required
+    return f"| {_cell(names)} | {_cell(shown)} | {_cell(_text(param.help or ''))} |"
+
+
+def _text(text: str) -> str:
+    return " ".join(re.sub(r"\s+", " ", text).split())
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", r"\|")
+
+
+if __name__ == "__main__":
+    print(reference(), end="")  # noqa: T201  # a generator of documentation prints it

@@ -1,0 +1,257 @@
+"""``docs/author/declarations.md``: each class of a pipeline file and its attributes, with their texts."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import re
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import get_args
+
+from common import declare
+from common.declare.declared import ordered
+from common.declare.value_formats import Framing, Timestamps
+
+_SINKS = ("KafkaSink", "FileSink", "BatchSink", "ForeachSink", "MemorySink", "ConsoleSink")
+
+_SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("The pipeline", ("Pipeline",)),
+    ("Bronze tables", ("Topic", "Files", "DeltaTable", "Stream", "Message")),
+    ("Silver tables", ("Silver", "Rule", "Lookup")),
+    ("Formats of values", ("Json", "Debezium", "Avro", "Protobuf", "Csv", "Text", "Bytes", "Columns")),
+    ("Gold tables", ("Aggregate", "Upsert", "ChangeFeed", "History", "Join", "View", "Stateful", "Custom")),
+    ("Windows and bounds of time", ("Window", "Session", "Within")),
+    ("How a table is read and stored", ("Reading", "Storage")),
+    (
+        "Publishing",
+        ("Publish", "KafkaSink", "FileSink", "BatchSink", "ForeachSink", "MemorySink", "ConsoleSink"),
+    ),
+    (
+        "Data quality",
+        (
+            "Quality",
+            "RowCount",
+            "Freshness",
+            "Unique",
+            "NullShare",
+            "InRange",
+            "InSet",
+            "Matches",
+            "Meets",
+            "ValueShare",
+            "SameDistribution",
+            "References",
+            "SumsEqual",
+            "SameAs",
+            "Expect",
+        ),
+    ),
+)
+
+_WORDS = {"Timestamps": Timestamps, "Framing": Framing}
+
+_TYPES: Mapping[str, str] = {
+    "Trigger": "interval, or `asap`",
+    "FollowingTrigger": "interval, `follow` or `asap`",
+    "Count": "number",
+    "ByteSize": "bytes: `512m`",
+    "TableName": "name: lower-case words joined by `_`",
+    "TopicTable": "name: lower-case words joined by `_`",
+    "Interval": "interval: `10 minutes`",
+    "Distance": "distance in time: `-5 minutes`",
+    "Names": "list of names",
+    "Reads": "text, or list of texts",
+    "Expressions": "list of columns, or dict of column and SQL",
+    "ColumnTexts": "dict of column and SQL, or function",
+    "Options": "dict of texts",
+    "Mapping[str, str]": "dict of texts",
+    "Mapping[TableName, str]": "dict of name and DDL text",
+    "Mapping[str, Any]": "dict",
+    "Mapping[str, Sequence[int]]": "dict of topic and partitions",
+    "Offsets": "dict of topic, partition and offset",
+    "Sequence[str]": "list of names",
+    "Value": "value format",
+    "Texts": "list of texts",
+    "MessagePart": "text, [Avro](#avro) or [Protobuf](#protobuf)",
+    "str": "text",
+    "int": "number",
+    "bool": "`True` or `False`",
+    "bytes": "bytes",
+    "Any": "function, or object",
+    "Scalar": "number, text, boolean, date or time",
+    "Sequence[Any]": "list of values",
+    "Severity": '`"warn"` or `"error"`',
+    "float": "number",
+    "Sequence[AnyExpectation]": "list of expectations",
+    "Callable[[int], Iterator[Message]]": "function",
+    "Callable[[Any, Any], None]": "function",
+    "Callable[[Any], None]": "function",
+    "Callable[[Any, int, str], None]": "function",
+}
+"""Types of attributes in words; a type that is not here is shown as a list of classes, or not at all."""
+
+EXAMPLE = Path(__file__).with_name("example_pipeline.py")
+"""The page's example; a test runs it."""
+
+_UNIONS = ("Bronze", "Gold", "Hook", "Table", "Value", "gx")
+"""Public names that are types of several classes, and the name of Great Expectations."""
+
+
+def reference() -> str:
+    """Every class and attribute with type, default and meaning, as the Markdown of the page."""
+    lines = [
+        "# Declarations",
+        "",
+        "Every class of a pipeline file (`from medallion import Pipeline, Topic, …`) with its attributes. An",
+        "attribute without a default is required. A wrong value is refused with file and line;",
+        "`medallion check` reports all mistakes of a file at once. The last section is an example.",
+        "",
+        "Written by `python -m distribution.pages.declarations_reference > docs/author/declarations.md`.",
+    ]
+    for title, names in _SECTIONS:
+        lines += ["", f"## {title}"]
+        for name in names:
+            lines += ["", f"### {name}", "", *_class_lines(getattr(declare, name))]
+    lines += ["", "## An example", "", "A pipeline file in which each class is used once:", ""]
+    lines += ["```python", EXAMPLE.read_text(encoding="utf-8").rstrip(), "```"]
+    return "\n".join(lines) + "\n"
+
+
+def documented() -> frozenset[str]:
+    """Names of the classes on the page."""
+    return frozenset(name for _, names in _SECTIONS for name in names)
+
+
+def classes() -> frozenset[str]:
+    """Names of the public classes of a pipeline file."""
+    return frozenset(declare.__all__) - set(_UNIONS)
+
+
+def _class_lines(cls: type) -> Iterator[str]:
+    text = inspect.cleandoc(cls.__doc__ or "")
+    yield from _markdown(text.strip()).splitlines()
+    rows = list(_attribute_rows(cls))
+    if rows:
+        yield from ("", "| attribute | type | default | meaning |", "|---|---|---|---|", *rows)
+
+
+def _attribute_rows(cls: type) -> Iterator[str]:
+    meanings = meanings_of(cls)
+    for name, (kind, default) in _attributes(cls).items():
+        yield f"| `{name}` | {_cell(_type(kind))} | {_cell(default)} | {_cell(_markdown(meanings[name]))} |"
+
+
+def _attributes(cls: type) -> dict[str, tuple[str, str]]:
+    """Annotation and default of each attribute, as the source has them, in the order of the arguments."""
+    found: dict[str, tuple[str, str]] = {}
+    for base in reversed(cls.__mro__):
+        if base.__module__.startswith("common.declare"):
+            found |= _own_attributes(base)
+    if dataclasses.is_dataclass(cls):
+        return {field.name: found[field.name] for field in ordered(cls)}
+    return found
+
+
+def _class_node(cls: type) -> ast.ClassDef:
+    source = Path(inspect.getsourcefile(cls) or "").read_text(encoding="utf-8")
+    classes_of_file = [each for each in ast.parse(source).body if isinstance(each, ast.ClassDef)]
+    (node,) = [each for each in classes_of_file if each.name == cls.__name__]
+    return node
+
+
+def _own_attributes(cls: type) -> dict[str, tuple[str, str]]:
+    return {
+        each.target.id: (ast.unparse(each.annotation), _default(each.value))
+        for each in _class_node(cls).body
+        if isinstance(each, ast.AnnAssign)
+        and isinstance(each.target, ast.Name)
+        and not ast.unparse(each.annotation).startswith("ClassVar")
+    }
+
+
+def _default(value: ast.expr | None) -> str:  # noqa: PLR0911  # a return per kind
+    if value is None:
+        return ""
+    text = ast.unparse(value)
+    if text == "None":
+        return "unset"
+    if text == "()":
+        return "`[]`"
+    if text.startswith("field(default=None"):
+        return "unset"
+    if (plain := re.match(r"field\(default=(True|False|\d[\d_]*)\b", text)) is not None:
+        return f"`{plain[1]}`"
+    if (constant := re.match(r"field\(default='(\w+)'", text)) is not None:
+        return f'`"{constant[1]}"`'
+    if text.startswith("field("):
+        factory = re.search(r"default_factory=(\w+)", text)
+        return f"`{factory[1]}()`" if factory is not None and factory[1] != "lambda" else "`{}`"
+    if isinstance(value, ast.Constant) and isinstance(value.value, str):
+        return f"`{value.value!r}`".replace("'", '"')
+    return f"`{text}`".replace("'", '"')
+
+
+def _type(annotation: str) -> str:  # noqa: PLR0911  # a return per kind
+    """An annotation in words."""
+    if "_schema" in annotation:
+        return "text, or `StructType`"
+    annotation = re.sub(r"^Annotated\[(.*?), (?:Plain|Before|After)Validator.*", r"\1", annotation)
+    if annotation in _TYPES:
+        return _TYPES[annotation]
+    literal = re.fullmatch(r"Literal\[(.*)\]", annotation)
+    if literal is not None:
+        return " or ".join(f"`{word.strip()}`" for word in literal[1].replace("'", '"').split(","))
+    several = re.fullmatch(r"Sequence\[(\w+)\]", annotation)
+    if several is not None:
+        return f"list of {_type(several[1])}"
+    if annotation in _WORDS:
+        return " or ".join(f'`"{word}"`' for word in get_args(_WORDS[annotation]))
+    if annotation == "Gold":
+        return "gold table"
+    if annotation == "Bronze":
+        return "[Topic](#topic), [Files](#files), [DeltaTable](#deltatable) or [Stream](#stream)"
+    parts = [part for part in _split(annotation) if part != "None"]
+    if len(parts) > 1 or parts[0] != annotation:
+        return " or ".join(_type(part) for part in parts)
+    return f"[{annotation}](#{annotation.lower()})" if annotation in documented() else ""
+
+
+def _split(annotation: str) -> list[str]:
+    """The members of a union; brackets are not divided."""
+    parts, depth = [""], 0
+    for letter in annotation:
+        depth += (letter == "[") - (letter == "]")
+        if letter == "|" and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts]
+
+
+def meanings_of(cls: type) -> dict[str, str]:
+    """The text below each attribute of a class and of the classes it is derived from, by name."""
+    found: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        if base.__module__.startswith("common.declare"):
+            body = _class_node(base).body
+            for each, below in pairwise(body):
+                if not isinstance(below, ast.Expr) or not isinstance(below.value, ast.Constant):
+                    continue
+                if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
+                    found[each.target.id] = " ".join(str(below.value.value).split())
+    return found
+
+
+def _markdown(text: str) -> str:
+    return text.replace("``", "`")
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", r"\|")
+
+
+if __name__ == "__main__":
+    print(reference(), end="")  # noqa: T201  # a generator of documentation prints it

@@ -1,0 +1,1 @@
+"""The documents that commands print with --json, a module per part of the commands."""

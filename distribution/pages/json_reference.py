@@ -1,0 +1,77 @@
+"""``docs/reference/json.md`` and ``docs/reference/json.schema.json``: the documents that ``--json`` prints.
+
+``python -m distribution.pages.json_reference`` writes both.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from distribution.pages.json_documents import DOCUMENTS, LINES, PARTS, VERSION
+from distribution.pages.json_notation import rows, schema
+
+FOLDER = Path(__file__).parents[2] / "docs" / "reference"
+
+_HEAD = """\
+# JSON documents
+
+With `--json` a command prints one object on stdout. Its first key is `document_version`, now 1. Keys may be
+added within a version; one that goes, or gets another meaning, makes a new version
+([what a new version may change](../install/versions.md)). Times are ISO 8601 in UTC; null is what
+is not known.
+
+[json.schema.json](json.schema.json) has the same as JSON Schema (draft 2020-12), a definition per command:
+`{"$ref": "json.schema.json#/$defs/medallion_status"}`.
+
+In the tables `a.b` is a key of an object, `a[]` an element of an array, `a.*` any name that the data has, and
+`a?` may be null; a key that ends in `?` is not always there.
+
+Every command that takes `--json` is here, in the order of the help. Two print data, which have no version:
+`medallion query "select …" --json` an array of rows, `medallion topic tail --json` an object per line.
+
+Written by `python -m distribution.pages.json_reference`.
+"""
+
+
+def document_schema() -> dict[str, Any]:
+    """The JSON Schema of all documents."""
+    documents = {definition(name): schema({**VERSION, **value}) for name, value in DOCUMENTS.items()}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Documents that medallion prints with --json, version 1",
+        "description": "Keys that are not listed may be there; a reader ignores them.",
+        "anyOf": [{"$ref": f"#/$defs/{name}"} for name in documents],
+        "$defs": {
+            **documents,
+            **{definition(name): schema(value) for name, value in {**LINES, **PARTS}.items()},
+        },
+    }
+
+
+def definition(name: str) -> str:
+    """The name of a document's definition."""
+    return re.sub(r"\W+", "_", name).strip("_")
+
+
+def schema_text() -> str:
+    """The text of the schema's file."""
+    return json.dumps(document_schema(), indent=1, ensure_ascii=False) + "\n"
+
+
+def page() -> str:
+    """The text of the page."""
+    return _HEAD + "".join(_section(name, value) for name, value in {**DOCUMENTS, **LINES, **PARTS}.items())
+
+
+def _section(name: str, value: Any) -> str:
+    title = f"`{name}`" if name.startswith("medallion ") else (name[0].upper() + name[1:]).replace("_", " ")
+    lines = [f"| `{path}` | {kind} | {meaning} |" for path, kind, meaning in rows(value)]
+    return "\n".join(["", f"## {title}", "", "| key | type | meaning |", "|---|---|---|", *lines, ""])
+
+
+if __name__ == "__main__":
+    (FOLDER / "json.schema.json").write_text(schema_text(), encoding="utf-8")
+    (FOLDER / "json.md").write_text(page(), encoding="utf-8")

@@ -1,0 +1,102 @@
+"""``docs/install/settings.md``: every setting, its default and its meaning, from the settings themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pydantic import BaseModel
+
+from common.config.settings import Settings
+from common.spark import session_conf
+from common.spark.session_conf import Conf, OfRun, Value
+
+_SPARK = """
+## Spark's own settings
+
+What the engine sets of Spark and Delta, and why; what is not here is as Spark has it. There are two
+profiles, and the master chooses: with `spark.master` `local…` it is `small`, one machine whose one
+process does all the work; with any other master (`local-cluster[…]` too) it is `cluster`.
+
+Your own value wins over the engine's: `spark.conf.<name>` of the settings above, and over that
+`--conf <name>=…` of `spark-submit`. Five things it does not replace:
+
+- the three of the last table;
+- the mark of a commit (`spark.databricks.delta.commitInfo.userMetadata`), which each write sets for itself;
+- transaction ids (`spark.databricks.delta.write.txnAppId`, `…txnVersion`), which are taken out before each
+  micro-batch: one that was left in the session would have Delta skip a write;
+- `partitionOverwriteMode`: what replaces a table replaces all of it;
+- micro-batches without rows (`spark.sql.streaming.noDataMicroBatches.enabled`) of queries that close
+  windows or waiting rows by them, which always have them.
+"""
+
+_STATE = """
+## State partitions
+
+A query that keeps state (silver, unless `dedupe="exact"`; `Aggregate` in Spark's modes; `Join` with
+`mode="stream"`) keeps it in as many partitions as `spark.shuffle_partitions` says **when it is first
+started**. Spark writes the number into the checkpoint and goes by that for ever after, whatever the
+setting says later; Spark 4.1 has no way to divide a state anew. So has the state store.
+
+Choose it before the first start. Each partition is a task, and files of its own, in every micro-batch of
+the query; no more cores than partitions ever work on its state. On one machine: 2, the default, up to the
+number of cores. On a cluster: one to two for each core that the executors will have when there is most
+to do. The default is too few there.
+
+A start says so when the setting and a checkpoint differ; the query goes on as it began, with the same
+result. To have another number: `medallion rebuild` fills a gold table again from silver, and a silver table
+from bronze.
+"""
+
+
+def reference() -> str:
+    """Every setting with its default and meaning, as the Markdown of ``docs/install/settings.md``."""
+    lines = [
+        "# Settings",
+        "",
+        (
+            "Defaults < `medallion.yaml` < `medallion.<env>.yaml` < variables < flags. A key that does not "
+            "exist is an error."
+        ),
+        "`bronze.trigger` is `bronze: {trigger: …}` in the file, `MEDALLION_BRONZE__TRIGGER` in the",
+        "environment, and `--set bronze.trigger='5 seconds'` on the command line.",
+        "",
+        "Written by `python -m distribution.pages.settings_reference > docs/install/settings.md`.",
+        "",
+        "| setting | default | meaning |",
+        "|---|---|---|",
+        *_reference_rows(Settings),
+        _SPARK,
+        *_spark_table("A result or a guarantee rests on these", session_conf.RELIED_ON),
+        *_spark_table("The engine's settings in Spark's words", session_conf.CHOSEN),
+        *_spark_table("Only what it costs", session_conf.COSTS),
+        *_spark_table("Not replaced", session_conf.OURS)[:-1],
+        _STATE.rstrip("\n"),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _reference_rows(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield from _reference_rows(kind, f"{prefix}{name}.")
+            continue
+        default = field.get_default(call_default_factory=True, validated_data={})
+        shown = "" if default is None else f"`{default if default != '' else 'asap'}`"
+        yield f"| `{prefix}{name}` | {shown} | {(field.description or '').replace('<', '&lt;')} |"
+
+
+def _spark_table(title: str, settings: Sequence[Conf]) -> list[str]:
+    rows = [f"| `{one.key}` | {_shown(one.small)} | {_shown(one.cluster)} | {one.why} |" for one in settings]
+    head = [f"### {title}", "", "| setting | `small` | `cluster` | why |", "|---|---|---|---|"]
+    return [*head, *rows, ""]
+
+
+def _shown(value: Value) -> str:
+    if value is None:
+        return "Spark's"
+    return value.shown if isinstance(value, OfRun) else "`{}`".format(value.replace("|", r"\|"))
+
+
+if __name__ == "__main__":
+    print(reference(), end="")  # noqa: T201  # a generator of documentation prints it
