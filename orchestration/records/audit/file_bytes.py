@@ -12,6 +12,7 @@ from common.delta import file_digests
 from common.delta.commit import DataFile
 from common.delta.log import LogReader
 from common.errors import TableError
+from common.machine.storage_folder import StorageFolder
 from orchestration.records.audit.result import Fault
 from orchestration.records.audit.table_log import TableLog
 
@@ -28,6 +29,8 @@ def changed_files(path: str, table: str, query: str, log: TableLog | None = None
         query: The table whose query writes it.
         log: The commits whose files are compared; None: all live files are.
     """
+    if not StorageFolder(path).is_local:
+        return None  # Spark writes all files there; to ask the store for each of them takes long
     digests = file_digests.noted(path)
     wrong = [fault for file in _live(path, log) if (fault := file_digests.file_fault(path, file, digests))]
     if not wrong:
