@@ -1,4 +1,4 @@
-"""The shape of the source: short functions, small folders, a budget of lines, broad excepts in named places."""
+"""The shape of the source: short functions, small folders, budgeted lines, broad excepts in named places."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ BUDGET = {
     "common/declare": 4125,
     "common/delta": 5378,
     "common/java": 1008,
-    "common/machine": 1278,
+    "common/machine": 1354,
     "common/rows": 1487,
     "common/schema": 1981,
     "common/spark": 1946,
     "common/sql": 4698,
-    "common/streaming": 2495,
+    "common/streaming": 2501,
     "common/typed": 1923,
     "gold": 6387,
     "java": 10448,
     "orchestration": 33,
-    "orchestration/access": 6603,
+    "orchestration/access": 6512,
     "orchestration/author": 8969,
-    "orchestration/change": 4225,
+    "orchestration/change": 4202,
     "orchestration/cli": 8661,
     "orchestration/install": 1507,
     "orchestration/observe": 6935,
     "orchestration/quality": 3221,
-    "orchestration/records": 11776,
+    "orchestration/records": 11771,
     "orchestration/run": 5641,
-    "silver": 4251,
+    "silver": 4245,
 }
 """The most lines of each wing, docstrings and comments included.
 
@@ -108,7 +108,9 @@ def wing(file: Path) -> str:
     """A layer, a folder of ``common`` or ``orchestration`` with all below it, or the Java of the product."""
     if file.suffix == ".java":
         return "java"
-    return "/".join(file.parts[: 1 if file.parts[0] in {"bronze", "silver", "gold"} else 2][: len(file.parts) - 1])
+    return "/".join(
+        file.parts[: 1 if file.parts[0] in {"bronze", "silver", "gold"} else 2][: len(file.parts) - 1]
+    )
 
 
 def wings() -> dict[str, int]:
@@ -336,4 +338,6 @@ spark.sql("SELECT 'x' AS t")
 
 
 if __name__ == "__main__":
-    print("\n".join(f'    "{name}": {lines},' for name, lines in wings().items()))
+    print(  # noqa: T201  # what the command is for
+        "\n".join(f'    "{name}": {lines},' for name, lines in wings().items())
+    )

@@ -23,7 +23,6 @@ from orchestration.access.embedded_broker.state_folder import (
     jvm_log,
     log_file,
     properties_file,
-    replace_file,
     write_identity,
 )
 
@@ -141,7 +140,7 @@ class Server:
             controller_port=identity.controller_port,
             data=_escaped(str(data_dir(self.folder))),
         )
-        replace_file(properties_file(self.folder), text)
+        replace_file(properties_file(self.folder), text.encode())
         # Kafka writes this file last, so it exists only after a complete format.
         if not (data_dir(self.folder) / "meta.properties").exists():
             self.format(identity.cluster_id)
