@@ -22,7 +22,7 @@ MOST_FILES_IN_A_FOLDER = 16
 
 BUDGET = {
     "bronze": 1032,
-    "common": 1274,
+    "common": 771,
     "common/config": 2031,
     "common/declare": 4125,
     "common/delta": 5378,
@@ -30,7 +30,7 @@ BUDGET = {
     "common/machine": 1354,
     "common/rows": 1487,
     "common/schema": 1981,
-    "common/spark": 1946,
+    "common/spark": 1662,
     "common/sql": 4698,
     "common/streaming": 2501,
     "common/typed": 1923,
@@ -42,7 +42,7 @@ BUDGET = {
     "orchestration/change": 4202,
     "orchestration/cli": 8652,
     "orchestration/install": 1413,
-    "orchestration/observe": 6695,
+    "orchestration/observe": 6693,
     "orchestration/quality": 3221,
     "orchestration/records": 11771,
     "orchestration/run": 5641,

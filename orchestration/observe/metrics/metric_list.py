@@ -11,9 +11,9 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Literal, TypeVar, get_args
 
+from common.data_table import rows
 from orchestration.observe.status.model import State, Status, TableStatus
 from orchestration.observe.status.recent_rows import RecentRows
 
@@ -197,9 +197,7 @@ _SAMPLES: Mapping[str, Callable[[Status], Iterable[Sample]]] = {
 
 
 def _listed() -> Iterator[Metric]:
-    text = Path(__file__).with_name("metrics.tsv").read_text(encoding="utf-8")
-    for line in text.splitlines()[1:]:
-        name, kind, labels, meaning = line.split("\t")
+    for name, kind, labels, meaning in rows(__file__, "metrics.tsv"):
         is_counter = kind == "counter"
         read = _SAMPLES[name]
         yield Metric(
