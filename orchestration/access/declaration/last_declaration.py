@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import inspect
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +18,7 @@ from pydantic import BaseModel
 
 from common.config.settings import Settings
 from common.declare import Publish, Rule, Table, View
-from common.declare.declared import folder_of
+from common.declare.declared import folder_of, text_of_function
 from common.declare.value_formats import DESCRIPTOR_ENDINGS
 from common.machine.state_file import StateFile
 from common.machine.storage_folder import StorageFolder
@@ -149,15 +148,10 @@ def _plain(value: object) -> str:
     if hasattr(value, "jsonValue"):
         return json.dumps(value.jsonValue())
     if callable(value):
-        return f"{getattr(value, '__name__', type(value).__name__)} ({_hash(_source(value).encode())})"
+        return (
+            f"{getattr(value, '__name__', type(value).__name__)} ({_hash(text_of_function(value).encode())})"
+        )
     return str(value) if isinstance(value, bool | int | float | None) else type(value).__name__
-
-
-def _source(function: Callable[..., Any]) -> str:
-    try:
-        return inspect.getsource(function)
-    except (OSError, TypeError):
-        return getattr(function, "__qualname__", type(function).__qualname__)
 
 
 def _hash(content: bytes) -> str:
