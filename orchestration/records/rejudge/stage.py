@@ -75,8 +75,8 @@ def last_record(layout: Layout, table: str, kind: type[RecordT]) -> RecordT | No
     found = StateFile(kind).read(folder, name)
     if isinstance(found, Switch):
         # Beside the record: its folder may be a copy, or may have been moved.
-        paths = (f"{folder.path}/{path.rpartition('/')[2]}" for path in (found.kept, found.coming))
-        return replace(found, **dict(zip(("kept", "coming"), paths, strict=True)))
+        kept, coming = (f"{folder.path}/{path.rpartition('/')[2]}" for path in (found.kept, found.coming))
+        return replace(found, kept=kept, coming=coming)
     return found
 
 
