@@ -22,7 +22,6 @@ class StateFile(Generic[ContentT]):
     only says what a process is doing.
 
     Args:
-        kind: The type.
         indent: Spaces per level, for a file that people read too; None: one line.
     """
 

@@ -119,7 +119,6 @@ def values(profile: Profile, of_run: Mapping[str, str]) -> dict[str, str]:
     """The Spark settings that the engine sets under a profile.
 
     Args:
-        profile: The profile.
         of_run: A value for each setting that is declared as ``OfRun``; a setting without one is not set.
 
     Raises:

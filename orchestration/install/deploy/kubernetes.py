@@ -27,7 +27,6 @@ def files(plan: Plan, image: str) -> Mapping[str, str]:
     """The manifests and the Dockerfile, by file name.
 
     Args:
-        plan: The pipeline.
         image: The image's name, with its tag.
     """
     settings = {

@@ -16,7 +16,6 @@ def files(plan: Plan, program: Sequence[str], user: str, home: str = HOME) -> Ma
     """The units, settings and the file of secrets, by file name.
 
     Args:
-        plan: The pipeline.
         program: The command line that starts ``medallion``.
         user: The user that the service runs as.
         home: Folder of the pipeline's file, its settings and its data.

@@ -116,7 +116,6 @@ def replay(  # noqa: PLR0913  # one per option
     rows have the same event, the one that was read from Kafka first is inserted.
 
     Args:
-        spark: The session.
         pipeline: The pipeline's name, for the commits' metadata.
         silver: The current declaration.
         layout: Paths of the tables.
