@@ -43,7 +43,7 @@ chaos: setup $(VENV)/.installed-dev ## the whole campaign of docs/run/proof.md: 
 		-s --timeout 0 tests/chaos tests/pipeline/change/test_recover.py tests/pipeline/change/test_one_step_back.py $(ARGS)
 	@DRAWN_STORED=$${DRAWN_STORED:-2880} $(BIN)/python -m pytest -rP -n 2 --timeout 0 --optimize tests/pipeline/gold/statements/test_drawn.py $(ARGS)
 	@PYTHONPATH=. $(BIN)/python -m tests.chaos.planted
-	@PYTHONPATH=. $(BIN)/python -m bench --only soak --no-page
+	@PYTHONPATH=. $(BIN)/python -m distribution.bench --only soak --no-page
 
 chaos-short: setup $(VENV)/.installed-dev ## the campaign's short form: minutes
 	@CHAOS_CUTS=$${CHAOS_CUTS:-12} KILL_CASES=$${KILL_CASES:-6} RECOVER_CASES=$${RECOVER_CASES:-6} \
@@ -58,14 +58,14 @@ picture: setup $(VENV)/.installed-dev ## write docs/status.svg and docs/page.png
 	@WRITE_PICTURE=1 $(BIN)/python -m pytest tests/process/run/test_demo.py tests/process/observe/test_page.py $(ARGS)
 
 bench: setup $(VENV)/.installed-dev ## measure everything beside its peers, into docs/performance*.md: some hours
-	@PYTHONPATH=. $(BIN)/python -m bench $(ARGS)
+	@PYTHONPATH=. $(BIN)/python -m distribution.bench $(ARGS)
 
 bench-quick: setup $(VENV)/.installed-dev ## a small drain beside both peers, and a minute of freshness: under six minutes on two cores
-	@PYTHONPATH=. $(BIN)/python -m bench --quick --no-page $(ARGS)
+	@PYTHONPATH=. $(BIN)/python -m distribution.bench --quick --no-page $(ARGS)
 
 bench-check: setup $(VENV)/.installed-dev ## what CI may ask: the bench's own tests, and that the tutorial's way takes at least 3 times our CPU
-	@$(BIN)/python -m pytest -q -n 2 bench/tests
-	@PYTHONPATH=. $(BIN)/python -m bench --only drain --events 20000 --rounds 1 --against tutorial \
+	@$(BIN)/python -m pytest -q -n 2 distribution/bench/tests
+	@PYTHONPATH=. $(BIN)/python -m distribution.bench --only drain --events 20000 --rounds 1 --against tutorial \
 		--cpu-at-least 3 --no-page $(ARGS)
 
 check: $(VENV)/.installed-dev ## format, lint, types, import law, Java, words and examples of pages, the site with its links

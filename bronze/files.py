@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -19,11 +18,8 @@ from common.declare import Files
 from common.delta import table as delta_table
 from common.delta.micro_batch import MicroBatch
 from common.rows.row_size import RowSizeEstimate
+from common.streaming.file_source import SOURCE, source_options
 from common.streaming.query import Stream
-
-SOURCE = "medallion.files.FileSource"
-LOOK_MS = 5_000
-"""Time between two looks at the folder: a look lists every file in it."""
 
 
 def build_query(  # noqa: PLR0913  # what it reads, where it writes, and under which settings
@@ -55,14 +51,8 @@ def build_query(  # noqa: PLR0913  # what it reads, where it writes, and under w
     bronze_table.ensure(spark, files, path)
     folder = files.folder
     options = {
-        "path": folder,
-        "format": files.format,
-        "header": str(files.header).lower(),
-        "topic": files.coordinate,
-        "list": layout.file_list_path(files.table),
+        **source_options(files, folder, layout.file_list_path(files.table), line_readers),
         "maxRows": str(files.max_rows_per_trigger or settings.bronze.max_offsets_per_trigger),
-        "lookMs": str(LOOK_MS),
-        "lineReaders": json.dumps([*line_readers]),
         **({} if files.only is None else {"only": files.only}),
     }
     limits = settings.driver_limits

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import structlog
 
-from common.delta import delta_rs_handles, version_checksum
-from common.delta.log import LogReader
+from common.delta import delta_rs_handles, file_digests, version_checksum
+from common.delta.log import LogReader, commit_name
 from common.machine.console import say
 from common.machine.storage_folder import StorageFolder
 from common.rows.latest_in_driver import rows_with_keys_of
@@ -283,9 +283,11 @@ def try_write(path: str, limits: DriverLimits, metadata: str, write: Callable[[D
     else:
         return False
     until = LogReader(path).latest_version() or before
+    written = _files_of(path, before, until)
     if limits.fsync:
-        _flush(path, before, until)
+        _flush(path, before, until, (*written["add"], *written["cdc"]))
     version_checksum.write_checksums(path, before, until)
+    file_digests.note_files(path, written["add"])
     return True
 
 
@@ -384,18 +386,19 @@ def delete_dangling_hint(path: str) -> None:
 def _set_damaged_checkpoints_aside(log: StorageFolder) -> None:
     """Set files aside that only speed reading up and are cut off; Delta writes new ones.
 
-    Only where the log has all of its commits: without them the checkpoint is all that there is.
+    Only where the log has all of its commits, from its beginning or from a whole checkpoint: otherwise the
+    damaged one is all that there is.
     """
-    if not log.is_local or not log.has_file(f"{0:020}.json"):
+    names = set(log.names()) if log.is_local else set()
+    files = [one for one in names if one.endswith(".checkpoint.parquet")]
+    if not (damaged := [one for one in files if not _is_whole_parquet(log, one)]):
         return
-    for name in [one for one in log.names() if one.endswith(".checkpoint.parquet")]:
-        with log.open(name) as file:
-            begins = file.read(len(_PARQUET))
-            file.seek(0, os.SEEK_END)
-            file.seek(max(0, file.tell() - len(_PARQUET)))
-            ends = file.read()
-        if begins == ends == _PARQUET:
-            continue
+    commits = {int(one[:-5]) for one in names if one.endswith(".json") and one[:-5].isdigit()}
+    begins = {-1, *(int(one.partition(".")[0]) for one in files if one not in damaged)}
+    latest = max(commits, default=-1)
+    if not any(commits >= {*range(begin + 1, latest + 1)} for begin in begins):
+        return
+    for name in damaged:
         Path(log.path, name).rename(Path(log.path, f".{name}.damaged"))
         log.delete(f".{name}.crc")
         say(
@@ -403,6 +406,14 @@ def _set_damaged_checkpoints_aside(log: StorageFolder) -> None:
             f".{name}.damaged, and a new one follows",
             level="warning",
         )
+
+
+def _is_whole_parquet(log: StorageFolder, name: str) -> bool:
+    with log.open(name) as file:
+        begins = file.read(len(_PARQUET))
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - len(_PARQUET)))
+        return size > 2 * len(_PARQUET) and begins == file.read() == _PARQUET
 
 
 def _is_whole(content: bytes) -> bool:
@@ -449,16 +460,23 @@ def _file_properties() -> WriterProperties:
     return WriterProperties(compression="ZSTD")
 
 
-def _flush(path: str, since: int, until: int) -> None:
+def _files_of(path: str, since: int, until: int) -> Mapping[str, list[str]]:
+    """The files of new commits: those with rows (``add``) and those of the change feed (``cdc``)."""
+    found: dict[str, list[str]] = {"add": [], "cdc": []}
+    for version in range(since + 1, until + 1):
+        for line in (StorageFolder(path).read(f"_delta_log/{commit_name(version)}") or b"").splitlines():
+            action = json.loads(line)
+            for kind in found.keys() & action.keys():
+                found[kind].append(unquote(action[kind]["path"]))
+    return found
+
+
+def _flush(path: str, since: int, until: int, files: Iterable[str]) -> None:
     """Flush new commits and their files to the disk before a checkpoint counts on them."""
     folder = StorageFolder(path).path
-    names: set[str] = set()
+    names = {*files, "_delta_log/_last_checkpoint"}
     for version in range(since + 1, until + 1):
-        name = f"_delta_log/{version:020}.json"
-        for line in (StorageFolder(path).read(name) or b"").splitlines():
-            action = json.loads(line)
-            names |= {unquote(action[kind]["path"]) for kind in ("add", "cdc") if action.get(kind)}
-        names |= {name, f"_delta_log/{version:020}.checkpoint.parquet", "_delta_log/_last_checkpoint"}
+        names |= {f"_delta_log/{commit_name(version)}", f"_delta_log/{version:020}.checkpoint.parquet"}
     folders = {str(each) for name in names for each in Path(name).parents}
     for name in (*names, *folders):
         with suppress(FileNotFoundError):  # deleted or compacted by another process meanwhile

@@ -241,7 +241,7 @@ class LogReader:
         columns = (f"max.{column}", "path", "size_bytes", "num_records")
         rows = zip(*(files.column(name).to_pylist() for name in columns), strict=True)
         old = sorted(row for row in rows if row[0] is not None and row[0] <= moment)
-        return tuple(DataFile(int(size), count, path) for _, path, size, count in old)
+        return tuple(DataFile(int(size), count, unquote(path)) for _, path, size, count in old)
 
     def matching(self, condition: Any) -> tuple[int, int]:
         """Rows of the newest version that match a condition, and the bytes of the files that may hold them.
@@ -257,7 +257,7 @@ class LogReader:
         table = _open(self.path, None)
         rows = table.to_pyarrow_dataset()
         names = {unquote(one.path).rpartition("/")[2] for one in rows.get_fragments(filter=condition)}
-        size = sum(one.bytes for one in _live_files(table) if unquote(one.path).rpartition("/")[2] in names)
+        size = sum(one.bytes for one in _live_files(table) if one.path.rpartition("/")[2] in names)
         return int(rows.count_rows(filter=condition)), size
 
     def missing_versions(self) -> list[int]:
@@ -492,7 +492,7 @@ def _live_files(table: Any) -> tuple[DataFile, ...]:
     files = table.get_add_actions()
     columns = ("modification_time", "path", "size_bytes", "num_records")
     order = sorted(zip(*(files.column(name).to_pylist() for name in columns), strict=True))
-    return tuple(DataFile(int(size), rows, path) for _, path, size, rows in order)
+    return tuple(DataFile(int(size), rows, unquote(path)) for _, path, size, rows in order)
 
 
 def _totals(table: Any) -> tuple[int, int, int | None]:

@@ -93,7 +93,7 @@ class FileList:
         Args:
             read: The next offset that bronze reads; files before it are not kept in memory.
         """
-        while (content := self._folder.read(_name(self._next))) is not None:
+        while (content := self._folder.read(part_name(self._next))) is not None:
             for entry in _entries(content):
                 self._add(entry)
             self._next += 1
@@ -106,13 +106,15 @@ class FileList:
     def all_files(self) -> Iterator[ListedFile]:
         """All files in the order in which they were found; one that was found again is there twice."""
         for part in range(self._next):
-            for entry in _entries(self._folder.read(_name(part)) or b""):
+            for entry in _entries(self._folder.read(part_name(part)) or b""):
                 if "path" in entry:
                     yield _listed(entry)
 
     def skip(self, file: SkippedFile) -> None:
         """Write that nothing more of a file is read; the query that reads the list must not run."""
-        self._folder.write(_name(self._next), json.dumps(asdict(file), ensure_ascii=False).encode() + b"\n")
+        self._folder.write(
+            part_name(self._next), json.dumps(asdict(file), ensure_ascii=False).encode() + b"\n"
+        )
         self._next += 1
         self._skip(file)
 
@@ -144,7 +146,8 @@ def shown(path: str) -> str:
     return path.removeprefix(ITSELF)
 
 
-def _name(part: int) -> str:
+def part_name(part: int) -> str:
+    """The name of the file of a part, counted from 0."""
     return f"{part:020d}.jsonl"
 
 

@@ -151,10 +151,14 @@ def _file_gone(query: FailedQuery, found: re.Match[str], text: str) -> Medallion
 
 def _bits_changed(query: FailedQuery, found: re.Match[str], text: str) -> MedallionError:
     file = _first(text, r"(\S+\.parquet)") or "a file"
+    known = (one for one in (*query.reads, query.name, *query.beside) if f"/{one.replace('.', '/')}/" in file)
+    table = next(known, query.read)
+    way = "" if table.startswith("bronze.") else f" {table.partition('__')[0]}"
     return TableError(
-        f"{query.name}: bits of {file}, a file of {query.read}, have changed since it was written: a page of "
-        "it does not have its checksum. Nothing was written. Restore the file from a copy, and see to the "
-        "disk or the memory of the machine."
+        f"{query.name}: bits of {file}, a file of {table}, have changed since it was written: a page of it "
+        f"cannot be read, or does not have its checksum ({_shown(found[0])}). Nothing was written. Restore "
+        "the file from a copy, and see to the disk or the memory of the machine. What can be done without "
+        f"one: medallion recover{way} --plan"
     )
 
 
@@ -298,13 +302,17 @@ _CLEANED_LOG = (
     r"DELTA_MISSING_FILES_UNEXPECTED_VERSION|DELTA_STREAMING_TRAILING_COMMIT_MISSING|DELTA_VERSION_NOT_FOUND|"
     r"DELTA_LOG_FILE\w*NOT_FOUND\w*|DELTA_TRUNCATED_TRANSACTION_LOG|expecting process data from version"
 )
+_DAMAGED_PAGE = (
+    r"CRC checksum verification failed|is not a Parquet file|can not read class org\.apache\.parquet"
+    r"|ParquetDecodingException"
+)
 _Explained = Callable[[FailedQuery, re.Match[str], str], MedallionError]
 
 _KNOWN: Iterable[tuple[re.Pattern[str], _Explained]] = tuple(
     (re.compile(pattern), explained)
     for pattern, explained in (
         (r"No space left on device|Disk quota exceeded", _disk_full),
-        (r"CRC checksum verification failed", _bits_changed),
+        (_DAMAGED_PAGE, _bits_changed),
         (r"Too many open files", _too_many_files),
         (r"DELTA_VIOLATE_CONSTRAINT\w*\](?:.*?CHECK constraint (\S+))?", _constraint),
         (r"SslAuthenticationException: ([^\n]*)", _no_tls),

@@ -20,15 +20,21 @@ from gold.publish.published import PublishedFiles
 _FORMATS = {"parquet": "parquet", "jsonl": "json", "csv": "csv"}
 
 
-def write_files(rows: SparkRows, batch: MicroBatch, sink: FileSink) -> None:
+def write_files(rows: SparkRows, batch: MicroBatch, sink: FileSink, checkpoint: str) -> None:
     """Write one micro-batch, unless its manifest is there.
+
+    Args:
+        rows: Its rows.
+        batch: The micro-batch.
+        sink: Where they go.
+        checkpoint: The query's checkpoint, which notes the folder.
 
     Raises:
         CheckpointMismatchError: The folder holds the micro-batches of another query or checkpoint, or other
-            rows under this micro-batch's number.
+            rows under this micro-batch's number, or lacks those that were written there.
     """
     published = PublishedFiles(sink.folder)
-    published.own(batch)
+    published.own(batch, checkpoint)
     if published.has(batch):
         return
     collected = rows.collected()

@@ -27,6 +27,14 @@ MANIFEST = "_manifest"
 OWNER = "query.json"
 POSITIONS = "positions"
 
+_TAKEN = "medallion_folder"
+"""Name of the file in a publication's checkpoint with the folder that it writes to."""
+
+_REMEDY = (
+    "Going on would leave rows out. Nothing was written. Restore the newest copy, or stop the job; then: "
+    "medallion recover"
+)
+
 
 @dataclass(frozen=True)
 class PublishedFiles:
@@ -42,18 +50,34 @@ class PublishedFiles:
         """The query whose micro-batches the folder has; None for a folder without any."""
         return _parsed(self._manifests.read(OWNER))
 
-    def own(self, batch: MicroBatch) -> None:
+    def own(self, batch: MicroBatch, checkpoint: str) -> None:
         """Take the folder for a query; nothing changes where it is its own.
 
+        The checkpoint notes the folder: one that the query has taken before, and that has no owner now, was
+        deleted or put back to what it was before. A folder that was declared since has none either.
+
+        Args:
+            batch: The micro-batch that is about to be written.
+            checkpoint: The query's checkpoint.
+
         Raises:
-            CheckpointMismatchError: It holds the micro-batches of another query or checkpoint.
+            CheckpointMismatchError: It holds the micro-batches of another query or checkpoint, or lacks those
+                that were written there.
         """
         owner = self.owner()
+        if owner is None and self.was_taken_by(checkpoint):
+            raise CheckpointMismatchError(f"{batch.query}: {_gone(self.folder)}. {_REMEDY} {batch.query}")
+        if owner is not None and owner["query_id"] != batch.query_id:
+            raise CheckpointMismatchError(_other_owner(batch.query, self.folder, owner))
         if owner is None:
             content = {"query": batch.query, "query_id": batch.query_id}
             self._manifests.write(OWNER, json.dumps(content).encode())
-        elif owner["query_id"] != batch.query_id:
-            raise CheckpointMismatchError(_other_owner(batch.query, self.folder, owner))
+        if not self.was_taken_by(checkpoint):
+            StorageFolder(checkpoint).write(_TAKEN, self.folder.encode())
+
+    def was_taken_by(self, checkpoint: str) -> bool:
+        """Whether the query of a checkpoint has written to this folder before."""
+        return StorageFolder(checkpoint).read(_TAKEN) == self.folder.encode()
 
     def numbers(self) -> list[int]:
         """The micro-batches that have a manifest, in order."""
@@ -143,7 +167,9 @@ def publication_faults(publish: Publish, checkpoint: Checkpoint, sources: Sequen
         checkpoint.last_committed(),
     )
     if owner is None:
-        return  # a new folder: what is published from now on goes there
+        # Into a new folder goes what is published from now on.
+        yield from (_gone(files.folder),) if files.was_taken_by(checkpoint.path) else ()
+        return
     if owner["query_id"] != query_id:
         yield f"{files.folder} holds micro-batches of {owner['query']} by another checkpoint"
         return
@@ -234,6 +260,13 @@ def _other_rows(query: str, folder: str, number: int) -> str:
         "now: an older copy of the checkpoint or of the table was restored, or a copy of them publishes "
         "to the same folder. Going on would leave rows out. Nothing was written. Stop the job; then: "
         f"medallion recover {query}"
+    )
+
+
+def _gone(folder: str) -> str:
+    return (
+        f"{folder} has none of the micro-batches that were written there: it was deleted, or an older copy "
+        "of it was restored"
     )
 
 

@@ -80,7 +80,7 @@ def build_query(context: Context, publish: Publish, kafka: Mapping[str, str]) ->
         case FileSink() as files:
             require_jars(f"{publish.table} writes", files.path, context.settings)
             _require_flat(rows, publish, files)
-            send = _to_files(context, files)
+            send = _to_files(context, files, context.checkpoint(publish))
         case BatchSink() as sink:
             send = _to_function(sink, context.checkpoint(publish))
         case MemorySink() as sink:
@@ -251,10 +251,10 @@ def _to_kafka(
     return send
 
 
-def _to_files(context: Context, sink: FileSink) -> Callable[[DataFrame, MicroBatch], None]:
+def _to_files(context: Context, sink: FileSink, checkpoint: str) -> Callable[[DataFrame, MicroBatch], None]:
     def send(rows: DataFrame, batch: MicroBatch) -> None:
         limits = batch.limits(context.limits)
-        write_files(SparkRows(rows, None, limits, BytesRead(rows)), batch, sink)
+        write_files(SparkRows(rows, None, limits, BytesRead(rows)), batch, sink, checkpoint)
 
     return send
 

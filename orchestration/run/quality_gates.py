@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from common.declare import Quality
 from common.declare.intervals import parse_duration
 from common.delta.log import LogReader
-from common.delta.published_pointer import SUFFIX, publish_version, read_published
+from common.delta.published_pointer import SUFFIX, publish_version, read_published, withdraw_other
 from common.errors import MedallionError, QualityFailedError
 from common.machine.console import say
 from common.streaming.query import told
@@ -75,6 +75,7 @@ class QualityGates:
             return
         for gate in self._gates:
             table = gate.suite.table
+            self._withdraw_other(gate.suite)
             self._supervisor.notifier.follow(f"quality gate of {table}", (table,), self._woken.set)
         thread = threading.Thread(target=self._loop, name="quality gates", daemon=True)
         self._supervisor.beside.append(thread)  # what it publishes is this job's to publish
@@ -153,6 +154,16 @@ class QualityGates:
         if before is None or before.is_met != result.is_met or not result.is_met:
             text = f"quality gate of {suite.table}: {self._consequence(suite, result)}"
             say(text, level="info" if result.is_met else "warning")
+
+    def _withdraw_other(self, suite: Quality) -> None:
+        """Take back a published version that is not the table's any more, as with an older copy of it."""
+        why = withdraw_other(self._wiring.layout.table_path(suite.table)) if suite.gate == "publish" else None
+        if why is not None:
+            say(
+                f"{suite.table}{SUFFIX} is taken back: {why}: an older copy of the table was restored. "
+                "Readers get the next version that passes its suite",
+                level="warning",
+            )
 
     def _quality_session(self) -> QualitySession:
         """The session of all evaluations; jobs without a gate load nothing of it."""

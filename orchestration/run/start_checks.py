@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -29,6 +29,7 @@ from common.machine.console import say
 from common.spark.session_conf import SHUFFLE_PARTITIONS
 from common.streaming.file_list import FileList
 from common.streaming.table_watch import Beginning, ReadUpTo
+from common.streaming.topic_identity import coordinate_ends
 from gold.publish.published import plan_files_repair, refuse_other_publication
 from gold.query import (
     Context,
@@ -97,6 +98,54 @@ class TornCommits:
         """Have the commits there again as they were, newest first."""
         while self._put_back:
             self._put_back.pop()()
+
+
+def check_all(
+    context: Context, tables: Sequence[Table], publish: Sequence[Publish], torn: TornCommits
+) -> dict[str, Judged]:
+    """``check_table`` of tables and ``check_publication`` of publications; each table as it was judged.
+
+    Raises:
+        CheckpointMismatchError: One of them cannot go on; where several cannot, it names all of them.
+    """
+    judged: dict[str, Judged] = {}
+    refusals: list[CheckpointMismatchError] = []
+    for declared in (*tables, *publish):
+        try:
+            if isinstance(declared, Publish):
+                check_publication(context, declared)
+            else:
+                judged[declared.table] = check_table(context, declared, torn)
+        except CheckpointMismatchError as error:
+            refusals.append(error)
+    if refusals:
+        raise _one_refusal(refusals) from refusals[0]
+    return judged
+
+
+def _one_refusal(refusals: Sequence[CheckpointMismatchError]) -> CheckpointMismatchError:
+    """The refusal that tells of all: what happened to each, and one command for those that have one."""
+    if len(refusals) == 1:
+        return refusals[0]
+    by_command = [str(one) for one in refusals if "medallion recover" in str(one)]
+    others = [str(one) for one in refusals if str(one) not in by_command]
+    lines = [
+        f"{len(refusals)} queries cannot go on as their tables and checkpoints are. Nothing was written."
+    ]
+    lines += [f"- {what_happened(text)}" for text in by_command] + [f"- {text}" for text in others]
+    if by_command:
+        lines.append(
+            "Restore the newest copies; or have all of it made right again, with the jobs stopped: "
+            "medallion recover. What it would do: medallion recover --plan"
+        )
+    return CheckpointMismatchError("\n".join(lines))
+
+
+def what_happened(text: str) -> str:
+    """The sentences of a refusal before those that say what to do."""
+    for words in (" Nothing was", " Restore ", " Going on", " Starting without", " To have the rows"):
+        text = text.partition(words)[0]
+    return text
 
 
 def check_table(context: Context, declared: Table, torn: TornCommits) -> Judged:
@@ -346,6 +395,12 @@ def check_checkpoint_and_tables(layout: Layout, declared: Table) -> LastCommit |
     path = layout.table_path(declared.table)
     check_positions(declared.table, path, checkpoint)
     check_steps(declared.table, path, checkpoint, _side_steps(layout, declared))
+    if isinstance(declared, Files) and (fault := list_fault(layout, declared, last)) is not None:
+        raise CheckpointMismatchError(
+            f"{declared.table}: {fault}. Going on would read files a second time. Nothing was written. "
+            "Restore the folder from a copy, or have it written again by the rows of the table: medallion "
+            f"recover {declared.table}"
+        )
     return last
 
 
@@ -354,6 +409,28 @@ def _former_side_tables(declared: Table, last: LastCommit | None) -> tuple[str, 
     if isinstance(declared, Bronze | Silver) or last is None:
         return declared.side_tables
     return former_side_tables(declared, last.get("declared"))
+
+
+def list_fault(layout: Layout, files: Files, last: LastCommit | None) -> str | None:
+    """What is wrong with the list of files of a table, in words; None if nothing is.
+
+    Args:
+        layout: Where the list is.
+        files: The declaration.
+        last: The metadata of the newest commit by the table's query.
+    """
+    listed, path = FileList(layout.file_list_path(files.table)), layout.file_list_path(files.table)
+    read = coordinate_ends(last).get((files.coordinate, 0), 0)
+    try:
+        listed.update(0)
+    except (ValueError, KeyError):
+        return f"a part of the list of files in {path} is damaged, and the table has read up to {read:,}"
+    if listed.end >= read:
+        return None
+    return (
+        f"the list of files in {path} ends at offset {listed.end:,}, and the table has read up to {read:,}: "
+        "it is lost, or an older copy"
+    )
 
 
 def _refuse_list_without_checkpoint(layout: Layout, files: Files) -> None:

@@ -211,15 +211,12 @@ class Wiring:
             TableShapeError: A table exists with other columns.
         """
         chosen, context = list(self._judgeable(layers, only)), self._context
+        publish = self.pipeline.publish if with_publications else ()
         with start_checks.nothing_changed_if_refused() as torn:
-            judged = {one.table: start_checks.check_table(context, one, torn) for one in chosen}
+            judged = start_checks.check_all(context, chosen, publish, torn)
             last = {table: one.last for table, one in judged.items()}
-            for declared in chosen:
-                self._check_sources(declared)
-            publish = self.pipeline.publish if with_publications else ()
-            for one in publish:
-                start_checks.check_publication(context, one)
-                self._check_sources(one)
+            for each in (*chosen, *publish):
+                self._check_sources(each)
             if any(self._may_change(declared) for declared in chosen):
                 with trial.copies(self.spark, self.pipeline, self.layout) as copies:
                     self._build_over(copies, chosen, last, publish)

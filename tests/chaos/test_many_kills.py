@@ -1,4 +1,4 @@
-"""All kinds of gold under SIGKILL, again and again, by real processes with a real broker.
+"""All kinds of gold, and publications, under SIGKILL, again and again, by real processes and a real broker.
 
 The first third of the kills comes while the tables are created, beginning with none. The tables are compared,
 as multisets, with those of a job that reads the same topic and is never killed, and the audit must balance.
@@ -7,6 +7,7 @@ as multisets, with those of a job that reads the same topic and is never killed,
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import secrets
@@ -30,9 +31,32 @@ pytestmark = pytest.mark.long
 KILLS = int(os.environ.get("SIGKILLS", "3"))
 BOUNDS = (*PAUSING, "bronze.max_offsets_per_trigger=400", "spark.state_store=rocksdb")
 ON_TOPIC = """
+import json
 from dataclasses import replace
+from pathlib import Path
+from common.declare import BatchSink, FileSink, Publish
 from tests.chaos.all_kinds import PIPELINE
-pipeline = replace(PIPELINE, bronze=[replace(PIPELINE.bronze[0], topics=[{topic!r}])])
+
+HERE = Path(__file__).parent
+
+def keep(rows, batch_id, token):
+    # As a database does with a token in the transaction of the rows: a file per token, there or not.
+    place = HERE / "kept" / token.replace("/", "_")
+    place.parent.mkdir(exist_ok=True)
+    if not place.exists():
+        part = place.with_suffix(".part")
+        part.write_text(json.dumps([row.place for row in rows.collect()]))
+        part.rename(place)
+
+PLACE = {{"place": "concat(_kafka_partition, '/', _kafka_offset)"}}
+pipeline = replace(
+    PIPELINE,
+    bronze=[replace(PIPELINE.bronze[0], topics=[{topic!r}])],
+    publish=[
+        Publish("files", reads="silver.orders", to=FileSink("files", format="jsonl"), columns=PLACE),
+        Publish("kept", reads="silver.orders", to=BatchSink(keep), columns=PLACE),
+    ],
+)
 """
 TABLES = [name for table in (*PIPELINE.silver, *PIPELINE.gold) for name in written_by(table)]
 
@@ -86,16 +110,32 @@ def content(commands: Medallion) -> dict[str, Counter[str]]:
     return found
 
 
+def published(folder: Path) -> dict[str, Counter[str]]:
+    """The rows that the publications have sent, by their coordinates."""
+    manifests = sorted((folder / "files" / "_manifest").glob("0*.json"))
+    named = [folder / "files" / name for one in manifests for name in json.loads(one.read_text())["files"]]
+    lines = (json.loads(line)["place"] for file in named for line in file.read_text().splitlines())
+    whole = [json.loads(file.read_text()) for file in (folder / "kept").iterdir() if file.suffix != ".part"]
+    return {"files": Counter(lines), "kept": Counter(place for places in whole for place in places)}
+
+
+def pipeline_in(folder: Path, topic: str) -> Path:
+    """The file of the pipeline, beside which its publications write."""
+    folder.mkdir()
+    file = folder / "kinds.py"
+    file.write_text(ON_TOPIC.format(topic=topic), encoding="utf-8")
+    return file
+
+
 def test_every_kind_of_gold_is_that_of_a_job_that_was_never_killed(
     broker: str, topic: str, send: Callable[..., None], tmp_path: Path
 ) -> None:
     seed = int(os.environ.get("CHAOS_SEED", secrets.randbelow(10**6)))
     print(f"CHAOS_SEED={seed}, {KILLS} kills")  # noqa: T201  # pytest shows it with a failure
     chance = random.Random(seed)  # noqa: S311  # repeatable is what matters
-    file = tmp_path / "kinds.py"
-    file.write_text(ON_TOPIC.format(topic=topic), encoding="utf-8")
+    killed, calm_one = (tmp_path / name for name in ("killed", "calm"))
     kinds: Counter[str] = Counter()
-    with medallion(tmp_path / "killed", file, f"kafka.bootstrap_servers={broker}") as commands:
+    with medallion(killed, pipeline_in(killed, topic), f"kafka.bootstrap_servers={broker}") as commands:
         with feeding(lambda portion: send(topic, portion), events(seed)) as feed:
             for number in range(KILLS):
                 job = commands.start("up", more=BOUNDS)
@@ -114,10 +154,15 @@ def test_every_kind_of_gold_is_that_of_a_job_that_was_never_killed(
         await_that(lambda: is_caught_up(commands), "all is caught up", job)
         job.signal(signal.SIGTERM)
         assert job.code() == 0, job.stderr
+        rest = commands.run("backfill")  # what the publications have yet to send
+        assert rest.code() == 0, rest.stderr
         audit = commands.run("audit")
         assert audit.code() == 0, audit.stdout + audit.stderr
         found = content(commands)
-    with medallion(tmp_path / "calm", file, f"kafka.bootstrap_servers={broker}") as commands:
+        rows = DeltaTable(commands.layout.table_path("silver.orders")).to_pyarrow_table().to_pylist()
+        places = Counter(f"{row['_kafka_partition']}/{row['_kafka_offset']}" for row in rows)
+        assert published(killed) == {"files": places, "kept": places}
+    with medallion(calm_one, pipeline_in(calm_one, topic), f"kafka.bootstrap_servers={broker}") as commands:
         calm = commands.run("backfill")
         assert calm.code() == 0, calm.stderr
         expected = content(commands)

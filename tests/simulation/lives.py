@@ -87,6 +87,14 @@ def _put_back_between_runs(world: World, scope: str, more: int = 20) -> None:
     _run(world, 2 * more)
 
 
+def _published_files_gone(world: World) -> None:
+    """The copy that is put back is from before the first micro-batch: the folder looks like a new one."""
+    copy = world.copy("published files")
+    _run(world)
+    world.put_back("published files", copy)
+    _run(world, 40)
+
+
 def _restored_and_back(world: World) -> None:
     """Somebody restores silver to an older version and back; only publications read it, what is added."""
     world.without_gold()
@@ -178,6 +186,7 @@ LIVES: Mapping[str, Life] = {
         world, "checkpoints of publications"
     ),
     "published files put back": lambda world: _put_back_between_runs(world, "published files"),
+    "published files put back to none": _published_files_gone,
     "silver restored and back": _restored_and_back,
     "stopped, put back, started": lambda world: _stopped(world, "gold"),
     "stopped by a RESTORE, started": _stopped_by_restore,

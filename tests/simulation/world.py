@@ -425,7 +425,7 @@ class World:
             if isinstance(declared.to, FileSink):
                 content: Any = SimpleNamespace(arrow=None, packed=lambda: rows)
                 rows_of: Any = SimpleNamespace(collected=lambda: content)
-                write_files(rows_of, batch, declared.to)
+                write_files(rows_of, batch, declared.to, checkpoint(declared.table))
             elif isinstance(declared.to, BatchSink):
                 send: Any = gold.publish.query._to_function(declared.to, checkpoint(declared.table))
                 send(rows, batch)

@@ -8,12 +8,15 @@ table has a few times as many files as one tier may have, and one for each 64 MB
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from common.config.driver_limits import NO_DRIVER, DriverLimits
-from common.delta import delta_rs
+from common.delta import delta_rs, file_digests
+from common.delta.log import LogReader
 from common.delta.table import commit_metadata
+from common.errors import TableError
 from common.spark.session_conf import FULL_FILE, LOGGED_VACUUM, SMALL_FILE
 from common.sql.quoting import backquoted
 
@@ -46,11 +49,15 @@ def compact(
         metadata: Metadata of the commit.
         cluster_by: Clustering columns; empty: compaction only.
         limits: Limits under which the driver has the table open already.
+
+    Raises:
+        TableError: Bytes of a file have changed since it was written.
     """
     from delta.tables import DeltaTable  # loaded with the first table
 
     if not cluster_by and _is_compact(path, limits, spark.conf.get(SMALL_FILE, "0") or "0"):
         return
+    _refuse_changed_files(path)
     with commit_metadata(spark, metadata):
         if cluster_by:
             known = DeltaTable.forPath(spark, path).detail().select("clusteringColumns").first()
@@ -87,13 +94,32 @@ def compact_tier(spark: SparkSession, path: str, metadata: str, tier: int, limit
         metadata: Metadata of the commit.
         tier: One of ``TIERS``.
         limits: Limits under which the driver compacts by delta-rs, without a Spark job.
+
+    Raises:
+        TableError: Bytes of a file have changed since it was written.
     """
+    _refuse_changed_files(path, tier)
     if delta_rs.try_write(path, limits, metadata, lambda table: table.compact(metadata, tier)):
         return
     spark.conf.set(SMALL_FILE, str(tier))
     spark.conf.set(FULL_FILE, str(tier))
     with commit_metadata(spark, metadata):
         spark.sql(f"OPTIMIZE delta.{backquoted(path)}")
+
+
+def _refuse_changed_files(path: str, smaller_than: float = math.inf) -> None:
+    """Refuse to write rows of files anew whose bytes have changed: the new file would hide it.
+
+    Raises:
+        TableError: Names the first such file.
+    """
+    digests = file_digests.noted(path)
+    for file in LogReader(path).live_files() if digests else ():
+        fault = file_digests.file_fault(path, file, digests) if file.bytes < smaller_than else None
+        if fault is not None:
+            raise TableError(
+                f"{path}: {fault}. It stays as it is; what can be done: medallion recover --plan"
+            )
 
 
 def delete_old_files(spark: SparkSession, path: str) -> None:
@@ -105,6 +131,7 @@ def delete_old_files(spark: SparkSession, path: str) -> None:
     """
     spark.conf.set(LOGGED_VACUUM, "false")
     spark.sql(f"VACUUM delta.{backquoted(path)}")
+    file_digests.forget_others(path, LogReader(path).live_files())
 
 
 def _is_compact(path: str, limits: DriverLimits, file_bytes: str) -> bool:
@@ -135,6 +162,7 @@ def vacuum(spark: SparkSession, path: str, metadata: str, *, at_once: bool = Fal
                 spark.sql(f"VACUUM delta.{backquoted(path)} RETAIN 0 HOURS")
             finally:
                 spark.conf.unset(_RETENTION_CHECK)
+    file_digests.forget_others(path, LogReader(path).live_files())
     done = DeltaTable.forPath(spark, path).history(2).where("operation = 'VACUUM END'").first()
     metrics = {} if done is None else done["operationMetrics"] or {}
     return int(metrics.get("numDeletedFiles", 0))

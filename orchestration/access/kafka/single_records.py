@@ -134,6 +134,54 @@ def first_messages(consumer: Consumer, places: Collection[Place], seconds: float
     return found
 
 
+def keys_since(  # noqa: PLR0913, PLR0917  # where, since when, and how much at most
+    bootstrap: str, options: Mapping[str, str], topic: str, since_ms: int, most: int, seconds: float
+) -> set[bytes | None] | None:
+    """The keys of a topic's committed messages since a time; None where not all of them can be told.
+
+    Args:
+        bootstrap: The broker's address.
+        options: Client options.
+        topic: The topic.
+        since_ms: Milliseconds since the epoch.
+        most: Upper bound of messages that are read.
+        seconds: So long is waited for them.
+
+    Raises:
+        BrokerError: The broker does not answer, or the topic cannot be read by this user.
+    """
+    consumer = open_consumer(bootstrap, {**options, "enable.partition.eof": "true"})
+    try:
+        parts = consumer.list_topics(topic, timeout=seconds).topics[topic].partitions
+        at_time = [TopicPartition(topic, number, since_ms) for number in parts]
+        begins = [one for one in consumer.offsets_for_times(at_time, timeout=seconds) if one.offset >= 0]
+        for one in begins:
+            first, _ = consumer.get_watermark_offsets(one, timeout=seconds)
+            if one.offset == first > 0:
+                return None  # retention may have deleted messages since then
+        consumer.assign(begins)
+        return _keys(consumer, len(begins), most, seconds)
+    except KafkaException as error:
+        raise BrokerError(f"topic {topic} at {bootstrap} cannot be read: {error.args[0].str()}") from error
+    finally:
+        consumer.close()
+
+
+def _keys(consumer: Consumer, partitions: int, most: int, seconds: float) -> set[bytes | None] | None:
+    found: set[bytes | None] = set()
+    deadline, left, read = time.monotonic() + seconds, partitions, 0
+    while left:
+        message = consumer.poll(max(0.0, deadline - time.monotonic()))
+        if message is None or read > most:
+            return None
+        if (error := message.error()) is None:
+            found.add(message.key())
+            read += 1
+        elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  # its public name
+            left -= 1
+    return found
+
+
 def _record(message: Message) -> Record:
     headers: Iterable[tuple[str, bytes | None]] = message.headers() or ()  # type: ignore[assignment]
     sent = digest(message.key(), message.value(), tuple(headers))

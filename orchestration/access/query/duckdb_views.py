@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from common.config.paths import ERASED, GAPS, Layout, is_local
 from common.delta.log import latest_version
-from common.delta.published_pointer import SUFFIX, read_published
+from common.delta.published_pointer import SUFFIX, PublishedVersion, read_published
 from common.errors import TableError, TableMissingError, UsageError, first_line, nearest
 from common.machine.object_store import storage_options
 from common.sql.quoting import standard_text
@@ -225,6 +225,16 @@ def _refuse_version(version: int, newest: Mapping[str, int | None]) -> None:
             raise UsageError(f"{table} has no version {version} yet; its newest is {last}.")
 
 
+def _refuse_other(table: str, path: str, published: PublishedVersion | None) -> None:
+    """Refuse a published version that is not the table's any more, or that was taken back."""
+    why = "no version is published" if published is None else published.fault(path)
+    if why is not None:
+        raise UsageError(
+            f"{table}: {why}. The next version that passes its suite is published by the gold job; see: "
+            f"medallion quality status {table.removesuffix(SUFFIX)}"
+        )
+
+
 def _create_views(database: Database, layout: Layout, tables: Sequence[str], version: int | None) -> None:
     for table in tables:
         layer, _, name = table.partition(".")
@@ -234,6 +244,7 @@ def _create_views(database: Database, layout: Layout, tables: Sequence[str], ver
             if version is not None:
                 raise UsageError(f"{table} is the published version; --as-of reads a version of the table")
             published = read_published(path)
+            _refuse_other(table, path, published)
             at = None if published is None else published.version
         source = database.source(path, at)
         renamed = ", ".join(f'"{stored}" AS {shown}' for stored, shown in _RENAMED.get(table, {}).items())

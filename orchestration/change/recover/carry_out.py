@@ -134,7 +134,7 @@ def _has_read(layout: Layout, topic: Topic) -> bool:
 def _carry_out(layout: Layout, step: Step, stamp: str) -> list[str]:
     """Do one step; returns the folders with what it has replaced."""
     if step.kind == "repair":
-        kept = repair(layout.checkpoint_path(step.query), step.changes, stamp)
+        kept = repair(step.folder or layout.checkpoint_path(step.query), step.changes, stamp)
         return [kept] if kept is not None else []
     moved = []
     for path in step.moves:

@@ -1,13 +1,12 @@
 """Finds what is gone or damaged of a query: its tables, its checkpoint, its state, its place in the source.
 
-It reads logs, checkpoints and the sizes of data files, not the rows in them. Only the state is read by Spark,
-which alone can tell whether it loads. It writes nothing.
+It reads logs, checkpoints and the sizes of data files, and the bytes of those whose digests are noted; not
+the rows. Only the state is read by Spark, which alone can tell whether it loads. It writes nothing.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from common.config.paths import Layout
 from common.declare import Bronze, Custom, Gold, Join, Publish, Silver, Stateful, Stream, Table
+from common.delta import file_digests
 from common.delta.checkpoint import Checkpoint, DeltaPosition, delta_position_of, follow_move
 from common.delta.foreign_commits import brings_rows_back, reads_appends
 from common.delta.log import LogReader, is_creation_cut_off
@@ -25,7 +25,7 @@ from common.streaming.error_lines import one_line
 from common.streaming.failure_cause import causes_text
 from common.streaming.spark_errors import without_values
 from orchestration.access.declaration.lineage import sources
-from orchestration.run.start_checks import check_beginning, check_sources
+from orchestration.run.start_checks import check_beginning, check_sources, what_happened
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,12 +46,21 @@ _PARSED = 1000
 """How many of the newest commits of a table are parsed."""
 
 
-def damage(layout: Layout, declared: Table | Publish, spark: SparkSource) -> tuple[str, ...]:
-    """Why a query cannot go on as its tables and its checkpoint are, in words; empty if it can."""
+def damage(
+    layout: Layout, declared: Table | Publish, spark: SparkSource | None, *, is_deep: bool = False
+) -> tuple[str, ...]:
+    """Why a query cannot go on as its tables and its checkpoint are, in words; empty if it can.
+
+    Args:
+        layout: Where tables and checkpoints are.
+        declared: The query.
+        spark: Gives a session, if a state is to be read; None: no state is.
+        is_deep: Data files without a digest are read whole, too.
+    """
     found: list[str] = []
     if not isinstance(declared, Publish):
         for table in (declared.table, *declared.side_tables):
-            found += table_damage(table, layout.table_path(table))
+            found += table_damage(table, layout.table_path(table), is_deep=is_deep)
         if found:
             return tuple(found)  # what a damaged log says cannot be compared with the checkpoint
     try:
@@ -61,14 +70,20 @@ def damage(layout: Layout, declared: Table | Publish, spark: SparkSource) -> tup
         found += checkpoint_damage(layout, declared)
         found += () if found else source_damage(layout, declared)
     except TableError as error:
-        found.append(_first_sentences(str(error)))
-    if not found and not isinstance(declared, Bronze | Publish):
+        found.append(what_happened(str(error)))
+    if not found and spark is not None and not isinstance(declared, Bronze | Publish):
         found += state_damage(layout, declared, spark)
     return tuple(found)
 
 
-def table_damage(table: str, path: str) -> Iterator[str]:
-    """What is wrong with the log and the files of a table; nothing where there is no table."""
+def table_damage(table: str, path: str, *, is_deep: bool = False) -> Iterator[str]:
+    """What is wrong with the log and the files of a table; nothing where there is no table.
+
+    Args:
+        table: Its name.
+        path: Its path.
+        is_deep: Files without a digest are read whole: Spark's pages have checksums.
+    """
     log = LogReader(path)
     latest = log.latest_version()
     if latest is None:
@@ -85,7 +100,8 @@ def table_damage(table: str, path: str) -> Iterator[str]:
     except TableError as error:
         yield f"{table}: {error}"
         return
-    faults = (_file_fault(path, file.path_in(path), file.bytes) for file in files)
+    digests = file_digests.noted(path)
+    faults = (file_digests.file_fault(path, file, digests, is_deep=is_deep) for file in files)
     wrong = [fault for fault in faults if fault is not None]
     if wrong:
         more = f" and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
@@ -150,7 +166,7 @@ def other_history(layout: Layout, declared: Silver | Gold | Publish) -> Iterator
         check_sources(layout, declared, last)
         yield from source_damage(layout, declared)
     except TableError as error:
-        yield _first_sentences(str(error))
+        yield what_happened(str(error))
 
 
 def _source_fault(
@@ -171,7 +187,7 @@ def _source_fault(
         )
         return
     for file in () if start is None else log.files_between(start, None):
-        if (fault := _file_fault(path, file.path_in(path), None)) is not None:
+        if (fault := file_digests.file_fault(path, file._replace(bytes=0), {})) is not None:
             yield f"{query}: it has yet to read {fault} of {table}"
             return
 
@@ -299,23 +315,3 @@ def _left_side_tables(layout: Layout, declared: Table) -> Iterator[str]:
     for table in declared.side_tables:
         if last_commit_metadata(layout.table_path(table), declared.table) is not None:
             yield f"{table}: the table has rows of a query whose checkpoint and table are gone"
-
-
-def _file_fault(table_path: str, path: str, size: int | None) -> str | None:
-    """What is wrong with a data file, in words; None if nothing is."""
-    name = path.removeprefix(f"{table_path}/")
-    if not StorageFolder(path).is_local:
-        folder, _, last = path.rpartition("/")
-        return None if StorageFolder(folder).exists(last) else f"the file {name} is gone"
-    try:
-        found = os.stat(StorageFolder(path).path).st_size  # noqa: PTH116  # called once per file of a table
-    except FileNotFoundError:
-        return f"the file {name} is gone"
-    if size is None or found == size:
-        return None
-    return f"the file {name} has {found} bytes instead of {size}"
-
-
-def _first_sentences(text: str) -> str:
-    """What happened, of a message that goes on with what to do."""
-    return text.partition(" Nothing was written")[0].partition(" Restore ")[0].partition(" Going on")[0]

@@ -4,6 +4,8 @@
 gone or damaged                           left                      made again
 ========================================  ========================  ==========================================
 bronze: checkpoint, or entries of it      its table                 ``repair``: the positions of its commits
+bronze of files: the list of files        the table's rows          ``repair``: the files and offsets of the
+                                                                    rows; the last file is counted again
 bronze: newest commits of the table       the topic, older commits  ``repair``: the checkpoint goes back to
                                                                     the table's newest micro-batch, and
                                                                     Kafka's records are read again from there
@@ -38,6 +40,7 @@ reader can go on with a source that was renewed without it.
 
 from __future__ import annotations
 
+import functools
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -58,11 +61,14 @@ from common.declare import (
     Stream,
     Table,
 )
+from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader
 from common.delta.maintenance.retention import expired_text, expired_topics
+from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.match.checkpoint_repair import Change, plan_repair, repair
 from common.errors import CheckpointMismatchError, MedallionError, UsageError
 from common.machine.storage_folder import StorageFolder
+from common.streaming.topic_identity import coordinate_ends
 from orchestration.access.declaration.lineage import in_data_order, sources
 from orchestration.access.history.effort import Effort, effort_of
 from orchestration.change.recover.damage import (
@@ -73,9 +79,10 @@ from orchestration.change.recover.damage import (
     refuse_lost_source,
     table_damage,
 )
+from orchestration.change.recover.file_list import written_again
 from orchestration.change.recover.lost_records import Ask, lost_records
 from orchestration.records.rejudge.stage import record_paths
-from orchestration.run.start_checks import publication_repair
+from orchestration.run.start_checks import list_fault, publication_repair
 
 Kind = Literal["repair", "refill", "rebuild", "publish again"]
 
@@ -91,6 +98,7 @@ class Step:
         reads: The tables from which the rows come again; empty for a repair.
         changes: The files of the checkpoint that a repair writes or takes out.
         moves: The folders that are moved aside, in this order.
+        folder: The folder of the changes; empty: the checkpoint.
         effort: What the next start reads.
     """
 
@@ -100,6 +108,7 @@ class Step:
     reads: tuple[str, ...] = ()
     changes: tuple[Change, ...] = ()
     moves: tuple[str, ...] = ()
+    folder: str = ""
     effort: Effort = field(default_factory=Effort)
 
 
@@ -111,7 +120,7 @@ def queries_in_order(pipeline: Pipeline) -> tuple[Table | Publish, ...]:
 def plan(
     pipeline: Pipeline,
     layout: Layout,
-    spark: SparkSource,
+    spark: SparkSource | None,
     *,
     only: str | None = None,
     ask: Ask | None = None,
@@ -121,7 +130,7 @@ def plan(
     Args:
         pipeline: The pipeline.
         layout: Where its tables and checkpoints are.
-        spark: Gives a session, if a state is to be read.
+        spark: Gives a session, if a state is to be read; None: no state is.
         only: A query to look at; others are included only if they read what is filled again, or have read
             what a repaired table has lost.
         ask: Asks the broker for what it still has; None: it is not asked.
@@ -143,8 +152,13 @@ def plan(
             if source in renewed
         )
         if not reasons and only in {None, declared.table}:
-            reasons = damage(layout, declared, spark)
-            if reasons and (changes := _sufficient_repair(layout, declared, reasons, spark)) is not None:
+            if isinstance(declared, Files) and (again := tuple(_list_again(layout, declared, spark))):
+                steps += again
+                continue
+            is_deep = only == declared.table
+            reasons = damage(layout, declared, spark, is_deep=is_deep)
+            repaired_by = functools.partial(_sufficient_repair, layout, declared, reasons, spark)
+            if reasons and (changes := repaired_by(is_deep=is_deep)) is not None:
                 steps.append(Step(declared.table, "repair", reasons, changes=tuple(changes)))
                 repaired |= {declared.table, *getattr(declared, "side_tables", ())}
                 continue
@@ -159,8 +173,34 @@ def plan(
     return tuple(steps)
 
 
+def _list_again(layout: Layout, files: Files, spark: SparkSource | None) -> Iterator[Step]:
+    """The steps that write a list of files again; none where nothing is wrong with it.
+
+    A micro-batch that is planned and not written is planned again: only the list named its files.
+
+    Raises:
+        CheckpointMismatchError: The rows of the table do not tell which files were read.
+    """
+    last = last_commit_metadata(layout.table_path(files.table), files.table)
+    if last is None or (fault := list_fault(layout, files, last)) is None:
+        return
+    end = coordinate_ends(last).get((files.coordinate, 0), 0)
+    changes = () if spark is None else tuple(written_again(spark(), layout, files, end))
+    reasons, folder = (f"{files.table}: {fault}",), layout.file_list_path(files.table)
+    yield Step(files.table, "repair", reasons, changes=changes, folder=folder)
+    planned = Checkpoint(layout.checkpoint_path(files.table)).last_planned()
+    if planned is not None and planned > last["batch_id"]:
+        why = "the table does not have it, and the list that named its files is written again"
+        yield Step(files.table, "repair", reasons, changes=(Change(f"offsets/{planned}", None, why),))
+
+
 def _sufficient_repair(
-    layout: Layout, declared: Table | Publish, reasons: Sequence[str], spark: SparkSource
+    layout: Layout,
+    declared: Table | Publish,
+    reasons: Sequence[str],
+    spark: SparkSource | None,
+    *,
+    is_deep: bool,
 ) -> list[Change] | None:
     """The changes of a checkpoint after which nothing is damaged any more; None if there are none."""
     if isinstance(declared, Publish):
@@ -181,7 +221,8 @@ def _sufficient_repair(
     rest: Sequence[str] = reasons
     if changes:
         with _repaired_copy(layout, declared, changes) as copy:
-            rest = damage(copy, declared, spark)
+            found, mine = copy.checkpoint_path(declared.table), layout.checkpoint_path(declared.table)
+            rest = [one.replace(found, mine) for one in damage(copy, declared, spark, is_deep=is_deep)]
     if rest and isinstance(declared, Bronze):
         raise _beyond_repair(layout, declared, rest)
     return None if rest else changes
@@ -196,8 +237,9 @@ def _beyond_repair(layout: Layout, declared: Bronze, reasons: Sequence[str]) -> 
     elif isinstance(declared, DeltaTable | Stream):
         kept, again = "the source still has all rows", "the source from its beginning"
     checkpoint = layout.checkpoint_path(declared.table)
+    why = "; ".join(one.removeprefix(f"{declared.table}: ") for one in reasons).rstrip(".")
     return CheckpointMismatchError(
-        f"{declared.table}: {'; '.join(reasons)}. Bronze is the last resort of all other tables, and its own "
+        f"{declared.table}: {why}. Bronze is the last resort of all other tables, and its own "
         "commits are not enough to go on. Nothing was changed. Restore the table's newest copy; or, if "
         f"{kept}, move the table and its checkpoint ({checkpoint}) away: the next start reads {again}. Then: "
         "medallion recover"

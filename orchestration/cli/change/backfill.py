@@ -17,6 +17,7 @@ from orchestration.cli.change.recover_output import effort_text
 from orchestration.cli.json_output import print_document
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption, options_as_typed
 from orchestration.cli.run.run import checked, end_of, say_quarantined
+from orchestration.cli.run.tried_remedies import tried_remedies
 from orchestration.observe.page.serve import alerts_of
 from orchestration.records.quarantine.added import QuarantinedMeanwhile
 
@@ -91,6 +92,7 @@ def _backfill(ready: Context, request: Request, *, as_json: bool) -> None:
     from orchestration.run.job import open_job
 
     with (
+        tried_remedies(ready),
         alerts_of(ready.pipeline, ready.settings),
         open_job(
             ready.pipeline,

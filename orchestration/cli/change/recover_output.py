@@ -26,7 +26,8 @@ def step_lines(step: Step, *, is_plan: bool) -> Iterator[str]:
     """One step: what is done, how long it takes, why, and what is replaced or moved."""
     verb = _VERBS[step.kind][0 if is_plan else 1]
     if step.kind == "repair":
-        yield f"{step.query}: its checkpoint {verb} by the commits of the table"
+        what, by = ("list of files", "rows") if step.folder else ("checkpoint", "commits")
+        yield f"{step.query}: its {what} {verb} by the {by} of the table"
     else:
         when = "" if is_plan else " by the next start"
         yield f"{step.query}: {verb} from {' and '.join(step.reads)}{when}: {effort_text(step.effort)}"

@@ -23,8 +23,12 @@ _NEXT = {
     "changed": "fill the gold table again with medallion rebuild, or restore the version before; or accept "
     "the change by name",
     "bytes": "restore these files from a copy of the table; where there is none, the rows are as they are",
+    "files": "restore these files from a copy of the table, or type the command",
     "content": "type the command: it fills the table from the rows of its source",
     "history": "type the command, or restore the newest copies of the source and of its checkpoint",
+    "publication": "do what the line says, with the jobs stopped",
+    "published": "start the gold job: it takes the version back and publishes the next one that passes",
+    "erased": "type the command, or have a newer version published",
     "lost commit": "restore the newest copy of the table together with its checkpoint",
     "receipt": "ask who runs the broker what became of these records (an unclean leader election, a disk "
     "that was put back), and have them sent again",

@@ -16,6 +16,7 @@ from orchestration.access.progress.rows_read import RowsRead
 from orchestration.author.check.pipeline import draft_problems
 from orchestration.cli.options import HttpOption, PipelineOption, SetOption, SettingsOption, options_as_typed
 from orchestration.cli.run.standby import run_as_standby
+from orchestration.cli.run.tried_remedies import tried_remedies
 from orchestration.observe.page.serve import page_of
 from orchestration.records.quarantine.added import QuarantinedMeanwhile
 
@@ -76,7 +77,10 @@ def up(
                 ready, pipeline_file=ready.settings.pipeline, settings_file=settings, overrides=set_
             )
             return
-        with open_job(ready.pipeline, ready.settings, layers, name="up", is_asked=True) as job:
+        with (
+            tried_remedies(ready),
+            open_job(ready.pipeline, ready.settings, layers, name="up", is_asked=True) as job,
+        ):
             _run(job)
 
 
@@ -103,6 +107,7 @@ def run(
         return
     compiled: Compiled = "rows" if available_now else "all"
     with (
+        tried_remedies(ready),
         page_of(ready.pipeline, ready.settings, http, written_queries(ready.pipeline, [layer])),
         open_job(
             ready.pipeline,

@@ -39,14 +39,17 @@ from orchestration.access.progress.erased import erased_records, unfinished_run
 from orchestration.records.audit import last_audit
 from orchestration.records.audit.accepted_gaps import read_gaps, skipped_files
 from orchestration.records.audit.bronze_bytes import byte_faults, undigested
+from orchestration.records.audit.file_bytes import changed_files, without_digest
 from orchestration.records.audit.gold.changes import (
     gold_faults,
     history_faults,
     made_of,
     publication_faults,
+    published,
     published_faults,
 )
 from orchestration.records.audit.gold.content import ContentAudit, GoldProof
+from orchestration.records.audit.gold.sent import message_faults
 from orchestration.records.audit.offset_ranges import why_full_audit
 from orchestration.records.audit.other_records import Decision
 from orchestration.records.audit.result import SHOWN, Account, Fault, PartitionAccount
@@ -146,7 +149,7 @@ def audit(  # noqa: PLR0913  # the options of the command
         account = _audit_once(spark, pipeline, read, silver, layout, since, say, accepted)
         return (
             account
-            if gold is None
+            if gold is None or any(one.name == "files" for one in account.faults)
             else _with_gold(account, ContentAudit(spark, pipeline, layout, gold), silver, say)
         )
 
@@ -220,8 +223,11 @@ def _with_gold(account: Account, content: ContentAudit, silver: Silver, say: Say
     """The account with what comparing the gold tables with their definitions has found."""
     say(f"{silver.table}: comparing the gold tables with their definitions")
     compared = tuple(content.compared(made_of(content.pipeline, silver)))
-    faults = (fault for _, fault in compared if fault is not None)
-    return replace(account, faults=(*account.faults, *faults), gold=tuple(table for table, _ in compared))
+    of_gold = (fault for _, fault in compared if fault is not None)
+    of_messages, notes = message_faults(content, tuple(published(content.pipeline, silver)))
+    faults = (*account.faults, *of_gold, *of_messages)
+    gold = tuple(table for table, _ in compared)
+    return replace(account, faults=faults, gold=gold, notes=(*account.notes, *notes))
 
 
 def _unreadable_file(silver: Silver, text: str) -> AccountError | None:
@@ -236,6 +242,11 @@ def _unreadable_file(silver: Silver, text: str) -> AccountError | None:
         return AccountError(
             f"{silver.table} does not balance: a data file that a table's log names is missing: {lost[0]}. "
             "Restore the file from a copy; without the file, the rows in it cannot be accounted for."
+        )
+    if lost is not None and "FAILED_READ_FILE" in text:
+        return AccountError(
+            f"{silver.table} does not balance: a data file cannot be read: {lost[0]}. Restore the file from "
+            "a copy; what can be done without one, with the jobs stopped: medallion recover --plan"
         )
     return None
 
@@ -280,6 +291,8 @@ def _audit_once(  # noqa: PLR0913, PLR0917  # see above
         if why:
             notes.append(f"{silver.table}: audited from its beginning: {why}")
             pins, start = pin(silver, layout), None
+    if changed := tuple(_changed_files(pipeline, silver, layout, pins)):
+        return _uncounted(silver, pins, changed)
     parts, partitions = _counted(spark, read, silver, layout, pins, say, decision, start)
     if start is not None and _may_miss_erased_rows(_faults_of(parts), pins):
         notes.append(f"{silver.table}: audited from its beginning: rows of it were erased")
@@ -313,7 +326,7 @@ def _audit_once(  # noqa: PLR0913, PLR0917  # see above
         looked_at=sum(one.offsets for one in partitions),
         partitions=total,
         faults=faults,
-        notes=(*notes, *_notes_of(parts, pipeline, layout)),
+        notes=(*notes, *_notes_of(parts, pipeline, layout), *_undigested(silver, pins)),
         undigested=sum(map(undigested, bronze)),
         each=silver.each or "",
         seconds=time.monotonic() - began,
@@ -359,6 +372,35 @@ def _byte_faults(
     """Faults of the bytes of bronze tables, of each by its first reader alone."""
     own = (log for log in bronze if _is_first_reader(pipeline, silver, log.table))
     return [fault for log in own for fault in byte_faults(spark, log)]
+
+
+def _changed_files(pipeline: Pipeline, silver: Silver, layout: Layout, pins: Pins) -> Iterator[Fault]:
+    """Files of a silver table, of those beside it and made of it that are not as they were written."""
+    for log in (pins.silver, pins.late, pins.quarantine):
+        if (fault := changed_files(log.path, log.table, silver.table, log)) is not None:
+            yield fault
+    for gold in made_of(pipeline, silver) if pins.silver.base is None else ():
+        for table in (gold.table, *gold.side_tables):
+            fault = changed_files(layout.table_path(table), table, gold.table)
+            if fault is not None:
+                yield fault
+
+
+def _uncounted(silver: Silver, pins: Pins, faults: tuple[Fault, ...]) -> Account:
+    """The account of tables that cannot be counted, because bytes of them have changed."""
+    versions = {log.table: log.version for log in pins.tables if log.version is not None}
+    return Account(silver.table, silver.read_text, versions, None, "", 0, (), faults)
+
+
+def _undigested(silver: Silver, pins: Pins) -> Iterator[str]:
+    """A note of the files whose bytes were not compared."""
+    files = sum(without_digest(log.path, log) for log in (pins.silver, pins.late, pins.quarantine))
+    if files:
+        yield (
+            f"{files:,} data files of {silver.table} and the tables beside it have no digest, as where "
+            "Spark wrote them (their pages have checksums, which each read compares) or an earlier version "
+            "did: their coordinates were compared, not their bytes"
+        )
 
 
 def _notes_of(parts: Sequence[TableAudit], pipeline: Pipeline, layout: Layout) -> Iterator[str]:

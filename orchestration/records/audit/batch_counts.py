@@ -132,8 +132,9 @@ def table_faults(
             continue
         rebuilt = max((one.version for one in log.commits if one.is_rebuilt), default=-1)
         written = by_others = 0
+        known = {file.path: file.rows for one in log.commits for file in one.commit.added}
         for one in log.since(after[name]):
-            change = _rows_more(one)
+            change = _rows_more(one, known)
             if one.is_foreign and one.version > rebuilt:
                 by_others += change or 0
                 continue
@@ -151,9 +152,13 @@ def table_faults(
                 )
 
 
-def _rows_more(one: TableCommit) -> int | None:
-    """By how many rows a commit has made its table longer; None where its files do not say it."""
-    removed = [file.rows for file in one.commit.removed]
+def _rows_more(one: TableCommit, known: Mapping[str, int | None]) -> int | None:
+    """By how many rows a commit has made its table longer; None where its files do not say it.
+
+    A RESTORE by delta-rs does not say how many rows the files had that it removed: the commits that added
+    them do.
+    """
+    removed = [known.get(file.path) if file.rows is None else file.rows for file in one.commit.removed]
     if one.commit.rows is None or None in removed:
         return None
     return one.commit.rows - sum(rows or 0 for rows in removed)

@@ -36,9 +36,10 @@ class Fault:
         name: ``missing``, ``twice``, ``unknown``, ``no witness``, ``gap``, ``counts``, ``lost commit``,
             ``erased`` for a record that was erased and is in a table again, ``topic``, ``history`` for a
             table whose source has gone back, ``changed`` for a gold table that another program has written,
-            ``content`` for one that is not what its declaration gives, ``publication`` for files that are not
-            what was published, ``bytes`` for rows of bronze that are
-            not what was read, or ``receipt`` for records that are not what a producer has sent.
+            ``content`` for one that is not what its declaration gives, ``publication`` for files that are
+            not what was published, ``published`` for a published version that is not the table's any more,
+            ``bytes`` for rows of bronze that are not what was read, ``files`` for data files that are not
+            what was written, or ``receipt`` for records that are not what a producer has sent.
         text: The explanation for a user.
         count: Number of offsets affected, of keys, or of micro-batches whose bytes differ; 1 for a fault of
             counts or commits.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -24,6 +25,8 @@ from common.declare import (
     Upsert,
 )
 from common.errors import PipelineError, TableShapeError
+from gold.query import Context
+from orchestration.records.audit.gold.sent import Sent, compare_sent
 from tests.broker.end_to_end.consumed import consumed
 from tests.conftest import make_settings
 from tests.support.engine import Engine
@@ -189,6 +192,19 @@ def test_key_value_columns_and_condition_are_sql(ran: Ran, twice: str, broker: s
     assert Counter(each["n"] for each in headers) == Counter(text.encode() for _, text in twice_as_much)
     assert {each["source"] for each in headers} == {b"shop"}
     assert None in {each["k"] for each in headers}
+
+
+def test_an_audit_finds_messages_that_are_no_longer_in_the_topic(ran: Ran, twice: str) -> None:
+    """By the keys of the version that was read last; another topic stands for one that was created again."""
+    engine = ran.engine
+    context = Context(engine.spark, engine.pipeline, engine.settings, engine.layout)
+    whole, shaped = (one for one in engine.pipeline.publish if one.name in {"whole", "shaped"})
+    assert compare_sent(context, whole, None) == Sent()
+    other = replace(whole, to=KafkaSink(ran.topics["even"], key="concat(k, 'x')"))
+    assert "has no message since then of 1 of the 1 keys" in compare_sent(context, other, None).fault
+    assert "no key" in compare_sent(context, shaped, None).why
+    missing = replace(whole, to=KafkaSink("none.of.this.name", key="k"))
+    assert any(compare_sent(context, missing, None))
 
 
 @pytest.mark.long

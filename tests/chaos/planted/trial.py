@@ -36,7 +36,7 @@ import typer  # noqa: F401
 ROOT = Path(__file__).parents[3]
 FAILED, HANGS = 1, -1
 OURS = frozenset(
-    {"bench", "common", "bronze", "silver", "gold", "orchestration", "distribution", "medallion", "tests"}
+    {"common", "bronze", "silver", "gold", "orchestration", "distribution", "medallion", "tests"}
 )
 _WORDS = (
     *("-q", "-p", "no:xdist", "-p", "no:cacheprovider"),

@@ -7,9 +7,10 @@ import gzip
 import json
 import os
 import re
+import shutil
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -593,11 +594,39 @@ def test_a_lost_table_is_read_again_from_its_files_with_the_same_offsets(spark: 
     assert (account.totals["silver"], account.faults) == (12, ())
 
 
-def test_a_lost_list_of_files_is_refused(spark: Any, tmp_path: Path) -> None:
+def cut_list(listed: Path) -> None:
+    (listed / f"{1:020}.jsonl").write_text('{"path": "3.j')
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        shutil.rmtree,
+        *(
+            pytest.param(one, marks=pytest.mark.long)
+            for one in (cut_list, lambda listed: (listed / f"{1:020}.jsonl").unlink())
+        ),
+    ],
+)
+def test_a_lost_or_older_list_of_files_is_refused_and_written_again(
+    spark: Any, tmp_path: Path, damage: Callable[[Path], object]
+) -> None:
+    """No file is read twice, and what was unread of the last one comes; a file that had changed does not."""
     folder = tmp_path / "export"
     write(folder, "1.jsonl", lines(range(6)))
-    engine = engine_of(spark, tmp_path, shop(folder))
+    write(folder, "2.jsonl", b"")
+    engine = engine_of(spark, tmp_path, shop(folder, max_rows_per_trigger=3))
     engine.run("bronze")
-    engine.remove(engine.layout.file_list_path("bronze.history"))
-    with pytest.raises(MedallionError, match=r"ends at offset 0, and the checkpoint has read up to 6"):
+    write(folder, "0.jsonl", lines(range(6, 11)))
+    engine.run("bronze", stop_after=1)
+    assert [one[0] for one in bronze(engine)] == list(range(9))
+    (folder / "1.jsonl").write_bytes(lines(range(6)) + b"\n")  # and not as it was listed
+    os.utime(folder / "1.jsonl", (OLD + 9, OLD + 9))
+    damage(Path(engine.layout.file_list_path("bronze.history")))
+    with pytest.raises(CheckpointMismatchError, match=r"medallion recover bronze\.history"):
         engine.run("bronze")
+    recover_all(engine.pipeline, engine.settings, engine.layout, spark=lambda: spark)
+    write(folder, "3.jsonl", lines(range(11, 13)))
+    engine.run()
+    assert [one[0] for one in bronze(engine)] == list(range(13))
+    check_gold(engine, range(13))

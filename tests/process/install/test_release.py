@@ -55,7 +55,7 @@ def copy(tmp_path: Path, version: str) -> Path:
     """A repository with the files of this one, as they are in the work tree, before the release."""
     folder = tmp_path / "copy"
     for name in git(ROOT, "ls-files", "--cached", "--others", "--exclude-standard").splitlines():
-        if (ROOT / name).exists() and not name.startswith("bench/"):
+        if (ROOT / name).exists() and not name.startswith("distribution/bench/"):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, folder / name)
     former = texts.version_of((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,7 @@ class Export:
 
     def write(self, number: int) -> None:
         self.plan(number, 2 * number + 2)
-        self.files.own(self.batch(number))
+        self.files.own(self.batch(number), str(self.checkpoint))
         assert not self.files.has(self.batch(number))
         self.files.finish(self.batch(number), [], {})
         assert self.files.has(self.batch(number))
@@ -100,6 +101,15 @@ def _older_source(export: Export) -> None:
     export.commit(5, at=2)
 
 
+def _gone(export: Export) -> None:
+    """Deleted, or put back to what it was before the first micro-batch; a running query refuses it too."""
+    shutil.rmtree(export.files.folder)
+    with pytest.raises(CheckpointMismatchError, match=r"medallion recover publish\.files"):
+        export.files.own(export.batch(3), str(export.checkpoint))
+    other = PublishedFiles(f"{export.files.folder}_new")  # as it is declared from now on
+    assert not other.was_taken_by(str(export.checkpoint))
+
+
 def _without_positions(export: Export) -> None:
     """As an earlier version of the engine has written it."""
     content = {"query": "publish.files", "query_id": "q", "batch": 2, "files": []}
@@ -116,6 +126,7 @@ def _without_positions(export: Export) -> None:
         (_older_folder, "has committed micro-batches up to 2, and .* ends with 1", ""),
         (_other_positions, "is that of other rows than micro-batch 2 has now", ""),
         (_older_source, "it has read another version 5 of silver.orders", None),
+        (_gone, "has none of the micro-batches that were written there", None),
     ],
 )
 def test_a_start_compares_files_checkpoint_and_source(

@@ -21,7 +21,7 @@ from common.delta.match.source_match import SourceNote, source_faults
 from common.delta.micro_batch import SOURCE_COMMITS
 from common.delta.published_pointer import SUFFIX, read_published
 from common.delta.table import ERASED
-from gold.publish import published
+from gold.publish import published as published_files
 from orchestration.access.progress.rows_read import streamed_tables
 from orchestration.records.audit.result import Fault
 from orchestration.records.audit.table_log import utc_text
@@ -86,15 +86,18 @@ def publication_faults(pipeline: Pipeline, silver: Silver, layout: Layout) -> It
     Files are compared with their manifests, those with the checkpoint and the commits of the source. What was
     sent elsewhere cannot be read here: of such a publication the history of its source is compared.
     """
-    declared = (silver, *made_of(pipeline, silver))
-    tables = {name for one in declared for name in (one.table, *one.side_tables)}
-    for publish in pipeline.publish:
-        if publish.reads not in tables:
-            continue
+    for publish in published(pipeline, silver):
         for text in _published_texts(layout, publish):
             yield Fault(
                 "publication", f"{publish.table}: {text}. Go on with: medallion recover {publish.table}"
             )
+
+
+def published(pipeline: Pipeline, silver: Silver) -> Iterator[Publish]:
+    """The publications of a silver table, of tables beside it, and of what is made of it."""
+    declared = (silver, *made_of(pipeline, silver))
+    tables = {name for one in declared for name in (one.table, *one.side_tables)}
+    yield from (one for one in pipeline.publish if one.reads in tables)
 
 
 def _published_texts(layout: Layout, declared: Publish) -> Iterator[str]:
@@ -102,8 +105,8 @@ def _published_texts(layout: Layout, declared: Publish) -> Iterator[str]:
     checkpoint = Checkpoint(layout.checkpoint_path(declared.table))
     sources = streamed_tables(layout, declared)
     if isinstance(declared.to, FileSink):
-        yield from published.publication_faults(declared, checkpoint, sources)
-        yield from published.PublishedFiles(declared.to.folder).file_faults()
+        yield from published_files.publication_faults(declared, checkpoint, sources)
+        yield from published_files.PublishedFiles(declared.to.folder).file_faults()
     else:
         note = SourceNote(checkpoint.path).read()
         yield from source_faults(note.get("positions") or (), note.get(SOURCE_COMMITS) or (), sources)
@@ -116,19 +119,20 @@ def made_of(pipeline: Pipeline, silver: Silver) -> tuple[Gold, ...]:
 
 
 def published_faults(pipeline: Pipeline, silver: Silver, layout: Layout) -> Iterator[Fault]:
-    """Published versions of gold tables that are older than the last erasure in their silver table."""
+    """Published versions of gold tables that are older than the last erasure, or not the table's any more."""
     erased_at = LogReader(layout.table_path(silver.table)).properties().get(ERASED)
-    if erased_at is None:
-        return
     made = {gold.table for gold in pipeline.gold if _root(pipeline, gold) == silver.table}
     for suite in pipeline.quality:
-        if suite.gate != "publish" or suite.table not in made:
-            continue
         path = layout.table_path(suite.table)
-        if (pointer := read_published(path)) is None:
+        is_made = suite.gate == "publish" and suite.table in made
+        if not is_made or (pointer := read_published(path)) is None:
+            continue
+        if why := pointer.fault(path):
+            text = f"{suite.table}{SUFFIX}: {why}: an older copy of the table was restored"
+            yield Fault("published", text)
             continue
         commit = LogReader(path).commit(pointer.version)
-        if commit is None or commit.timestamp < datetime.fromisoformat(erased_at):
+        if erased_at and (commit is None or commit.timestamp < datetime.fromisoformat(erased_at)):
             yield Fault(
                 "erased",
                 f"readers of {suite.table}{SUFFIX} get version {pointer.version}, which is older than the "

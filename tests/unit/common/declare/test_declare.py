@@ -78,8 +78,8 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (
         lambda: Topic("A"),
         (
-            "bronze.A: name: 'A' is no valid name; use lower-case words joined by single underscores, such as "
-            '\'a\'; the topic keeps its own name: Topic("a", topics=["A"])'
+            "bronze.A: name: 'A' is no valid name; use lower-case words joined by single underscores, such "
+            'as \'a\'; the topic keeps its own name: Topic("a", topics=["A"])'
         ),
     ),
     (Topic, 'Topic: needs name, such as name="orders"'),

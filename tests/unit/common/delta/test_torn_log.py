@@ -61,6 +61,21 @@ def test_a_checkpoint_that_is_cut_off_is_set_aside_where_all_commits_are_there(t
     assert (log / f"{3:020}.checkpoint.parquet").exists()
 
 
+def test_a_checkpoint_that_is_cut_off_is_set_aside_where_an_older_one_is_whole(table: Path) -> None:
+    """And the commits since are there: those before it are cleaned."""
+    DeltaTable(str(table)).create_checkpoint()
+    write_deltalake(str(table), pa.table({"n": [4]}), mode="append")
+    DeltaTable(str(table)).create_checkpoint()
+    log = table / "_delta_log"
+    for number in range(3):
+        (log / f"{number:020}.json").unlink()
+    (log / f"{4:020}.checkpoint.parquet").write_bytes(b"PAR1")
+    delta_rs.delete_dangling_hint(str(table))
+    found = snapshot(str(table))
+    assert found is not None
+    assert (found.version, found.rows) == (4, 5)
+
+
 def test_a_torn_commit_that_is_rolled_back_can_be_put_back(table: Path) -> None:
     newest = table / "_delta_log" / f"{3:020}.json"
     torn = newest.read_bytes()[:40]

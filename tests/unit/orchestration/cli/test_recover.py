@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from common.errors import CheckpointMismatchError
+from orchestration.access.declaration.context import context
+from orchestration.cli.run.tried_remedies import tried_remedies
 from tests.support import in_process
 
 SHOP = """
@@ -92,6 +95,25 @@ def test_a_plan_changes_nothing_and_a_recovery_keeps_what_it_replaces(shop: Path
     kept = (Path(found["kept"][0]) / "offsets" / "0").read_text(encoding="utf-8")
     assert json.loads(kept.splitlines()[2]) == {"orders": {"0": 30}}
     assert "there is nothing to do" in recover(shop, "bronze.orders").stderr
+
+
+def refused(shop: Path, text: str) -> str:
+    """The message of a command that a start has refused, after the remedy was tried."""
+    ready = context(shop.parents[1] / "shop.py", overrides=[f"data_dir={shop.parent}"])
+    with pytest.raises(CheckpointMismatchError) as raised, tried_remedies(ready):
+        raise CheckpointMismatchError(text)
+    return str(raised.value)
+
+
+def test_a_remedy_is_tried_before_it_is_named(shop: Path) -> None:
+    text = "bronze.orders: another position. Type: medallion recover bronze.orders"
+    assert refused(shop, text) == f"{text}\nTried: medallion recover repairs bronze.orders"
+    assert position(shop) == {"orders": {"0": 30}}
+    assert refused(shop, "bronze.orders: restore the checkpoint") == "bronze.orders: restore the checkpoint"
+    (shop / "tables" / "bronze" / "orders" / "_delta_log" / f"{0:020}.json").unlink()
+    told = refused(shop, text)
+    assert told.startswith(f"{text}\nTried: medallion recover would be refused now: bronze.orders: ")
+    assert "Bronze is the last resort" in told
 
 
 def test_what_cannot_be_recovered_is_an_error_of_one_line(shop: Path) -> None:

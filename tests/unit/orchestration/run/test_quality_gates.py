@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -18,9 +19,10 @@ from common.config.settings import load_settings
 from common.declare import Aggregate, InRange, Pipeline, Quality, Topic
 from common.delta.log import LogReader
 from common.delta.published_pointer import read_published
-from common.errors import QualityFailedError, TableMissingError
+from common.errors import QualityFailedError, TableMissingError, UsageError
 from orchestration.access.query.duckdb_views import Database, run_query
 from orchestration.quality import results
+from orchestration.records.audit.gold.changes import published_faults
 from orchestration.run import quality_gates
 from orchestration.run.maintenance import plan_maintenance
 from orchestration.run.quality_gates import QualityGates
@@ -126,6 +128,32 @@ def test_readers_stay_on_the_last_version_that_passed(
         in said
     )
     assert "Readers of gold.totals__published stay on version 0" in said
+
+
+def test_a_published_version_that_an_older_copy_has_replaced_is_taken_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By its number another version would be published, which no suite has judged."""
+    work = Work(tmp_path, "publish")
+    work.write(1)
+    older = shutil.copytree(work.path, tmp_path / "older")
+    work.write(2)
+    work.gates.judge(evaluate=True)
+    assert work.published == 1
+    shutil.rmtree(work.path)
+    shutil.copytree(older, work.path)
+    with pytest.raises(UsageError, match="names version 1, and the table ends with version 0"):
+        work.query("select total from gold.totals__published")
+    work.write(-3)
+    with pytest.raises(UsageError, match="version 1, which is another one now than the one that was"):
+        work.query("select total from gold.totals__published")
+    (fault,) = published_faults(work.pipeline, work.pipeline.silver[0], work.layout)
+    assert (fault.name, "another one now" in fault.text) == ("published", True)
+    with Work(tmp_path, "publish").gates.running():
+        assert work.published is None
+    assert "gold.totals__published is taken back" in capsys.readouterr().err
+    with pytest.raises(UsageError, match="no version is published"):
+        work.query("select total from gold.totals__published")
 
 
 def test_the_end_of_a_backfill_evaluates_the_newest_version_and_fails(tmp_path: Path) -> None:

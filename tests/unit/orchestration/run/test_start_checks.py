@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import CommitProperties, write_deltalake
 
 from common.config.paths import Layout
 from common.declare import Silver
 from common.errors import CheckpointMismatchError
 from orchestration.access.declaration.last_declaration import changed_code, remember
-from orchestration.run.start_checks import dedupe_refusal, nothing_changed_if_refused
+from orchestration.run.start_checks import (
+    TornCommits,
+    check_all,
+    dedupe_refusal,
+    nothing_changed_if_refused,
+)
 from tests.conftest import make_settings
 from tests.support.oracles.plan_shop import BASE, GOLD, noted_negative, orders
 
@@ -81,3 +88,28 @@ def test_a_refused_start_leaves_the_torn_commits_of_all_tables_as_they_were(tmp_
     with nothing_changed_if_refused() as commits:
         commits.take_away(layout, first)
     assert [file.exists() for file in torn] == [False, True, True]
+
+
+def test_one_refusal_names_all_that_cannot_go_on_and_one_command(tmp_path: Path) -> None:
+    """Twelve readers of one table named twelve commands, one per start."""
+    layout = Layout.of(BASE, make_settings(tmp_path, "none:1"))
+    tables = BASE.silver
+    for declared in tables:
+        facts = {"query": declared.table, "query_id": "lost", "batch_id": 0, "step": "accepted"}
+        write_deltalake(
+            layout.table_path(declared.table),
+            pa.table({"n": [1]}),
+            commit_properties=CommitProperties(custom_metadata={"userMetadata": json.dumps(facts)}),
+        )
+    context = SimpleNamespace(layout=layout)
+    with pytest.raises(CheckpointMismatchError) as one:
+        check_all(context, tables[:1], (), TornCommits())  # type: ignore[arg-type]
+    assert "\n" not in str(one.value)
+    with pytest.raises(CheckpointMismatchError) as refused:
+        check_all(context, tables, (), TornCommits())  # type: ignore[arg-type]
+    text = str(refused.value)
+    assert text.startswith(f"{len(tables)} queries cannot go on")
+    for declared in tables:
+        assert f"- {declared.table}: the table at" in text
+        assert f"medallion recover {declared.table}" not in text
+    assert text.endswith("medallion recover. What it would do: medallion recover --plan")

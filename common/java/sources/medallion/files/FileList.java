@@ -62,7 +62,11 @@ final class FileList {
         for (Object name : names) {
             if (!name.equals(nameOf(parts))) {
                 throw new FileSourceException(
-                        folder + " lacks " + nameOf(parts) + "; restore the folder from a copy");
+                        folder
+                                + " lacks "
+                                + nameOf(parts)
+                                + "; restore the folder from a copy, or have it written again by the"
+                                + " rows of the table: medallion recover");
             }
             read((String) name);
             parts++;

@@ -74,7 +74,8 @@ final class FileStream implements MicroBatchStream, SupportsTriggerAvailableNow 
                                 + list().end()
                                 + ", and the checkpoint has read up to "
                                 + from
-                                + "; restore the folder from a copy");
+                                + "; restore the folder from a copy, or have it written again by"
+                                + " the rows of the table: medallion recover");
             }
             long most = list().afterSkipped(from) + options.maxRows;
             look();

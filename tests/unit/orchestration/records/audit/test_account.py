@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -277,3 +279,14 @@ def test_micro_batches_without_a_digest_are_a_note(number: int, begins: str) -> 
     (note,) = notes(account)
     assert note.startswith(f"{begins} by offsets, not byte by byte")
     assert list(notes(replace(account, undigested=0))) == []
+
+
+def test_each_kind_of_fault_has_a_next_step() -> None:
+    """Names stand in the code that makes faults; one without a next step ended the audit with a KeyError."""
+    made = re.compile(r'(?:Fault|_add_rows|_add_texts)\(\s*"([a-z ]+)"')
+    folder = Path(__file__).parents[5] / "orchestration" / "records"
+    names = {name for file in folder.rglob("*.py") for name in made.findall(file.read_text("utf-8"))}
+    assert {"erased", "publication", "files"} <= names
+    for name in sorted(names):
+        account = Account("silver.x", "bronze.x", {}, None, "", 0, (), (Fault(name, "it is wrong"),))
+        assert f"  {name}: it is wrong\n    next: " in str(error([account])), name

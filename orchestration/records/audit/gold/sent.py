@@ -1,0 +1,143 @@
+"""Compares what a publication has sent to Kafka last with the rows that it has read last, by their keys.
+
+Only the newest messages can be told from others: those since the source's commit that was read last. Messages
+without a key, and rows that are only read in part, are not compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from common.declare import KafkaSink, Publish
+from common.delta.checkpoint import delta_position_of
+from common.delta.log import LogReader
+from common.delta.match.source_match import SourceNote
+from common.delta.micro_batch import SOURCE_COMMITS
+from common.delta.table import FEED
+from common.errors import BrokerError
+from gold.publish.encoded import framing
+from gold.publish.query import messages, shaped
+from gold.query import Context
+from gold.source.stream import CHANGE
+from orchestration.access.embedded_broker import lifecycle
+from orchestration.access.kafka.client import named_broker, sink_options
+from orchestration.access.kafka.single_records import keys_since
+from orchestration.records.audit.gold.content import ContentAudit
+from orchestration.records.audit.offset_places import read_files
+from orchestration.records.audit.result import Fault
+
+_MOST = 20_000
+"""Messages that are read, and rows that are compared."""
+
+_SECONDS = 15.0
+_EARLIER_MS = 2_000
+"""So much may the clock of a broker be behind."""
+
+
+class Sent(NamedTuple):
+    """What comparing has found.
+
+    Attributes:
+        fault: What is wrong, in words; empty: nothing.
+        why: Why nothing was compared; empty: all was.
+    """
+
+    fault: str = ""
+    why: str = ""
+
+
+def message_faults(content: ContentAudit, publish: Sequence[Publish]) -> tuple[list[Fault], list[str]]:
+    """The faults of publications to Kafka, and notes of what was not compared."""
+    settings = content.proof.settings
+    context = Context(content.spark, content.pipeline, settings, content.layout)
+    faults, notes = list[Fault](), list[str]()
+    for one in publish:
+        found = compare_sent(context, one, lifecycle.running_address(settings))
+        if found.why:
+            notes.append(f"{one.table}: its messages were not compared: {found.why}")
+        if found.fault:
+            text = (
+                f"{one.table}: {found.fault}. To send every row once more, with the jobs stopped, move its "
+                f"checkpoint away: {context.checkpoint(one)}"
+            )
+            faults.append(Fault("publication", text))
+    return faults, notes
+
+
+def compare_sent(context: Context, publish: Publish, address: str | None) -> Sent:
+    """Compare the last rows of a publication to Kafka with the topic.
+
+    Args:
+        context: Where the tables are.
+        publish: The publication.
+        address: The pipeline's broker; None: it does not run.
+    """
+    sink = publish.to
+    if not isinstance(sink, KafkaSink) or not SourceNote(context.checkpoint(publish)).read():
+        return Sent()
+    if sink.key is None:
+        return Sent(why="they have no key")
+    options = sink_options(
+        context.settings,
+        context.pipeline,
+        sink,
+        named_broker(context.pipeline, context.settings) or address or "",
+    )
+    version = _last_read(context, publish)
+    commit = None if version is None else LogReader(context.path(publish.reads)).commit(version)
+    if version is None or commit is None or not options["bootstrap.servers"]:
+        return Sent(why="the rows that were read last, or the broker, cannot be told")
+    keys = _keys_of(context, publish, sink, version)
+    since_ms = round(commit.timestamp.timestamp() * 1000) - _EARLIER_MS
+    return _compared(f"version {version} of {publish.reads}", sink.topic, keys, options, since_ms)
+
+
+def _compared(read: str, topic: str, keys: set[bytes], options: Mapping[str, str], since_ms: int) -> Sent:
+    """Whether a topic has a message of each key since a time."""
+    try:
+        there = keys_since(options["bootstrap.servers"], options, topic, since_ms, _MOST, _SECONDS)
+    except BrokerError as error:
+        return Sent(why=str(error).partition(". ")[0])
+    if there is None or len(keys) >= _MOST:
+        return Sent(why=f"more came to topic {topic} than are compared, or some have expired there")
+    lacking = len(keys - there)
+    text = (
+        f"topic {topic} has no message since then of {lacking:,} of the {len(keys):,} keys that {read} has, "
+        "and the publication has read it: the topic was created again or put back, or messages were deleted"
+    )
+    return Sent(text if lacking else "")
+
+
+def _last_read(context: Context, publish: Publish) -> int | None:
+    """The newest version of the source that was read to its end; None where that is not known."""
+    note = SourceNote(context.checkpoint(publish)).read()
+    position = delta_position_of(note.get("positions") or (), 0)
+    commits = note.get(SOURCE_COMMITS) or (None,)
+    if position is None or commits[0] is None or (position.index >= 0 and not position.in_snapshot):
+        return None
+    return int(commits[0]["version"])
+
+
+def _keys_of(context: Context, publish: Publish, sink: KafkaSink, version: int) -> set[bytes]:
+    """The keys of the messages of one version's changes."""
+    rows = _changes(context, context.path(publish.reads), version)
+    sent = messages(shaped(rows, publish, ()), publish, sink)
+    framed = framing(publish, sink, context.settings)(sent)
+    keys = framed.where("key is not null").select(F.col("key").cast("binary")).distinct().limit(_MOST)
+    return {bytes(row[0]) for row in keys.collect()}
+
+
+def _changes(context: Context, path: str, version: int) -> DataFrame:
+    spark = context.spark
+    if LogReader(path).properties().get(FEED) == "true":
+        feed = spark.read.format("delta").option("readChangeFeed", "true")
+        return feed.option("startingVersion", version).option("endingVersion", version).load(path)
+    commit = LogReader(path).commit(version)
+    whole = spark.read.format("delta").option("versionAsOf", version).load(path)
+    added = () if commit is None else commit.added
+    rows = read_files(spark, path, added, whole) if added else whole.limit(0)
+    return rows.withColumn(CHANGE, F.lit("insert"))
