@@ -88,7 +88,6 @@ def resolve_secret(value: str, of: str) -> str:
     """The value of a setting that may always be a reference.
 
     Args:
-        value: The setting.
         of: Its name, for error messages.
 
     Raises:

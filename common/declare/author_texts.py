@@ -63,7 +63,6 @@ def place_of(declared: object, text: str, at: int) -> str:
     """``file:line:column`` of a place of a declaration's text; empty where no file has the text as it is.
 
     Args:
-        declared: The declaration.
         text: One of its texts; of a view the statement.
         at: The place, in characters from 0.
     """

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 import re
 import sys
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -222,6 +223,14 @@ def is_path(table: str) -> bool:
 def folder_of(declaration: object) -> Path:
     """The folder of the file with a declaration; the declaration's relative paths start there."""
     return Path(getattr(declaration, "_source", ("", 0))[0]).parent
+
+
+def text_of_function(function: Callable[..., object]) -> str:
+    """The text of a function or class of the user's, by which a change is seen; its name if it has none."""
+    try:
+        return inspect.getsource(function)
+    except (OSError, TypeError):
+        return getattr(function, "__qualname__", type(function).__qualname__)
 
 
 def absolute(declaration: object, path: str) -> str:

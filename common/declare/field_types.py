@@ -108,7 +108,6 @@ def reserved_option(option: str, reserved: Mapping[str, str]) -> Iterator[Fault]
     """Faults of an option of Kafka's client that is not the user's to set.
 
     Args:
-        option: Its name.
         reserved: Why an option cannot be set, by its name.
     """
     bare = option.removeprefix("kafka.")

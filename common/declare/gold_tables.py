@@ -686,7 +686,6 @@ class View(Paced, GoldKind):
         """A mistake of the statement, with the file, line and column of the word that is wrong.
 
         Args:
-            code: Its code.
             sentence: What is wrong. Where the pipeline file does not have the statement's text as it is, the
                 place in the statement follows.
             at: The place in the statement, in characters from 0; None if it is not known.

@@ -21,7 +21,6 @@ def say(text: str, *, level: Level = "info", **facts: object) -> None:
     """Print a message on ``err``, as a line of JSON where logs are JSON.
 
     Args:
-        text: The message.
         level: How grave it is, for whoever filters lines of JSON.
         facts: What the message is about, such as ``query``; keys of its line of JSON.
     """

@@ -40,7 +40,6 @@ def require(extra: str, what: str) -> None:
     """Return where an extra is installed.
 
     Args:
-        extra: The extra.
         what: What needs it, in the plural: the beginning of the message.
 
     Raises:

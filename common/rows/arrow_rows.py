@@ -41,7 +41,6 @@ class ArrowRows(Rows):
 
         Args:
             like: Rows of the same session and with the same limits, of which only these two are used.
-            arrow: The rows.
             schema: Spark's types; unset: those of the frame.
             frame: Creates the frame; unset: it is created from the rows themselves.
         """

@@ -84,7 +84,6 @@ def frame_of(session: SparkSession, arrow: pa.Table, schema: StructType | None =
 
     Args:
         session: The session of the frame.
-        arrow: The rows.
         schema: Spark's types; unset: derived from Arrow's types, which have no timestamp without a zone.
     """
     if not arrow.num_rows:

@@ -44,7 +44,6 @@ def bounds_in_driver(rows: pa.Table, schema: StructType, key: Sequence[str], tab
     values are skipped too. Null stays in where a row has a null.
 
     Args:
-        rows: The rows.
         schema: Spark's types of the rows.
         key: Columns; those of other types than integers, text, dates and times get no bounds.
         table: The table's alias, if it has one.

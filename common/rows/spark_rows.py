@@ -67,7 +67,6 @@ class SparkRows(Rows):
         """Rows of a frame.
 
         Args:
-            frame: The frame.
             count: How many rows it has, or at most has, if that is known.
             limits: What may be collected of them, and of rows that are computed from them.
             read: What is read to compute them; of much, one task that collects rows would make one executor
@@ -244,7 +243,6 @@ def rows_in_driver(
 
     Args:
         session: The session of what Spark computes from them.
-        arrow: The rows.
         limits: What may be collected of rows that are computed from these.
         schema: Spark's types; unset: derived from Arrow's types.
     """

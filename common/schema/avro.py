@@ -52,7 +52,6 @@ def fields(avro: Avro, folder: Path) -> tuple[Field, ...]:
     """The fields of a value, in the order of the schema.
 
     Args:
-        avro: The format.
         folder: Where a relative file name starts: the folder of the pipeline file.
 
     Raises:

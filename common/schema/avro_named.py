@@ -24,7 +24,6 @@ def with_types(text: str, others: Sequence[str]) -> str:
     """A schema's JSON text that needs no other schema.
 
     Args:
-        text: The schema.
         others: The schemas whose types it names, itself or by another of them.
 
     Raises:

@@ -58,7 +58,6 @@ def fields(protobuf: Protobuf, folder: Path) -> tuple[Field, ...]:
     """The fields of a value, in the order of the message.
 
     Args:
-        protobuf: The format.
         folder: Where a relative file name starts: the folder of the pipeline file.
 
     Raises:

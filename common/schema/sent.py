@@ -109,7 +109,6 @@ def frame(value: Avro | Protobuf, at: Registered, place: str) -> bytes:
     """What precedes each value of a format with a registry's frame.
 
     Args:
-        value: The format.
         at: Where its schema is registered.
         place: The declaration, for errors.
 

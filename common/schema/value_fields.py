@@ -61,7 +61,6 @@ def fields(value: Structured | Text | Bytes, folder: Path) -> tuple[Field, ...]:
     """The fields that a value's columns see, in the order of the schema.
 
     Args:
-        value: The format.
         folder: Where a relative file name starts: the folder of the pipeline file.
 
     Raises:

@@ -251,7 +251,6 @@ def separate_session(spark: SparkSession, options: Mapping[str, str]) -> Any:
     """A session of the JVM that shares executors with this one, and neither catalog nor settings.
 
     Args:
-        spark: A session.
         options: Spark's settings and Hadoop's properties of the new session; they win over the context's.
     """
     given = packages().java.util.HashMap()

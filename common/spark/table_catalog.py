@@ -105,8 +105,6 @@ class TableCatalog:
         """Replace the columns of a registered table in the catalog alone.
 
         Args:
-            database: Its database.
-            table: Its name.
             schema: The columns, as the JSON text of Spark's schemas.
         """
         self._external.alterTableDataSchema(database, table, jvm.data_type(schema))

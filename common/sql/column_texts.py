@@ -31,7 +31,7 @@ class Texts:
 def texts_of(relation: RowWise | Joined | Keyed) -> Texts:
     """The texts of one relation; those of the relations below it are not among them."""
     if isinstance(relation, Joined):
-        return Texts({}, () if relation.on is None else (relation.on,))
+        return Texts({}, relation.conditions)
     text = relation.text() if isinstance(relation, RowWise) else relation.text
     (select,) = parse_text(text)
     assert isinstance(select, exp.Select)  # written so by the statement's reader  # noqa: S101

@@ -6,15 +6,26 @@ Names are not resolved: whether a column exists is checked by ``orchestration.au
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sqlglot import Token, TokenType, exp
-from sqlglot.errors import ParseError, TokenError
+from sqlglot import TokenType, exp
+from sqlglot.errors import TokenError
 
 from common.errors import SqlError
-from common.sql.functions import AGGREGATES, GENERATORS, NON_DETERMINISTIC, WINDOWS
-from common.sql.syntax import name_of_aggregate, parse_text, text_of, tokens_of
+from common.sql.functions import AGGREGATES, GENERATORS, NON_DETERMINISTIC, WINDOWS, WITHOUT_BRACKETS
+from common.sql.reading import expression
+from common.sql.syntax import (
+    arguments,
+    called,
+    calls_of,
+    counted_unit,
+    in_depth,
+    inner_call,
+    span_of,
+    text_of,
+    tokens_of,
+)
 
 Path = tuple[str, ...]
 """A column and the fields accessed in it: ``properties.time`` is ``("properties", "time")``."""
@@ -23,15 +34,9 @@ ELEMENT = "[]"
 """The step of a path into an array or map by an index that is no string literal."""
 
 _PLAIN = re.compile(r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$", re.ASCII)
-_LITERALS = {"true", "false", "null", "current_user", "session_user"} | NON_DETERMINISTIC
-_OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
-_CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
-_CLOCKS: Mapping[type[exp.Expr], str] = {
-    exp.CurrentDate: "current_date",
-    exp.CurrentTime: "current_time",
-    exp.CurrentTimestamp: "current_timestamp",
-    exp.Localtimestamp: "localtimestamp",
-}
+_CLOCKS = WITHOUT_BRACKETS - {"user"}
+"""Functions by their names alone; ``user`` is a usual name of a column."""
+_LITERALS = {"true", "false", "null"} | _CLOCKS
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +85,18 @@ def analyze(sql: str) -> Facts:
         # Spark lets nearly every keyword be a column; the parser below does not.
         plain = tuple(text.split("."))
         return Facts(columns=(plain,), outside_aggregates=(plain,), path=plain)
-    root = parse(sql)
+    root = expression(sql)
     alias = root.alias if isinstance(root, exp.Alias) else None
     root = root.this if isinstance(root, exp.Alias) else root
     reader = _Reader()
-    reader.visit(root)
+    with in_depth():
+        reader.visit(root)
+        column = path_of(root)
     found = {
         name: tuple(dict.fromkeys(getattr(reader, name))) for name in _Reader.__slots__ if name != "subquery"
     }
-    star = isinstance(root, exp.Star) or (isinstance(root, exp.Column) and isinstance(root.this, exp.Star))
-    path = None if star else path_of(root)
+    star = bool(root.is_star)
+    path = None if star or reader.non_deterministic else column
     return Facts(**found, subquery=reader.subquery, path=path, star=star, alias=alias)
 
 
@@ -118,21 +125,21 @@ def null_for_null_times(sql: str) -> str:
     and the result is null.
     """
     try:
-        tokens = tokens_of(sql) if "window" in sql.lower() else []
-    except TokenError:
+        times = [
+            span
+            for call in _windows(sql)
+            if called(call) == "window" and (span := span_of(arguments(call)[0])) is not None
+        ]
+    except SqlError:
         return sql
-    times = []
-    for place, token in enumerate(tokens[:-1]):
-        if token.text.lower() == "window" and tokens[place + 1].token_type == TokenType.L_PAREN:
-            times.append((tokens[place + 1].end + 1, _end_of_argument(tokens, place + 2)))
     if not times:
         return sql
     texts, done = [], 0
-    for start, end in times:
+    for start, end in sorted(times):
         # A date becomes a timestamp of the time's own type, with or without a zone.
         texts += [sql[done:start], f"coalesce({sql[start:end]}, date'1970-01-01')"]
         done = end
-    known = " and ".join(f"({sql[start:end]}) is not null" for start, end in times)
+    known = " and ".join(f"({sql[start:end]}) is not null" for start, end in sorted(times))
     return f"case when {known} then {''.join(texts)}{sql[done:]} end"
 
 
@@ -161,17 +168,6 @@ def with_names(sql: str, names: Mapping[str, str]) -> str:
     return "".join([*texts, sql[done:]])
 
 
-def _end_of_argument(tokens: Sequence[Token], first: int) -> int:
-    """Where the argument ends that begins with a token: at a comma, or at the closing parenthesis."""
-    depth = 0
-    for token in tokens[first:]:
-        if depth == 0 and token.token_type in {TokenType.COMMA, TokenType.R_PAREN}:
-            return int(token.start)
-        depth += token.token_type in _OPENING
-        depth -= token.token_type in _CLOSING
-    return int(tokens[-1].end) + 1
-
-
 _BY_ARRIVAL = frozenset(
     {"any_value", "first", "first_value", "last", "last_value"}
     | {"array_agg", "collect_list", "listagg", "string_agg"}
@@ -191,20 +187,16 @@ def aggregates_by_arrival(sql: str) -> tuple[str, ...]:
     Raises:
         SqlError: The text is not one expression.
     """
-    found = []
-    for node in parse(sql).find_all(exp.Func):
-        name = function_name(node)
-        if name in _BY_ARRIVAL and not _is_ordered(node):
-            found.append(name)
+    found = (
+        name for name, call in calls_of(expression(sql)) if name in _BY_ARRIVAL and not _is_ordered(call)
+    )
     return tuple(dict.fromkeys(found))
 
 
-def _is_ordered(node: exp.Expr) -> bool:
-    if isinstance(node.this, exp.Order):
-        return True
-    around = node.parent
+def _is_ordered(call: exp.Expr) -> bool:
+    around = call.parent
     while around is not None:
-        if isinstance(around, exp.WithinGroup) or (function_name(around) or "") in _IGNORES_ORDER:
+        if isinstance(around, exp.WithinGroup) or called(around) in _IGNORES_ORDER:
             return True
         around = around.parent
     return False
@@ -221,81 +213,15 @@ def makes_windows(sql: str) -> bool:
 
 def _time_windows(sql: str) -> list[list[str]]:
     """The texts of the arguments of each ``window(…)`` and ``session_window(…)``."""
+    return [[text_of(sql, each) for each in arguments(call)] for call in _windows(sql)]
+
+
+def _windows(sql: str) -> list[exp.Expr]:
+    """The calls of ``window(…)`` and ``session_window(…)``."""
     if "window" not in sql.lower():
         return []
-    found = [
-        node for node in parse(sql).find_all(exp.Func) if function_name(node) in {"window", "session_window"}
-    ]
-    return [[text_of(f"({sql}", argument) for argument in _children(node)] for node in found]
-
-
-def parse(sql: str) -> exp.Expr:
-    """The syntax tree of one SQL expression.
-
-    Raises:
-        SqlError: As ``read``.
-    """
-    if not sql.strip():
-        raise SqlError("is empty; write a SQL expression")
-    if any("\ud800" <= letter <= "\udfff" for letter in sql):
-        raise SqlError("has a lone surrogate, which is no character; leave it out")
-    try:
-        # Parenthesised, the text cannot be a statement; the new line ends a comment.
-        (root,) = parse_text(f"({sql}\n)")
-    except TokenError as error:
-        raise SqlError("a quote is opened and never closed; the pairs are '…', \"…\" and `…`") from error
-    except ParseError as error:
-        raise _explained(error, sql) from error
-    except ValueError as error:
-        raise SqlError("is more than one expression; write one") from error
-    if isinstance(root, exp.Subquery):
-        return root
-    if not isinstance(root, exp.Paren):
-        raise SqlError("is a list of expressions; write one, or struct(…) of them")
-    _refuse_odd_names(root, sql)
-    if "--" in sql:
-        _refuse_last_comment(sql)
-    inner: exp.Expr = root.this
-    return inner
-
-
-def _refuse_odd_names(root: exp.Expr, sql: str) -> None:
-    for name in root.find_all(exp.Identifier):
-        if not name.quoted and not name.name.isascii():
-            raise SqlError(f"has the name {name.name}; one with other letters than a to z needs backquotes")
-    strange = root.find(exp.Parameter, exp.Placeholder, exp.Command)
-    if strange is not None:
-        shown = text_of(f"({sql}", strange)
-        raise SqlError(f"cannot be read at {shown!r}; write a name with odd letters in backquotes")
-
-
-def _refuse_last_comment(sql: str) -> None:
-    try:
-        parse_text(f"({sql})")
-    except (ParseError, TokenError) as error:
-        # The engine also puts the text in parentheses, on one line
-        raise SqlError("ends in a comment (--), which would hide what follows; leave it out") from error
-
-
-def _explained(error: ParseError, sql: str) -> SqlError:
-    fault = error.errors[0] if error.errors else {}
-    line, end, word = fault.get("line", 1), fault.get("col", 1), str(fault.get("highlight", ""))
-    reason = str(fault.get("description", ""))
-    if line > sql.count("\n") + 1:
-        if reason.startswith("Invalid expression"):
-            return SqlError("has a ')' too many")
-        missing = "a ')' is missing" if reason.startswith("Expecting )") else "something is missing"
-        return SqlError(f"ends too early: {missing} at its end")
-    if str(fault.get("end_context", "")).lstrip().startswith(";"):
-        return SqlError("has a ';' in it; write one expression and leave it out")
-    column = end - len(word) + (0 if line == 1 else 1)
-    where = f"line {line}, column {column}" if "\n" in sql else f"column {column}"
-    hint = "an operator, a comma or a bracket is missing there, or a name needs backquotes: `…`"
-    if reason.startswith("Expected TYPE"):
-        hint = "it is no type of Spark's"
-    elif reason.startswith("Expected END"):
-        hint = "a case ends with 'end'"
-    return SqlError(f"cannot be read at {word!r} ({where}); {hint}", word)
+    names = {"window", "session_window"}
+    return [call for name, call in calls_of(expression(sql)) if name in names and arguments(call)]
 
 
 @dataclass(slots=True)
@@ -332,47 +258,50 @@ class _Reader:
             self._window(node, bound, inside)
             return
         inside = self._function(node, inside)
-        if isinstance(node, (exp.Filter, exp.WithinGroup)):
-            aggregate = function_name(node.this) or node.this.key
-            self.visit(node.this, bound, inside)
-            for child in _children(node, but="this"):
-                self.visit(child, bound, aggregate)
-            return
-        for child in _children(node):
-            self.visit(child, bound, inside)
+        unit = counted_unit(node)
+        for child in node.iter_expressions():
+            is_of_call = child is not node.this and isinstance(node, exp.Filter | exp.WithinGroup)
+            if child is not unit:
+                self.visit(child, bound, called(inner_call(node)) if is_of_call else inside)
 
     def _column(self, node: exp.Expr, path: Path, bound: frozenset[str], inside: str | None) -> None:
-        if path[0].lower() not in bound:
+        if len(path) == 1 and path[0].lower() in _CLOCKS and not getattr(node.this, "quoted", True):
+            self.functions.append(path[0].lower())
+            self.non_deterministic.append(path[0].lower())
+        elif path[0].lower() not in bound:
             self.columns.append(path)
             if inside is None:
                 self.outside_aggregates.append(path)
-        for bracket in node.find_all(exp.Bracket):
-            for index in bracket.expressions:
+        for each in node.walk():
+            for index in (_element(each) or ())[1:]:
                 self.visit(index, bound, inside)
 
     def _window(self, node: exp.Window, bound: frozenset[str], inside: str | None) -> None:
-        name = next((found for part in node.this.walk() if (found := function_name(part))), node.this.key)
-        self.windows.append(name)
-        for part in _children(node, but="this"):
-            self.visit(part, bound, inside)
-        for part in _children(node.this):
+        around: exp.Expr = node
+        self.windows.append(called(call := inner_call(node)) or call.key)
+        while around is not call:
+            for part in around.iter_expressions():
+                if part is not around.this:
+                    self.visit(part, bound, inside)
+            around = around.this
+        for part in call.iter_expressions():
             self.visit(part, bound, inside)
 
     def _function(self, node: exp.Expr, inside: str | None) -> str | None:
         """Record the function that a node calls; returns the enclosing aggregate of its children."""
-        name = function_name(node)
+        name = called(node)
         if isinstance(node, exp.Distinct) and inside is not None:
             self.distinct.append(inside)
         if name is None:
             return inside
         self.functions.append(name)
-        if name in NON_DETERMINISTIC or isinstance(node, tuple(_CLOCKS)):
+        if name in NON_DETERMINISTIC or (name == "unix_timestamp" and not arguments(node)):
             self.non_deterministic.append(name)
         if name in GENERATORS:
             self.generators.append(name)
         if name in WINDOWS:
             self.windows.append(name)
-        elif name in AGGREGATES or isinstance(node, exp.AggFunc):
+        elif name in AGGREGATES:
             self.aggregates.append(name)
             if inside is not None:
                 self.nested.append(name)
@@ -380,27 +309,7 @@ class _Reader:
         return inside
 
 
-def function_name(node: exp.Expr) -> str | None:
-    """The name of the function that a node calls, lower-case; ``None`` where it calls none."""
-    written = node.meta.get("name")
-    if written is not None:
-        return str(written).lower()
-    if isinstance(node, (exp.Anonymous, exp.AnonymousAggFunc)):
-        return str(node.name).lower()
-    if isinstance(node, exp.Any):
-        # ``a like any (…)`` is a comparison
-        return None if isinstance(node.parent, (exp.Like, exp.ILike)) else "any"
-    if isinstance(node, tuple(_CLOCKS)):
-        # sqlglot parses ``unix_timestamp()`` as a clock inside a conversion
-        return (function_name(node.parent) if node.parent is not None else None) or _CLOCKS[type(node)]
-    if isinstance(node, exp.AggFunc):
-        # sqlglot parses ``first(a, true)`` as an aggregate inside a modifier that has the name
-        around = str(node.parent.meta.get("name", "")) if node.parent is not None else ""
-        return None if around.lower() in AGGREGATES else name_of_aggregate(node)
-    return None
-
-
-def path_of(node: exp.Expr) -> Path | None:  # noqa: PLR0911  # one return per kind of step
+def path_of(node: exp.Expr) -> Path | None:
     """The path of a node that is nothing but a column or a field of one; ``None`` for other nodes."""
     if isinstance(node, exp.Column):
         return tuple(part.name for part in node.parts if not isinstance(part, exp.Star))
@@ -408,18 +317,19 @@ def path_of(node: exp.Expr) -> Path | None:  # noqa: PLR0911  # one return per k
         return path_of(node.this)
     if isinstance(node, exp.Dot):
         left = path_of(node.this)
-        if left is None or not isinstance(node.expression, exp.Identifier):
-            return None
-        return (*left, node.expression.name)
+        is_field = left is not None and isinstance(node.expression, exp.Identifier)
+        return (*left, node.expression.name) if left is not None and is_field else None
+    of, *indexes = _element(node) or (None,)
+    left = None if of is None or len(indexes) != 1 else path_of(of)
+    if left is None:
+        return None
+    (index,) = indexes
+    is_name = isinstance(index, exp.Literal) and index.is_string
+    return (*left, index.name if is_name else ELEMENT)
+
+
+def _element(node: exp.Expr) -> list[exp.Expr] | None:
+    """What an element is taken of, and by what; None of a node that takes none."""
     if isinstance(node, exp.Bracket):
-        left = path_of(node.this)
-        if left is None or len(node.expressions) != 1:
-            return None
-        index = node.expressions[0]
-        return (*left, index.name if isinstance(index, exp.Literal) and index.is_string else ELEMENT)
-    return None
-
-
-def _children(node: exp.Expr, but: str = "") -> list[exp.Expr]:
-    kept = node.args.get(but) if but else None
-    return [child for child in node.iter_expressions() if child is not kept]
+        return [node.this, *node.expressions]
+    return arguments(node) if called(node) in {"element_at", "try_element_at"} else None

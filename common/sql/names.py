@@ -10,12 +10,22 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sqlglot import Token, TokenType, exp
+from sqlglot import TokenType, exp
 
 from common.errors import SqlError, nearest
-from common.sql.places import offset_of
+from common.sql.functions import WITHOUT_BRACKETS
 from common.sql.quoting import backquoted
-from common.sql.syntax import Span, span_of, text_of, tokens_of
+from common.sql.syntax import (
+    Span,
+    arguments,
+    called,
+    calls_of,
+    counted_unit,
+    offset_of,
+    span_of,
+    text_of,
+    tokens_of,
+)
 
 _MOST = 20
 """Most wrong names that are told of one statement."""
@@ -26,13 +36,11 @@ _WORDS = (exp.Interval, exp.Extract, exp.DataType, exp.WindowSpec)
 """Parts whose words are no columns: ``interval 1 day``, ``extract(year from at)``, a type, a frame."""
 
 
+_READ_BEFORE = {*("with_", "expressions", "from_", "joins", "laterals", "where", "hint", "limit", "offset")}
+"""Parts of a SELECT that are read on their own, or that name no columns."""
+
 OPEN_STAR = "a star whose columns only Spark knows"
 """The problem of a scope whose SELECT list has such a star."""
-_QUANTIFIERS = frozenset({"any", "some", "all"})
-_COMPARING = {TokenType.LIKE, TokenType.ILIKE, TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.GT}
-_OPENED = {TokenType.L_PAREN, TokenType.L_BRACKET}
-_CLOSED = {TokenType.R_PAREN, TokenType.R_BRACKET}
-_BEHIND_A_CALL = frozenset({"filter", "within", "group", "ignore", "respect", "nulls"})
 
 
 @dataclass(eq=False)
@@ -137,7 +145,6 @@ class Names:
         using: The pairs of columns that a USING joins, by the identity of the join.
         output: The statement's output columns; None where only Spark knows their number.
         qualified: Names with their schema, ``silver.orders.amount``: the part of the table, and its alias.
-        calls: The calls of functions: where each stands, its name in small letters, whether OVER follows.
     """
 
     def __init__(self, root: exp.Query, sql: str, tables: Mapping[str, Sequence[str]]) -> None:
@@ -149,15 +156,16 @@ class Names:
         self._sql, self._tables = sql, tables
         self._tokens = tokens_of(sql)
         self._starts = [token.start for token in self._tokens]
-        self.calls = list(_calls(self._tokens))
-        self._fields = set(_arguments(self._tokens, "struct"))
-        self._zipped = set(_arguments(self._tokens, "arrays_zip"))
+        given = [(name, span_of(each)) for name, call in calls_of(root) for each in arguments(call)]
+        self._fields = {span for name, span in given if name == "struct"}
+        self._zipped = {span[0] for name, span in given if name == "arrays_zip" and span is not None}
         self._references: dict[int, Reference] = {}
         self._aliases: dict[int, tuple[int, Item]] = {}
         self._flat: set[str] = set()
         self._prefixes: set[str] = set()
-        self._words = [span for node in root.find_all(*_WORDS) if (span := span_of(node)) is not None]
-        self._no_columns = {
+        # Where the words begin that are read: as a column, as its table, or as anything else.
+        self._read_words = {at for node in root.find_all(*_WORDS) for at in self._starts_in(span_of(node))}
+        self._read_words |= {
             int(node.meta["start"])
             for node in root.find_all(exp.Identifier)
             if "start" in node.meta and not isinstance(node.parent, exp.Column)
@@ -191,11 +199,8 @@ class Names:
     def _written(self, reference: Reference) -> str:
         """A column by its name in relations; as a field of ``struct(…)`` it keeps its own one."""
         name = backquoted(reference.flat)
-        if reference.start not in self._fields:
-            return name
-        behind = self._tokens[bisect_left(self._starts, reference.end)]
-        is_alone = behind.token_type in {TokenType.COMMA, TokenType.R_PAREN}
-        return f"{name} AS {backquoted(reference.column)}" if is_alone else name
+        is_field = (reference.start, reference.end) in self._fields
+        return f"{name} AS {backquoted(reference.column)}" if is_field else name
 
     def text_of_item(self, item: Item, *, whole: bool = False) -> str:
         """The text of a part of a SELECT list, without its alias."""
@@ -206,8 +211,8 @@ class Names:
 
     def references(self, node: exp.Expr) -> list[Reference]:
         """The columns of tables that an expression names, in the order of the text."""
-        start, end = span_of(node) or (0, 0)
-        return [each for at, each in sorted(self._references.items()) if start <= at < end]
+        found = (self.reference(each) for each in node.find_all(exp.Column))
+        return sorted((each for each in found if each is not None), key=lambda each: each.start)
 
     def reference(self, column: exp.Column) -> Reference | None:
         """The column of a table that a name is; None where it is an alias, none, or only Spark knows."""
@@ -218,6 +223,12 @@ class Names:
         start, end = span_of(node) or (0, 0)
         found = self._aliases.get(start)
         return found[1] if found is not None and found[0] == end else None
+
+    def meant(self, node: exp.Expr, scope: Scope) -> Item | None:
+        """The part of the SELECT list that an expression of GROUP BY is, by its place or its alias."""
+        if isinstance(node, exp.Literal) and node.is_int and 0 < int(node.name) <= len(scope.items):
+            return scope.items[int(node.name) - 1]
+        return self.item_of_alias(node)
 
     def doubtful(self, node: exp.Expr, scope: Scope) -> str | None:
         """A word of an expression that may be a column, or whose letters get into a value."""
@@ -238,17 +249,14 @@ class Names:
             known = columns if after != TokenType.DOT else columns | aliases
             if token.text.lower() not in known or after in {TokenType.L_PAREN, TokenType.STRING}:
                 continue
-            if not self._is_read(token.start) or token.start in self._zipped:
+            if token.start not in self._read_words or token.start in self._zipped:
                 return token.text
         return None
 
-    def _is_read(self, at: int) -> bool:
-        return (
-            at in self._no_columns
-            or at in self._aliases
-            or any(each.start <= at < each.end for each in self._references.values())
-            or any(start <= at < end for start, end in self._words)
-        )
+    def _starts_in(self, span: Span | None) -> Sequence[int]:
+        """Where the words of a part begin."""
+        start, end = span or (0, 0)
+        return self._starts[bisect_left(self._starts, start) : bisect_left(self._starts, end)]
 
     # Queries
 
@@ -263,10 +271,7 @@ class Names:
             seen.add(cte.alias.lower())
             if with_ is not None and with_.recursive:
                 queries = {**queries, cte.alias.lower(): (cte.this, names, None)}
-            queries = {
-                **queries,
-                cte.alias.lower(): (cte.this, names, self._query(cte.this, queries, outer)),
-            }
+            queries = {**queries, cte.alias.lower(): (cte.this, names, self._query(cte.this, queries, outer))}
         if isinstance(query, exp.Subquery):
             return self._query(query.this, queries, outer)
         if isinstance(query, exp.SetOperation):
@@ -287,8 +292,7 @@ class Names:
         for lateral in query.args.get("laterals") or ():
             self._lateral(lateral, scope, queries)
         group = query.args.get("group")
-        start, end = (0, 0) if group is None else span_of(group) or (0, 0)
-        scope.windows = frozenset(name for at, name, _ in self.calls if start <= at < end) & _OF_TIME
+        scope.windows = frozenset(() if group is None else (name for name, _ in calls_of(group))) & _OF_TIME
         before = []
         for each in query.expressions:
             before.append(len(scope.items))
@@ -305,21 +309,9 @@ class Names:
         if where is not None:
             self._read(where.this, scope, queries, before=None)
         for name, part in query.args.items():
-            if name not in {
-                "with_",
-                "expressions",
-                "from_",
-                "joins",
-                "laterals",
-                "where",
-                "hint",
-                "limit",
-                "offset",
-            }:
-                for each in part if isinstance(part, list) else [part]:
-                    if isinstance(each, exp.Expr):
-                        is_having = name == "having"
-                        self._read(each, scope, queries, before=len(scope.items), is_having=is_having)
+            for each in part if isinstance(part, list) else [part]:
+                if isinstance(each, exp.Expr) and name not in _READ_BEFORE:
+                    self._read(each, scope, queries, before=len(scope.items), is_having=name == "having")
 
     # FROM
 
@@ -475,7 +467,7 @@ class Names:
     def _items(self, node: exp.Expr, scope: Scope) -> list[Item]:
         if isinstance(node, exp.Aliases):
             return [Item(tuple(each.name for each in node.expressions), node.this)]
-        if not _is_star(node):
+        if not node.is_star:
             return [Item((node.alias if isinstance(node, exp.Alias) else _own_name(node),), _projected(node))]
         star = node.this if isinstance(node, exp.Column) else node
         found = self._starred(node, scope)
@@ -523,15 +515,19 @@ class Names:
         if isinstance(node, exp.Column):
             if not isinstance(node.this, exp.Star):
                 self._column(node, scope, before, is_having)
-            elif not _is_star(node) or node.parent is None or not isinstance(node.parent, exp.Select):
+            elif not node.is_star or node.parent is None or not isinstance(node.parent, exp.Select):
                 scope.problem = "a star inside of a function"
             return
-        if isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count | exp.Select):
-            scope.problem = "a star inside of a function"
         if isinstance(node, exp.Star):
+            if not isinstance(node.parent, exp.Select) and called(node.parent or node) != "count":
+                scope.problem = "a star inside of a function"
             return
+        unit = counted_unit(node)
         for child in node.iter_expressions():
-            self._read(child, scope, queries, before=before, is_having=is_having)
+            if child is unit:
+                self._read_words.add(offset_of(unit) or 0)
+            else:
+                self._read(child, scope, queries, before=before, is_having=is_having)
 
     def _column(self, node: exp.Column, scope: Scope, before: int | None, is_having: bool) -> None:  # noqa: FBT001
         parts = node.parts
@@ -550,15 +546,16 @@ class Names:
                 each is scope and names[0].lower() in scope.windows and before is not None
             ):
                 start, end = span_of(parts[0]) or (0, 0)
+                self._read_words.add(start)
                 if alias is not None:
                     self._aliases[start] = (end, alias)
-                else:
-                    self._no_columns.add(start)
                 return
             if any(source.columns is None for source in each.sources):
                 scope.problem = scope.problem or "a table whose columns only Spark knows"
                 return
-        if len(self.faults) < _MOST:
+        if len(parts) == 1 and names[0].lower() in WITHOUT_BRACKETS and not node.this.quoted:
+            self._read_words.add(offset_of(node) or 0)
+        elif len(self.faults) < _MOST:
             self.faults.append(self._told(node, scope, before))
 
     def _refer(
@@ -587,6 +584,7 @@ class Names:
         start, _ = span_of(node.parts[0]) or (0, 0)
         _, end = span_of(node.parts[place]) or (0, 0)
         self._references[start] = Reference(start, end, source, column)
+        self._read_words.update(self._starts_in((start, end)))
         if place > 1:
             self._note_schema(node, source, place)
 
@@ -618,7 +616,7 @@ class Names:
         if before is None and _alias(scope, names[0], len(scope.items)) is not None:
             text = f"names {names[0]!r}, which is an alias of the SELECT list; write its expression there"
             return SqlError(text, names[0], at=start, code=_CODE)
-        aliased = (item for item in scope.items if item.node is not None and _is_alias(item.node))
+        aliased = (item for item in scope.items if item.node is not None and is_alias(item.node))
         own = {name for item in aliased for name in item.names if name}
         return self._nearest(names[0], "column of its tables", every | own, start)
 
@@ -698,11 +696,8 @@ def _only(sources: Sequence[Source], name: str) -> tuple[Source, str] | None:
     return found[0] if len(found) == 1 else None
 
 
-def _is_star(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star))
-
-
-def _is_alias(node: exp.Expr) -> bool:
+def is_alias(node: exp.Expr) -> bool:
+    """Whether an expression is given a name."""
     return isinstance(node.parent, exp.Alias | exp.Aliases)
 
 
@@ -713,47 +708,6 @@ def _projected(node: exp.Expr) -> exp.Expr:
 def _columns_of_alias(node: exp.Expr) -> Sequence[exp.Expr]:
     alias = node.args.get("alias")
     return alias.columns if isinstance(alias, exp.TableAlias) else ()
-
-
-def _calls(tokens: Sequence[Token]) -> Iterator[tuple[int, str, bool]]:
-    """The calls of functions, by the tokens alone: the library's tree does not keep all of them."""
-    for place, token in enumerate(tokens[:-1]):
-        if tokens[place + 1].token_type != TokenType.L_PAREN or not token.text[:1].isalpha():
-            continue
-        if token.text.lower() in _QUANTIFIERS and place and tokens[place - 1].token_type in _COMPARING:
-            continue  # x like any (…)
-        behind = _closed(tokens, place + 1)
-        while behind < len(tokens) and tokens[behind].text.lower() in _BEHIND_A_CALL:
-            word = tokens[behind].text.lower()
-            behind += 1 if word in {"ignore", "respect", "nulls", "within"} else 0
-            behind = _closed(tokens, behind + 1) if word in {"filter", "group"} else behind
-        is_window = behind < len(tokens) and tokens[behind].token_type == TokenType.OVER
-        yield token.start, token.text.lower(), is_window
-
-
-def _arguments(tokens: Sequence[Token], name: str) -> Iterator[int]:
-    """Where the arguments of the calls of a function begin: it gives fields the names of columns."""
-    for place, token in enumerate(tokens[:-1]):
-        if token.text.lower() != name or tokens[place + 1].token_type != TokenType.L_PAREN:
-            continue
-        at, end = place + 2, _closed(tokens, place + 1)
-        while at < end:
-            yield tokens[at].start
-            while at < end and tokens[at].token_type != TokenType.COMMA:
-                is_opened = tokens[at].token_type in {TokenType.L_PAREN, TokenType.L_BRACKET}
-                at = max(_closed(tokens, at), at + 1) if is_opened else at + 1
-            at += 1
-
-
-def _closed(tokens: Sequence[Token], opened: int) -> int:
-    """The place behind the bracket that closes the one at a place."""
-    depth = 0
-    for place in range(opened, len(tokens)):
-        depth += tokens[place].token_type in _OPENED
-        depth -= tokens[place].token_type in _CLOSED
-        if depth <= 0:
-            return place + 1
-    return len(tokens)
 
 
 def _own_name(node: exp.Expr) -> str | None:

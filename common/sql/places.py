@@ -11,10 +11,6 @@ import re
 import tokenize
 from collections.abc import Iterator
 
-from sqlglot import exp
-
-from common.sql.syntax import span_of
-
 _LITERAL = re.compile(r"(?P<prefix>[A-Za-z]*)(?P<quotes>\"\"\"|'''|\"|')")
 _ESCAPE = re.compile(
     r"\\(?:N\{[^}]*\}|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{1,3}|\r\n|[\s\S])"
@@ -25,12 +21,6 @@ def line_and_column(text: str, offset: int) -> tuple[int, int]:
     """The line and the column of a place."""
     before = text[:offset]
     return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
-
-
-def offset_of(node: exp.Expr) -> int | None:
-    """Where a node of a statement begins in its text; None if it is not known."""
-    span = span_of(node)
-    return None if span is None else span[0]
 
 
 def place_in_python(source: str, near: int, text: str, offset: int) -> tuple[int, int] | None:

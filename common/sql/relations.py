@@ -54,9 +54,10 @@ class RowWise:
     Attributes:
         input: The relation whose rows are read.
         select: The SELECT list; None for all columns of the input.
-        rest: What follows FROM: a WHERE, or a LATERAL VIEW.
+        rest: What follows FROM: a LATERAL VIEW, or nothing.
         columns: The relation's columns.
         kept: Columns that are a column of the input, unchanged: the name here, and there.
+        where: Conditions that all must be true.
     """
 
     input: Relation
@@ -64,6 +65,7 @@ class RowWise:
     rest: str
     columns: tuple[str, ...]
     kept: tuple[tuple[str, str], ...] = ()
+    where: tuple[str, ...] = ()
 
     @property
     def inputs(self) -> tuple[Relation, ...]:
@@ -73,7 +75,9 @@ class RowWise:
     def text(self, *more: str) -> str:
         """The SQL text over ``__in0__``, with further columns of the input that are passed on."""
         listed = "*" if self.select is None else ", ".join([self.select, *more])
-        return f"SELECT {listed} FROM __in0__ {self.rest}"  # noqa: S608  # the statement of a declaration
+        # Of one column in one pair of parentheses Spark makes an alias named WHERE.
+        where = f"WHERE ({_all_of(self.where)})" if self.where else ""
+        return f"SELECT {listed} FROM __in0__ {self.rest}{where}"  # noqa: S608  # the statement of a declaration
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +105,14 @@ class Joined:
         left: The first relation.
         right: The second one.
         kind: The kind of join.
-        on: The condition over the columns of both; None for a cross join.
+        conditions: The conditions over the columns of both; empty for a cross join.
         equal: Pairs of expressions, one over each side, that the condition demands to be equal.
     """
 
     left: Relation
     right: Relation
     kind: Kind
-    on: str | None
+    conditions: tuple[str, ...]
     equal: tuple[tuple[str, str], ...]
 
     @property
@@ -121,6 +125,11 @@ class Joined:
         """The columns of both; of the first alone for a semi and an anti join."""
         own = () if self.kind in {"semi", "anti"} else self.right.columns
         return (*self.left.columns, *own)
+
+    @property
+    def on(self) -> str | None:
+        """All conditions as one; None for a cross join."""
+        return _all_of(self.conditions) if self.conditions else None
 
     @property
     def text(self) -> str:
@@ -173,10 +182,12 @@ def filtered(relation: Relation, conditions: Sequence[str]) -> Relation:
     """The rows of a relation that meet all of some conditions."""
     if not conditions:
         return relation
-    condition = " AND ".join(f"({each})" for each in conditions)
     kept = tuple((name, name) for name in relation.columns)
-    # Of one column in one pair of parentheses Spark makes an alias named WHERE.
-    return RowWise(relation, None, f"WHERE ({condition})", relation.columns, kept)
+    return RowWise(relation, None, "", relation.columns, kept, tuple(conditions))
+
+
+def _all_of(conditions: Sequence[str]) -> str:
+    return " AND ".join(f"({each})" for each in conditions)
 
 
 def nested(text: str, *inputs: str) -> str:

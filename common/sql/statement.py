@@ -7,22 +7,19 @@ have. What cannot be cut so is kept whole. A statement that is refused says so w
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import exp
-from sqlglot.errors import ParseError, TokenError
 
-from common.errors import SqlError, closest
-from common.sql.argument_counts import count_mistakes
+from common.errors import SqlError
 from common.sql.expression import has_sliding_window
 from common.sql.functions import AGGREGATES, GENERATORS, WINDOWS
-from common.sql.names import Item, Names, Scope, Source, table_name, unique_names
-from common.sql.places import offset_of
+from common.sql.names import Item, Names, Scope, Source, is_alias, table_name, unique_names
 from common.sql.quoting import backquoted
+from common.sql.reading import statement as statement_tree
 from common.sql.relations import Joined, Keyed, Kind, Relation, RowWise, Scan, UnionAll, filtered
-from common.sql.syntax import parse_text, span_of, text_of, words_of
+from common.sql.syntax import calls_of, in_depth, is_over, offset_of, span_of, text_of, words_of
 
 Columns = Mapping[str, Sequence[str]]
 """The columns of each table, in the table's order."""
@@ -57,8 +54,6 @@ _WORDS = {
 
 _LOOSE = (exp.Predicate, exp.Not, exp.Connector)
 """Operands that Spark may read with a comparison before them; in brackets they are none."""
-
-_BEGINNINGS = ("select", "with")
 
 _EXACT = frozenset(
     {"count", "count_if", "min", "max", "approx_count_distinct"}
@@ -112,82 +107,18 @@ def table_places(sql: str) -> Mapping[str, int]:
     Raises:
         SqlError: The text is not one SELECT statement.
     """
-    root = parse_statement(sql)
-    own = {cte.alias.lower() for cte in root.find_all(exp.CTE)}
+    return _table_places(statement_tree(sql))
+
+
+def _table_places(root: exp.Query) -> Mapping[str, int]:
+    found = list(root.find_all(exp.CTE, exp.Table))
+    own = {each.alias.lower() for each in found if isinstance(each, exp.CTE)}
     places: dict[str, int] = {}
-    tables = (table for table in root.find_all(exp.Table) if isinstance(table.this, exp.Identifier))
+    tables = (each for each in found if isinstance(each.this, exp.Identifier))
     for table in sorted(tables, key=lambda table: offset_of(table.this) or 0):
         if (name := table_name(table)).lower() not in own:
             places.setdefault(name, min((offset_of(part) or 0 for part in table.parts), default=0))
     return places
-
-
-def parse_statement(sql: str) -> exp.Query:
-    """The syntax tree of a statement.
-
-    Raises:
-        SqlError: The text is not one SELECT statement; names line, column and word.
-    """
-    try:
-        found = parse_text(sql)
-    except TokenError as error:
-        opened = re.search(r"from \d+:(\d+)", str(error.__cause__))
-        raise SqlError(
-            "has a quote that is opened and never closed; the pairs are '…', \"…\" and `…`",
-            at=int(opened[1]) if opened else None,
-        ) from error
-    except ParseError as error:
-        first, *further = [*count_mistakes(sql)] or [_explained(error, sql)]
-        first.also = tuple(further)
-        raise first from error
-    if len(found) != 1:
-        second = offset_of(found[1]) if found else None
-        raise SqlError("is not one statement; write one SELECT", at=second)
-    (root,) = found
-    if not isinstance(root, exp.Query):
-        raise SqlError("is no SELECT; a view is what a SELECT returns", at=_first_word(sql))
-    for select in root.find_all(exp.Select):
-        select.set("hint", None)  # a hint names tables too, and changes no row
-        if (qualify := select.args.get("qualify")) is not None:
-            raise SqlError(
-                "has QUALIFY, which Spark does not know; name the window function in a derived table and "
-                "write its condition into the WHERE around it",
-                at=offset_of(qualify),
-            )
-    strange = root.find(exp.Parameter, exp.Placeholder, exp.Command)
-    if strange is not None:
-        shown = text_of(sql, strange)
-        raise SqlError(
-            f"cannot be read at {shown!r}; write a name with odd letters in backquotes", at=offset_of(strange)
-        )
-    for table in root.find_all(exp.Table):
-        _refuse_changing(table, sql)
-    return root
-
-
-def _refuse_changing(table: exp.Table, sql: str) -> None:
-    shown, at = text_of(sql, table), offset_of(table)
-    if table.args.get("sample"):
-        raise SqlError(f"reads {shown}, which chooses rows by chance; choose them by a condition", at=at)
-    if table.args.get("version"):
-        raise SqlError(f"reads {shown}; a view follows the newest version, so leave it out", at=at)
-    if table.db.lower() == "delta" and "/" not in table.name:
-        raise SqlError(
-            f"reads delta.`{table.name}`, which is no path; write delta.`/lake/orders`, or a URI such as "
-            "delta.`s3a://lake/orders`",
-            at=at,
-        )
-
-
-def newest_by_one_value(sql: str) -> tuple[str, ...]:
-    """The calls of ``max_by`` and ``min_by`` that order by one value, of which rows may be equal; each once.
-
-    Raises:
-        SqlError: The text is not one SELECT statement.
-    """
-    calls = parse_statement(sql).find_all(exp.ArgMax, exp.ArgMin)
-    found = (text_of(sql, each) for each in calls if not isinstance(each.expression, exp.Struct))
-    return tuple(dict.fromkeys(found))
 
 
 def read_statement(sql: str, columns: Columns) -> Statement:
@@ -196,9 +127,16 @@ def read_statement(sql: str, columns: Columns) -> Statement:
     Raises:
         SqlError: The text is not one SELECT statement, or it names a table or column that there is not.
     """
-    root = parse_statement(sql)
-    tables = tables_of(sql)
-    names = named_statement(root, sql, columns)
+    root = statement_tree(sql)
+    with in_depth():
+        return _read(root, sql, columns)
+
+
+def _read(root: exp.Query, sql: str, columns: Columns) -> Statement:
+    tables, names = tuple(_table_places(root)), Names(root, sql, columns)
+    if names.faults:
+        names.faults[0].also = tuple(names.faults[1:])
+        raise names.faults[0]
     output = () if names.output is None else _output_names(root, sql, names, columns)
     relation: Relation | None = None
     why = "it has columns that only Spark knows"
@@ -210,19 +148,6 @@ def read_statement(sql: str, columns: Columns) -> Statement:
     return Statement(
         text, tables, _over_inputs(root, sql, tables, names), output, relation, why, _places_of_names(root)
     )
-
-
-def named_statement(root: exp.Query, sql: str, columns: Columns) -> Names:
-    """What the names of a statement mean.
-
-    Raises:
-        SqlError: It names a column that there is not.
-    """
-    names = Names(root, sql, columns)
-    if names.faults:
-        names.faults[0].also = tuple(names.faults[1:])
-        raise names.faults[0]
-    return names
 
 
 def _output_names(root: exp.Query, sql: str, names: Names, columns: Columns) -> tuple[str, ...]:
@@ -240,8 +165,8 @@ def _output_names(root: exp.Query, sql: str, names: Names, columns: Columns) -> 
             if name.lower() in {each.lower() for each in found}:
                 text = "has two output columns of one name; give one another name by AS"
                 raise SqlError(text, at=at)
-            is_alias = item.node is not None and item.node.parent_select is first and _is_alias(item.node)
-            found.append(name if is_alias else known.get(name.lower(), name))
+            is_given = item.node is not None and item.node.parent_select is first and is_alias(item.node)
+            found.append(name if is_given else known.get(name.lower(), name))
     return tuple(found)
 
 
@@ -251,10 +176,6 @@ def _first_select(query: exp.Expr) -> exp.Select | None:
             return None
         query = query.this
     return query
-
-
-def _is_alias(node: exp.Expr) -> bool:
-    return isinstance(node.parent, exp.Alias | exp.Aliases)
 
 
 def _over_inputs(root: exp.Query, sql: str, tables: Sequence[str], names: Names) -> str:
@@ -285,33 +206,6 @@ def _places_of_names(root: exp.Query) -> Mapping[str, int]:
         if at is not None:
             found.setdefault(each.alias_or_name, at)
     return found
-
-
-def _explained(error: ParseError, sql: str) -> SqlError:
-    begun = _first_word(sql)
-    first = re.match(r"\w*", sql[begun:])
-    if first and first[0].lower() not in _BEGINNINGS and (meant := closest(first[0], _BEGINNINGS)):
-        text = f"cannot be read at {first[0]!r}; did you mean {meant!r}?"
-        return SqlError(text, first[0], at=begun)
-    fault = error.errors[0] if error.errors else {}
-    word, reason = str(fault.get("highlight", "")), str(fault.get("description", ""))
-    line, end = int(fault.get("line", 1) or 1), int(fault.get("col", 1) or 1)
-    hint = "an operator, a comma or a bracket is missing there, or a name needs backquotes: `…`"
-    if not str(fault.get("end_context", "")).strip() and not reason.startswith("Invalid expression"):
-        hint = "something is missing behind it"
-    elif reason.startswith("Expected TYPE"):
-        hint = "it is no type of Spark's"
-    elif reason.startswith("Expected END"):
-        hint = "a case ends with 'end'"
-    before = sum(len(each) + 1 for each in sql.split("\n")[: line - 1])
-    at = before + max(0, end - len(word))
-    return SqlError(f"cannot be read at {word!r}; {hint}", word, at=at)
-
-
-def _first_word(sql: str) -> int:
-    """Where a text begins behind white space and comments."""
-    found = re.match(r"(?:\s+|--[^\n]*(?:\n|$)|/\*[\s\S]*?\*/)*", sql)
-    return found.end() if found else 0
 
 
 class _Builder:
@@ -423,11 +317,12 @@ class _Builder:
                 (f"`{one.used[name]}`", f"`{other.used[same]}`") for (one, name), (other, same) in pairs
             )
             kind = "inner" if kind == "cross" else kind
-            return Joined(left, right, kind, " AND ".join(f"{a} = {b}" for a, b in equal), equal)
+            return Joined(left, right, kind, tuple(f"{a} = {b}" for a, b in equal), equal)
         if condition is not None and condition.find(exp.Query) is not None:
             raise WholeError("a subquery in ON")
-        on = None if condition is None else self._text(condition, scope)
-        return Joined(left, right, kind, on, self._equalities(condition, left, right))
+        parts = [] if condition is None else list(_conjuncts(condition))
+        on = tuple(self._text(part, scope) for part in parts)
+        return Joined(left, right, kind, on, self._equalities(parts, left, right))
 
     def _generated(self, relation: Relation, lateral: exp.Expr, scope: Scope) -> Relation:
         """``lateral view [outer] explode(…) t as a, b``: rows multiplied, with the generator's columns."""
@@ -446,11 +341,11 @@ class _Builder:
         return RowWise(relation, None, view, (*relation.columns, *names), kept)
 
     def _equalities(
-        self, condition: exp.Expr | None, left: Relation, right: Relation
+        self, parts: Iterable[exp.Expr], left: Relation, right: Relation
     ) -> tuple[tuple[str, str], ...]:
-        """Pairs of expressions, one over each side, that a condition demands to be equal."""
+        """Pairs of expressions, one over each side, that conditions demand to be equal."""
         found = []
-        for part in _conjuncts(condition) if condition is not None else ():
+        for part in parts:
             # Spark reads ``a = b is null`` as (a = b) is null.
             if not isinstance(part, exp.EQ) or any(
                 isinstance(side, _LOOSE) for side in (part.left, part.right)
@@ -490,7 +385,7 @@ class _Builder:
             if len(right.columns) != 1 or part.this.find(exp.Query) is not None:
                 raise WholeError("IN with a list of columns; write EXISTS")
             equal = ((self._text(part.this, scope), f"`{right.columns[0]}`"),)
-            return Joined(relation, right, "semi", f"({equal[0][0]}) = {equal[0][1]}", equal)
+            return Joined(relation, right, "semi", (f"({equal[0][0]}) = {equal[0][1]}",), equal)
         kind: Kind = "semi"
         if isinstance(part, exp.Not) and isinstance(part.this, exp.Exists):
             kind, part = "anti", part.this
@@ -503,9 +398,9 @@ class _Builder:
         scope = self._names.scopes[id(inner)]
         if scope.problem:
             raise WholeError(scope.problem)
-        calls = [call for each in inner.expressions for call in self._calls(each)]
-        if any(inner.args.get(key) for key in ("group", "having", "distinct")) or any(
-            call in AGGREGATES | GENERATORS for call, _ in calls
+        calls = {name for each in inner.expressions for name, _ in calls_of(each)}
+        if any(inner.args.get(key) for key in ("group", "having", "distinct")) or (
+            calls & (AGGREGATES | GENERATORS)
         ):
             raise WholeError("EXISTS over groups, aggregates or generators")
         right = self._from(inner, scope)
@@ -523,13 +418,12 @@ class _Builder:
             if not named <= own | outer:
                 raise WholeError("EXISTS over columns of an outer query")
             (inside if named <= own else conditions).append(self._text(part, scope))
-            equal += () if named <= own else self._equalities(part, relation, right)
+            equal += () if named <= own else self._equalities([part], relation, right)
         if not conditions:
             raise WholeError("EXISTS that names no column of the outer query")
         if inside:
             right = filtered(right, inside)
-        on = " AND ".join(f"({each})" for each in conditions)
-        return Joined(relation, right, kind, on, tuple(equal))
+        return Joined(relation, right, kind, tuple(conditions), tuple(equal))
 
     # SELECT
 
@@ -543,12 +437,11 @@ class _Builder:
         ]
         listed = ", ".join(f"{text} AS {_as(names)}" for text, (_, names) in zip(texts, items, strict=True))
         columns = tuple(name for _, names in items for name in names)
-        calls = [call for each in query.expressions for call in self._calls(each)]
         windows = [window for each in query.expressions for window in each.find_all(exp.Window)]
-        if sum(is_window for _, is_window in calls) != len(windows):
-            raise WholeError("a window function that is not read with certainty; put it into a derived table")
         is_grouped = any(query.args.get(key) for key in ("group", "having")) or any(
-            name in AGGREGATES and not is_window for name, is_window in calls
+            name in AGGREGATES and not is_over(call)
+            for each in query.expressions
+            for name, call in calls_of(each)
         )
         if is_grouped and windows:
             raise WholeError("a window function over groups; put the groups into a derived table")
@@ -581,7 +474,7 @@ class _Builder:
                 raise WholeError("a subquery in HAVING")
             text += f" {self._text(having, scope)}"
             called.append(having)
-        inexact = _inexact(name for each in called for name, _ in self._calls(each) if name in AGGREGATES)
+        inexact = _inexact(name for each in called for name, _ in calls_of(each) if name in AGGREGATES)
         return Keyed(relation, "group", tuple(keys), text, columns, self._shown(scope, keys), inexact)
 
     def _keys(self, group: exp.Expr, scope: Scope) -> list[str]:
@@ -594,9 +487,7 @@ class _Builder:
             raise WholeError("a subquery in GROUP BY")
         keys = []
         for each in group.expressions:
-            item = self._names.item_of_alias(each)
-            if isinstance(each, exp.Literal) and each.is_int and 0 < int(each.name) <= len(scope.items):
-                item = scope.items[int(each.name) - 1]
+            item = self._names.meant(each, scope)
             text = (
                 self._text(each, scope, whole=True)
                 if item is None
@@ -621,7 +512,7 @@ class _Builder:
             for window in windows
         ]
         keys = [each for each in lists[0] if all(any(_same(each, key) for key in other) for other in lists)]
-        called = (name for window in windows for name, _ in self._calls(window.this))
+        called = (name for window in windows for name, _ in calls_of(window.this))
         inexact = _inexact(name for name in called if name in (AGGREGATES | WINDOWS) - _OF_ORDER)
         text = f"SELECT {listed} FROM __in0__"  # noqa: S608  # the statement of a declaration
         return Keyed(relation, "window", tuple(keys), text, columns, self._shown(scope, keys), inexact)
@@ -643,11 +534,6 @@ class _Builder:
             if place is not None and len(names) == 1:
                 found.append((names[0], place))
         return tuple(found)
-
-    def _calls(self, node: exp.Expr) -> list[tuple[str, bool]]:
-        """The calls of functions in an expression, and whether each is one with OVER."""
-        start, end = span_of(node) or (0, 0)
-        return [(name, is_window) for at, name, is_window in self._names.calls if start <= at < end]
 
 
 def _listed_items(items: Sequence[Item]) -> list[tuple[Item, tuple[str, ...]]]:
@@ -738,11 +624,13 @@ def _kind(join: exp.Expr) -> Kind:
 
 def _conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
     """The conditions that ``and`` joins, without the brackets around several of them."""
-    inner = condition
-    while isinstance(inner, exp.Paren):
-        inner = inner.this
-    if isinstance(inner, exp.And):
-        yield from _conjuncts(inner.left)
-        yield from _conjuncts(inner.right)
-    else:
-        yield condition
+    waiting = [condition]
+    while waiting:
+        condition = waiting.pop()
+        inner = condition
+        while isinstance(inner, exp.Paren):
+            inner = inner.this
+        if isinstance(inner, exp.And):
+            waiting += [inner.right, inner.left]
+        else:
+            yield condition

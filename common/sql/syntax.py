@@ -1,7 +1,8 @@
 """The syntax tree of a text in Spark's SQL, with the characters that each part of it is made of. Pure.
 
 sqlglot reads the text and says where things are. It never writes what an engine gets: its trees do not keep
-all that was written, so an expression is always a piece of its author's text.
+all that was written, so an expression is always a piece of its author's text. A call is a name and its
+arguments in their order: the library's classes of functions are those of other dialects.
 """
 
 from __future__ import annotations
@@ -9,14 +10,16 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any
+from threading import RLock
+from typing import Any, ClassVar
 
 from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, TokenError
+from sqlglot.parser import Parser as AnyParser
 from sqlglot.parsers.spark import SparkParser
 
 from common.errors import SqlError
@@ -26,14 +29,27 @@ Span = tuple[int, int]
 
 _SPAN, _WRITTEN = "span", "written"
 _LIBRARY = logging.getLogger("sqlglot")
-_WITHOUT_PARTS = ("_parse_wrapped", "_parse_csv")
-"""Methods that read the brackets or commas around a part too."""
+_WITHOUT_SPANS = (
+    *("_parse_wrapped", "_parse_csv", "_parse_assignment", "_parse_disjunction", "_parse_conjunction"),
+    *("_parse_equality", "_parse_comparison", "_parse_bitwise", "_parse_term", "_parse_factor"),
+)
+"""Methods that read the brackets or commas around a part too, or whose parts are at both ends of theirs."""
 _INTERVAL = re.compile(r"\binterval\s+(?:'[^']*'\s*|[+-]?[\w.]+\s+)?$", re.IGNORECASE)
 """The word ``interval``, and perhaps a number, before a unit."""
+_ALSO_FUNCTIONS = {TokenType.WINDOW, TokenType.STRUCT}
+"""Words that begin a clause or a type, and before a bracket are a call: ``group by window(at, '1 hour')``."""
 _BEHIND_TYPES = {TokenType.R_PAREN, TokenType.COMMA, TokenType.GT}
-_DEEPEST = 6_000
-"""Calls of Python inside of one another while a text is read: some two hundred pairs of brackets."""
+_DEEPEST_TEXT, _DEEPEST_TREE = 6_000, 60_000
+"""Calls inside of one another while a text is read: some hundred pairs of brackets; and while its tree
+is: some ten thousand operators in a row."""
+_ONE_READER = RLock()
+"""The limit is of all threads, so one of them reads at a time."""
+_TOO_DEEP = "is nested too deeply to be read; divide it"
 
+_WITH_A_GRAMMAR = {"CAST", "TRY_CAST", "EXTRACT", "OVERLAY", "POSITION", "SUBSTRING", "SUBSTR", "TRIM"}
+"""Functions whose arguments may be parted by words."""
+_COUNTING = frozenset({"date_add", "dateadd", "date_diff", "datediff", "timestampadd", "timestampdiff"})
+"""Functions that take a unit as their first of three arguments, as a word without quotes."""
 _OWN_WORDS = """
     all and anti as asc between by case cast cross current desc distinct else end except exists false
     following from full group having ilike in inner intersect is join lateral left like limit not null nulls
@@ -59,15 +75,26 @@ def _around(one: Span, other: Span | None) -> Span:
     return one if other is None else (min(one[0], other[0]), max(one[1], other[1]))
 
 
-class Parser(SparkParser):
+class _Parser(SparkParser):
     """The library's parser, which also notes the tokens that each node was made of."""
 
     COLON_IS_VARIANT_EXTRACT = True  # parse_json(text):a.b
+    FUNCTIONS: ClassVar[dict[str, Any]] = {}
+    FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+        name: parser for name, parser in SparkParser.FUNCTION_PARSERS.items() if name in _WITH_A_GRAMMAR
+    }
+    NO_PAREN_FUNCTIONS: ClassVar[dict[TokenType, Any]] = {}
+    NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+        "CASE": SparkParser.NO_PAREN_FUNCTION_PARSERS["CASE"]
+    }
+    SUBQUERY_PREDICATES: ClassVar[dict[TokenType, Any]] = {TokenType.EXISTS: exp.Exists}
 
 
 for _name in dir(SparkParser):
-    if _name.startswith("_parse_") and not _name.startswith(_WITHOUT_PARTS):
-        setattr(Parser, _name, _with_span(getattr(SparkParser, _name)))
+    if _name.startswith("_parse_") and not _name.startswith(_WITHOUT_SPANS):
+        setattr(_Parser, _name, _with_span(getattr(SparkParser, _name)))
+# Spark's own one makes texts of char(3), and for that reads each type once for each that it is inside of.
+setattr(_Parser, "_parse_types", _with_span(AnyParser._parse_types))  # noqa: B010, SLF001
 
 
 def tokens_of(sql: str) -> list[Token]:
@@ -79,28 +106,23 @@ def tokens_of(sql: str) -> list[Token]:
     return _as_spark_reads(Dialect.get_or_raise("spark").tokenize(sql))
 
 
-def parse_text(sql: str, parser: type[Parser] = Parser) -> list[exp.Expr]:
+def parse_text(sql: str, tokens: list[Token] | None = None) -> list[exp.Expr]:
     """The trees of the statements of a text; each node has its span.
 
     Args:
         sql: The text.
-        parser: What makes the trees.
+        tokens: Its tokens, where some are added.
 
     Raises:
         TokenError: A quote is opened and never closed.
         ParseError: A statement cannot be read; says where.
         SqlError: It cannot be read, and the library does not say where.
     """
-    dialect = Dialect.get_or_raise("spark")
-    # Keeps a function's name as written: ``percentile_approx`` and ``approx_percentile`` are one class.
-    dialect.ORIGINAL_NAME_META_KEY = "name"
     try:
         with _as_library():
-            roots = parser(dialect=dialect).parse(tokens_of(sql), sql)
-    except (ParseError, TokenError):
+            roots = _Parser(dialect="spark").parse(tokens_of(sql) if tokens is None else tokens, sql)
+    except (ParseError, TokenError, SqlError):
         raise
-    except RecursionError as error:
-        raise SqlError("is nested too deeply to be read; divide it") from error
     except Exception as error:  # of a text that is no SQL the library ends in errors of any type
         raise SqlError("cannot be read; it is no SQL of Spark's") from error
     found = [each for each in roots if each is not None]
@@ -122,9 +144,13 @@ def _note(node: exp.Expr, sql: str) -> None:
             node.meta[_SPAN] = _around(inner, node.meta.get(_SPAN))
     if isinstance(node, exp.Interval) and (span := span_of(node)) is not None:
         word = _INTERVAL.search(sql, 0, span[0])  # of interval 1 day 2 hours the library forgets it
-        node.meta[_SPAN] = span if word is None else (word.start(), span[1])
-    if isinstance(node, exp.AggFunc):
-        node.meta[_WRITTEN] = text_of(sql, node).partition("(")[0].strip().lower()
+        begin = span[0] if word is None else word.start()
+        node.meta[_SPAN] = begin, span[1]
+        is_first = sql[begin : begin + len("interval")].lower() == "interval"  # 1 day 2 hours are two
+        node.meta[_WRITTEN] = sql[begin:] if is_first else ""
+    if isinstance(node, exp.DataType):
+        text = text_of(sql, node)
+        node.meta[_WRITTEN] = "" if text[:1].isdigit() else text
 
 
 @contextmanager
@@ -133,21 +159,28 @@ def _as_library() -> Iterator[None]:
     before = _LIBRARY.disabled
     _LIBRARY.disabled = True
     try:
-        with in_depth():
+        with in_depth(_DEEPEST_TEXT):
             yield
     finally:
         _LIBRARY.disabled = before
 
 
 @contextmanager
-def in_depth() -> Iterator[None]:
-    """Trees are read as deep as they are made."""
-    deepest = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(deepest, _DEEPEST))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(deepest)
+def in_depth(deepest: int = _DEEPEST_TREE) -> Iterator[None]:
+    """Trees are read as deep as they are made.
+
+    Raises:
+        SqlError: What is read inside is nested more deeply.
+    """
+    with _ONE_READER:
+        before = sys.getrecursionlimit()
+        sys.setrecursionlimit(max(before, deepest))
+        try:
+            yield
+        except RecursionError as error:
+            raise SqlError(_TOO_DEEP) from error
+        finally:
+            sys.setrecursionlimit(before)
 
 
 def _as_spark_reads(tokens: list[Token]) -> list[Token]:
@@ -155,8 +188,8 @@ def _as_spark_reads(tokens: list[Token]) -> list[Token]:
     found: list[Token] = []
     for place, token in enumerate(tokens):
         following = tokens[place + 1] if place + 1 < len(tokens) else None
-        if token.token_type == TokenType.WINDOW and _is(following, TokenType.L_PAREN):
-            token.token_type = TokenType.VAR  # GROUP BY window(at, '1 hour')
+        if token.token_type in _ALSO_FUNCTIONS and _is(following, TokenType.L_PAREN):
+            token.token_type = TokenType.VAR
         is_shift = [each.text for each in found[-2:]] == [">", ">"] and token.text == ">"
         if is_shift and token.start - found[-2].start == len(">>"):
             ends_a_type = following is None or following.token_type in _BEHIND_TYPES
@@ -171,18 +204,19 @@ def _is(token: Token | None, kind: TokenType) -> bool:
     return token is not None and token.token_type == kind
 
 
+# Places
+
+
 def span_of(node: exp.Expr) -> Span | None:
     """The characters of a node in its text; None for one that the library has added."""
     found = node.meta.get(_SPAN)
     return None if found is None else (int(found[0]), int(found[1]))
 
 
-def shifted(root: exp.Expr, by: int) -> exp.Expr:
-    """A tree whose places are in another text, that begins so many characters later."""
-    for node in root.walk():
-        if (span := span_of(node)) is not None:
-            node.meta[_SPAN] = (span[0] + by, span[1] + by)
-    return root
+def offset_of(node: exp.Expr) -> int | None:
+    """Where a node begins in its text; None if it is not known."""
+    span = span_of(node)
+    return None if span is None else span[0]
 
 
 def text_of(sql: str, node: exp.Expr) -> str:
@@ -214,6 +248,80 @@ def words_of(sql: str) -> tuple[str, ...]:
     )
 
 
-def name_of_aggregate(node: exp.Expr) -> str:
-    """The name by which the author calls an aggregate, in small letters."""
-    return str(node.meta.get(_WRITTEN) or node.key)
+# Calls
+
+
+_PARTED: Mapping[type[exp.Expr], tuple[str, tuple[str, ...]]] = {
+    exp.Substring: ("substring", ("this", "start", "length")),
+    exp.Trim: ("trim", ("this",)),
+    exp.StrPosition: ("position", ("substr", "this", "position")),
+    exp.Overlay: ("overlay", ("this", "expression", "from_", "for_")),
+}
+"""Functions that have a class, as their arguments may be parted by words: name and arguments."""
+_WRAPPED = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
+
+
+def called(node: exp.Expr) -> str | None:
+    """The name of the function that a node calls, lower-case; None where it calls none."""
+    if isinstance(node, exp.Anonymous):
+        return None if _is_quantifier(node) else str(node.name).lower()
+    return _PARTED[type(node)][0] if type(node) in _PARTED else None
+
+
+def _is_quantifier(node: exp.Expr) -> bool:
+    """Whether a node is no call: ``like any ('a', 'b')``, ``= any (select …)``."""
+    is_compared = isinstance(node.parent, exp.Like | exp.ILike | exp.RegexpLike) or has_query(node)
+    return is_compared and str(node.name).lower() in {"any", "some", "all"}
+
+
+def has_query(node: exp.Expr) -> bool:
+    """Whether a query stands in the brackets of a node."""
+    return any(isinstance(each, exp.Query) for each in node.expressions)
+
+
+def arguments(node: exp.Expr) -> list[exp.Expr]:
+    """The arguments of a call, as they are written."""
+    if type(node) in _PARTED:
+        named = (node.args.get(name) for name in _PARTED[type(node)][1])
+        return [each for each in named if isinstance(each, exp.Expr)]
+    given: list[exp.Expr] = list(node.expressions) if isinstance(node, exp.Anonymous) else []
+    if len(given) == 1 and isinstance(given[0], exp.Distinct):
+        return list(given[0].expressions)
+    return given
+
+
+def calls_of(node: exp.Expr) -> Iterator[tuple[str, exp.Expr]]:
+    """The calls of functions in an expression: the name of each, lower-case, and its node."""
+    return ((name, each) for each in node.walk() if (name := called(each)) is not None)
+
+
+def inner_call(node: exp.Expr) -> exp.Expr:
+    """The call inside of ``over``, ``filter`` and ``within group``."""
+    while isinstance(node, (exp.Window, *_WRAPPED)):
+        node = node.this
+    return node
+
+
+def is_over(call: exp.Expr) -> bool:
+    """Whether a call has ``over (…)``."""
+    around = call.parent
+    while isinstance(around, _WRAPPED):
+        around = around.parent
+    return isinstance(around, exp.Window) and inner_call(around) is call
+
+
+def counted_unit(node: exp.Expr) -> exp.Expr | None:
+    """The unit of a call such as ``date_add(day, 1, at)``, which the parser takes for a column."""
+    given = arguments(node) if called(node) in _COUNTING else []
+    is_unit = len(given) == 3 and isinstance(given[0], exp.Column) and len(given[0].parts) == 1  # noqa: PLR2004
+    return given[0] if is_unit else None
+
+
+def from_interval(node: exp.Expr) -> str:
+    """The text that begins with an interval; empty for a further unit of one that has begun before."""
+    return str(node.meta.get(_WRITTEN, ""))
+
+
+def written_type(node: exp.Expr) -> str:
+    """The type of a cast, as its author wrote it; empty for one of a letter, as in ``1.5BD``."""
+    return str(node.args["to"].meta.get(_WRITTEN, ""))

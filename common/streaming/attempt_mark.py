@@ -11,13 +11,13 @@ that is killed from outside, most often inside some other micro-batch, leaves no
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from common.delta.micro_batch import MicroBatch
 from common.errors import MedallionError, RowFailedError
+from common.machine.state_file import StateFile
 from common.machine.storage_folder import StorageFolder
 
 _NAME = "attempt"
@@ -41,6 +41,17 @@ class EarlierAttempts:
         return self.ended_processes > 0 or self.has_raised
 
 
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    batch_id: int
+    attempts: int
+    has_raised: bool = False
+    failed_at_row: bool = False
+
+
+_FILE = StateFile(_Mark)
+
+
 class AttemptMark:
     """The mark of one query; used by the one process that runs the query.
 
@@ -58,23 +69,18 @@ class AttemptMark:
 
     def earlier(self, batch_id: int) -> EarlierAttempts:
         """The earlier attempts at a micro-batch: none where the mark is another micro-batch's, or torn."""
-        try:
-            known = json.loads(self._folder.read(_NAME) or b"{}")
-            if known.get("batch_id") != batch_id:
-                return EarlierAttempts()
-            marks = (bool(known.get(name, False)) for name in ("has_raised", "failed_at_row"))
-            return EarlierAttempts(int(known["attempts"]), *marks)
-        except (OSError, ValueError, AttributeError, KeyError, TypeError):
+        known = _FILE.read_or_none(self._folder, _NAME)
+        if known is None or known.batch_id != batch_id:
             return EarlierAttempts()
+        return EarlierAttempts(known.attempts, known.has_raised, known.failed_at_row)
 
     def begin(self, batch_id: int, earlier: EarlierAttempts) -> bool:
         """Write the mark of one more attempt; returns whether the mark is there."""
-        return self._write({"batch_id": batch_id, "attempts": earlier.ended_processes + 1})
+        return self._write(_Mark(batch_id, earlier.ended_processes + 1))
 
     def fail(self, batch_id: int, earlier: EarlierAttempts, *, at_row: bool = False) -> bool:
         """Mark a micro-batch whose body raised an error: the attempt has ended no process."""
-        marks = {"has_raised": True, **({"failed_at_row": True} if at_row else {})}
-        return self._write({"batch_id": batch_id, "attempts": earlier.ended_processes, **marks})
+        return self._write(_Mark(batch_id, earlier.ended_processes, has_raised=True, failed_at_row=at_row))
 
     def end(self) -> None:
         """Delete the mark: the body has ended. Costs nothing where there is none."""
@@ -83,10 +89,10 @@ class AttemptMark:
                 self._folder.delete(_NAME)
                 self._may_exist = False
 
-    def _write(self, content: dict[str, object]) -> bool:
+    def _write(self, content: _Mark) -> bool:
         self._may_exist = True
         try:
-            self._folder.write(_NAME, json.dumps(content).encode())
+            _FILE.write(self._folder, _NAME, content)
         except OSError:
             return False
         return True

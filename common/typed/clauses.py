@@ -8,15 +8,13 @@ from functools import cached_property
 
 from sqlglot import exp
 
-from common.sql.as_written import called, counted_unit
 from common.sql.functions import AGGREGATES, FUNCTIONS, GENERATORS, WINDOWS
-from common.sql.names import Names, Reference, Scope
+from common.sql.names import OPEN_STAR, Names, Reference, Scope
+from common.sql.syntax import called, counted_unit, inner_call, is_over
 from common.typed.expression import Judge
 from common.typed.kinds import holds
 
 _OF_SETS = frozenset({"grouping", "grouping_id"})
-_UNORDERED = frozenset({"count"})
-_WRAPPED = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
 _INNER = "compute it in an inner query, as in from (select …, {} over (…) as place …) where place = 1"
 _NAME, _CALL = "MED-1202", "MED-1204"
 _Key = tuple[int, str]
@@ -79,22 +77,16 @@ class Clauses:
     def _grouped(self) -> Sequence[exp.Expr]:
         """The expressions of GROUP BY; a place or a name of the SELECT list is its expression."""
         group = self.query.args.get("group")
-        found = [self._meant(each) for each in _flat(group)] if group is not None else []
-        return [each for each in found if each is not None]
-
-    def _meant(self, node: exp.Expr) -> exp.Expr | None:
-        if isinstance(node, exp.Literal) and not node.is_string:
-            place = int(node.name) if node.name.isdigit() else 0
-            items = self.query.selects
-            return items[place - 1].unalias() if 0 < place <= len(items) else None
-        item = self.names.item_of_alias(node)
-        return node if item is None else item.node
+        flat = list(_flat(group)) if group is not None else []
+        items = [self.names.meant(each, self.scope) for each in flat]
+        found = [each if item is None else item.node for each, item in zip(flat, items, strict=True)]
+        return [each for each in found if each is not None and not isinstance(each, exp.Literal)]
 
     def _of_rows(self, node: exp.Expr, word: str) -> None:
         """What is no value of one row, in a clause that is evaluated row by row."""
         for part in _parts(node):
             name = called(part)
-            if name in AGGREGATES and not _is_over(part) and not self._is_of_outer(part):
+            if name in AGGREGATES and not is_over(part) and not self._is_of_outer(part):
                 instead = (
                     "a condition on groups stands in having" if word != "group by" else "group by columns"
                 )
@@ -108,7 +100,7 @@ class Clauses:
     def _no_windows(self, node: exp.Expr, word: str) -> None:
         for part in _parts(node):
             if isinstance(part, exp.Window):
-                name = called(_inner(part)) or "a function"
+                name = called(inner_call(part)) or "a function"
                 instead = _INNER.format(f"{name}()")
                 self.judge.add(
                     part, f"calls {name}() over (…) in {word}, where Spark has none; {instead}", _CALL
@@ -125,7 +117,7 @@ class Clauses:
 
     def _call(self, node: exp.Expr) -> None:
         """A call that lacks ``over (…)``, its order, or a grouping that it is about."""
-        name, inner = called(node), called(_inner(node))
+        name, inner = called(node), called(inner_call(node))
         if isinstance(node, exp.Window):
             self._window(node)
         elif isinstance(node, exp.Filter) and inner in FUNCTIONS and inner not in AGGREGATES:
@@ -134,14 +126,14 @@ class Clauses:
             self.judge.add(
                 node, f"calls {name}() inside of an expression; write it behind from, as lateral view", _CALL
             )
-        elif name in WINDOWS and not _is_over(node):
+        elif name in WINDOWS and not is_over(node):
             self.judge.add(node, f"calls {name}() without over (…); write {name}() over (order by …)", _CALL)
         elif name in _OF_SETS and not self._has_sets:
             text = f"calls {name}(), and its group by has no grouping sets, cube or rollup; leave it out"
             self.judge.add(node, text, "MED-1206")
-        elif name in AGGREGATES and not _is_over(node):
+        elif name in AGGREGATES and not is_over(node):
             for part in (each for each in _parts(node) if each is not node):
-                if called(part) in AGGREGATES and not _is_over(part):
+                if called(part) in AGGREGATES and not is_over(part):
                     text = f"calls {called(part)}() inside of {name}(); aggregate once, or in an inner query"
                     self.judge.add(part, text, "MED-1206")
 
@@ -151,7 +143,7 @@ class Clauses:
         return group is not None and group.find(exp.Cube, exp.Rollup, exp.GroupingSets) is not None
 
     def _window(self, window: exp.Window) -> None:
-        inner = _inner(window)
+        inner = inner_call(window)
         name = called(inner)
         over = self._over(window)
         if name is None or over is None:
@@ -195,6 +187,8 @@ class Clauses:
 
     def _beside_aggregates(self) -> None:
         """Columns outside of aggregates that have several values in a group."""
+        if self.scope.problem == OPEN_STAR:
+            return
         group = self.query.args.get("group")
         whole = [each for each in (*self.query.selects, self._having) if each is not None]
         aggregates = any(_aggregates(each) for each in whole)
@@ -281,39 +275,20 @@ def _parts(node: exp.Expr) -> Iterator[exp.Expr]:
             yield each
 
 
-def _inner(node: exp.Expr) -> exp.Expr:
-    """The call inside of ``over``, ``filter`` and ``within group``."""
-    while isinstance(node, (exp.Window, *_WRAPPED)):
-        node = node.this
-    return node
-
-
-def _is_over(call: exp.Expr) -> bool:
-    """Whether a call has ``over (…)``."""
-    around = call.parent
-    while isinstance(around, _WRAPPED):
-        around = around.parent
-    return isinstance(around, exp.Window) and _inner(around) is call
-
-
 def _aggregates(node: exp.Expr) -> bool:
-    return any(called(each) in AGGREGATES and not _is_over(each) for each in _parts(node))
+    return any(called(each) in AGGREGATES and not is_over(each) for each in _parts(node))
 
 
 def _outside(node: exp.Expr) -> Iterator[exp.Column]:
     """The columns of an expression that are inside of no aggregate."""
-    if isinstance(node, exp.Query) or (called(node) in AGGREGATES and not _is_over(node)):
-        return
-    if (
-        isinstance(node, exp.Filter | exp.WithinGroup)
-        and called(_inner(node)) in AGGREGATES
-        and not _is_over(_inner(node))
-    ):
-        return
-    if isinstance(node, exp.Column):
-        yield node
-        return
-    unit = counted_unit(node)
-    for child in node.iter_expressions():
-        if child is not unit:
-            yield from _outside(child)
+    waiting = [node]
+    while waiting:
+        each = waiting.pop()
+        call = inner_call(each)
+        if isinstance(each, exp.Query) or (called(call) in AGGREGATES and not is_over(call)):
+            continue
+        if isinstance(each, exp.Column):
+            yield each
+            continue
+        unit = counted_unit(each)
+        waiting += [child for child in each.iter_expressions(reverse=True) if child is not unit]

@@ -17,10 +17,8 @@ from sqlglot import exp
 
 from common.errors import DOUBTFUL, SqlError, nearest
 from common.schema.ddl import MOST_DIGITS, Field
-from common.sql.argument_counts import count_fault
-from common.sql.as_written import arguments, called, counted_unit, from_interval, written_type
-from common.sql.functions import BY_CHANCE, FUNCTIONS, NON_DETERMINISTIC, WITHOUT_BRACKETS, Function
-from common.sql.places import offset_of
+from common.sql.functions import BY_CHANCE, FUNCTIONS, MANY, NON_DETERMINISTIC, WITHOUT_BRACKETS, Function
+from common.sql.syntax import arguments, called, counted_unit, from_interval, offset_of, written_type
 from common.typed.kinds import (
     CONDITION,
     KINDS,
@@ -74,6 +72,8 @@ _LITERALS = frozenset({"date", "time", "timestamp", "timestamp_ntz"})
 """Types of which a literal may be written as a text behind them."""
 _COMPARING = frozenset({"collect_set", "max", "min", "mode", "approx_count_distinct"})
 """Aggregates that tell values apart, or order them."""
+_PAIRED = frozenset({"map", "named_struct"})
+"""Functions whose arguments come in pairs."""
 _FEW = 4
 """More kinds than that are told by the one that is not among them."""
 _Meeting = tuple[exp.Expr, exp.Expr, Pairs, str]
@@ -322,8 +322,8 @@ class Judge(Types):
             return
         if name in NON_DETERMINISTIC or (name == "unix_timestamp" and not given):
             self._differs(node, f"calls {name}()", by_chance=name in BY_CHANCE)
-        if (fault := count_fault(node)) is not None:
-            self.faults.append(fault)
+        if (fault := _count_fault(function, given)) is not None:
+            self.faults.append(SqlError(fault, name, at=offset_of(node), code=TYPE))
         elif name in _COMPARING and given and holds(self.type_of(given[0]), ("map", "variant")):
             shown = self.shown(given[0])
             self.add(node, f"calls {name}() with {shown}, whose values have no order; use a field of it")
@@ -388,6 +388,22 @@ _LOOKS = (
     (exp.Extract, Judge._extract),  # noqa: SLF001
 )
 """What is looked at in an expression, by its form."""
+
+
+def _count_fault(function: Function, given: Sequence[exp.Expr]) -> str | None:
+    """What is wrong with the number of arguments of a call; None where nothing is known to be."""
+    least, most, number = function.least, function.most, len(given)
+    is_paired = function.name in _PAIRED
+    if any(isinstance(each, exp.Star | exp.Kwarg | exp.Query) for each in given) or (
+        least <= number <= most and not (is_paired and number % 2)
+    ):
+        return None
+    wanted = str(least) if least == most else f"{least} or more" if most == MANY else f"{least} to {most}"
+    wanted = "pairs of a name or key and a value" if is_paired else wanted
+    hint = "; count(*) counts rows" if function.name == "count" else ""
+    return (
+        f"calls {function.name}() with {number} argument{'' if number == 1 else 's'}; it takes {wanted}{hint}"
+    )
 
 
 def _like(name: str, given: int) -> str:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 from sqlglot import exp
 
 from common.errors import SqlError
-from common.sql.as_written import called, has_query
-from common.sql.places import offset_of
-from common.sql.syntax import text_of
+from common.sql.syntax import arguments, called, has_query, offset_of, text_of
 from common.typed.foreign_tokens import foreign_tokens
 
 _QUOTES = ("'", '"')
@@ -24,72 +23,6 @@ _FOR = re.compile(r"\w+\s*\(((?!\bfrom\b)[^(),])*\bfor\b", re.IGNORECASE)
 _IN = "write in (…), or array_contains(array, x)"
 _STAR = "write * except (…)"
 _RANKED = "compute row_number() over (…) as place in an inner query, and keep its rows where place = 1"
-
-_PARTS: Mapping[type[exp.Expr], Mapping[str, tuple[str, str]]] = {
-    exp.Select: {
-        "kind": ("select as struct", "write struct(…)"),
-        "connect": ("connect by", "write with recursive …"),
-        "match": ("match_recognize", "compare rows by lag() and lead() over (…)"),
-        "prewhere": ("prewhere", "write where"),
-        "locks": ("for update", "leave it out"),
-        "into": ("into", "leave it out: a view writes its own table"),
-        "sample": ("using sample", "choose rows by a condition"),
-    },
-    exp.Distinct: {"on": ("distinct on", _RANKED)},
-    exp.CTE: {
-        "materialized": ("as materialized", "write as (select …)"),
-        "key_expressions": ("using key", "write with recursive t as (…)"),
-    },
-    exp.Star: {
-        "replace": ("* replace", "list the columns"),
-        "rename": ("* rename", "list the columns"),
-    },
-    exp.Join: {"match_condition": ("match_condition", "write on")},
-    exp.SetOperation: {
-        "by_name": ("by name", "list the columns of both sides in one order"),
-        "side": ("a join of unions", "list the columns of both sides in one order"),
-    },
-    exp.Limit: {
-        "expressions": ("limit … by", _RANKED),
-        "limit_options": ("limit with percent or ties", "limit takes a number of rows"),
-    },
-    exp.Table: {
-        "ordinality": ("with ordinality", "write lateral view posexplode(…)"),
-        "only": ("only", "leave it out"),
-        "when": ("at (…) behind a table", "a view follows the newest version, so leave it out"),
-        "hints": ("with (…) behind a table", "leave it out"),
-    },
-    exp.Group: {"totals": ("with totals", "write with rollup")},
-    exp.WindowSpec: {"exclude": ("exclude in the frame of a window", "leave it out")},
-    exp.Lateral: {
-        "ordinality": ("with ordinality", "write lateral view posexplode(…)"),
-    },
-    exp.TryCast: {"format": ("cast … format", "write to_timestamp(x, pattern) or date_format(x, pattern)")},
-    exp.Between: {"symmetric": ("between symmetric", "write between least(a, b) and greatest(a, b)")},
-}
-"""Parts that Spark's grammar does not have, by the form that they are a part of."""
-
-_FORMS: Mapping[type[exp.Expr], tuple[str, str]] = {
-    exp.Fetch: ("fetch first", "write limit"),
-    exp.Unnest: ("unnest(…)", "write lateral view explode(…)"),
-    exp.Array: ("[…] as an array", "write array(…)"),
-    exp.Struct: ("{…} as a struct", "write struct(…), named_struct(…) or map(…)"),
-    exp.PropertyEQ: ("a := b", "write => for the name of an argument, b as a for a field of struct(…)"),
-    exp.JSONExtractScalar: ("a ->> b", "write a.b for a field, get_json_object(a, '$.b') for a text of JSON"),
-    exp.Coalesce: ("a ?? b", "write coalesce(a, b)"),
-    exp.AtTimeZone: ("at time zone", "write from_utc_timestamp(at, 'Europe/Berlin') or convert_timezone(…)"),
-    exp.SimilarTo: ("similar to", "write rlike"),
-    exp.Glob: ("glob", "write rlike"),
-    exp.RegexpILike: ("~*", "write rlike '(?i)…'"),
-    exp.Parameter: ("@ or $ before a name", "write the value"),
-    exp.Placeholder: ("a parameter", "write its value"),
-    exp.Overlaps: ("overlaps", "compare the beginnings and ends"),
-    exp.JSON: ("is json", "write get_json_object(a, '$') is not null"),
-    exp.National: ("n'…'", "leave n out"),
-    exp.Any: ("any (select …)", "write in (select …)"),
-    exp.All: ("all (select …)", "compare with (select max(…) …) or (select min(…) …)"),
-}
-"""Forms that Spark's grammar does not have."""
 
 
 def _is_text(node: Any) -> bool:
@@ -108,9 +41,69 @@ def _has_own_query(node: exp.Expr) -> bool:
     return any(isinstance(each, exp.Select | exp.SetOperation) for each in node.expressions)
 
 
+def _counts_table(node: exp.Expr) -> bool:
+    given = arguments(node) if called(node) == "count" else []
+    return len(given) == 1 and isinstance(given[0], exp.Column) and bool(given[0].is_star)
+
+
 _JSON = "write a.b for a field, get_json_object(a, '$.b') for a text of JSON"
-_Test = Callable[[Any, str], Any]
-_RULES: Sequence[tuple[Any, _Test, str, str]] = (
+_Test = Callable[[Any, str], Any] | str | None
+_Rule = tuple[Any, _Test, str, str]
+_RULES: Sequence[_Rule] = (
+    (exp.Select, "kind", "select as struct", "write struct(…)"),
+    (exp.Select, "connect", "connect by", "write with recursive …"),
+    (exp.Select, "match", "match_recognize", "compare rows by lag() and lead() over (…)"),
+    (exp.Select, "prewhere", "prewhere", "write where"),
+    (exp.Select, "locks", "for update", "leave it out"),
+    (exp.Select, "into", "into", "leave it out: a view writes its own table"),
+    (exp.Select, "sample", "using sample", "choose rows by a condition"),
+    (exp.Distinct, "on", "distinct on", _RANKED),
+    (exp.CTE, "materialized", "as materialized", "write as (select …)"),
+    (exp.CTE, "key_expressions", "using key", "write with recursive t as (…)"),
+    (exp.Star, "replace", "* replace", "list the columns"),
+    (exp.Star, "rename", "* rename", "list the columns"),
+    (exp.Join, "match_condition", "match_condition", "write on"),
+    (exp.SetOperation, "by_name", "by name", "list the columns of both sides in one order"),
+    (exp.SetOperation, "side", "a join of unions", "list the columns of both sides in one order"),
+    (exp.Limit, "expressions", "limit … by", _RANKED),
+    (exp.Limit, "limit_options", "limit with percent or ties", "limit takes a number of rows"),
+    (exp.Table, "ordinality", "with ordinality", "write lateral view posexplode(…)"),
+    (exp.Table, "only", "only", "leave it out"),
+    (exp.Table, "when", "at (…) behind a table", "a view follows the newest version, so leave it out"),
+    (exp.Table, "hints", "with (…) behind a table", "leave it out"),
+    (exp.Group, "totals", "with totals", "write with rollup"),
+    (exp.WindowSpec, "exclude", "exclude in the frame of a window", "leave it out"),
+    (exp.Lateral, "ordinality", "with ordinality", "write lateral view posexplode(…)"),
+    (exp.TryCast, "format", "cast … format", "write to_timestamp(x, pattern) or date_format(x, pattern)"),
+    (exp.Between, "symmetric", "between symmetric", "write between least(a, b) and greatest(a, b)"),
+    (exp.Fetch, None, "fetch first", "write limit"),
+    (exp.Unnest, None, "unnest(…)", "write lateral view explode(…)"),
+    (exp.Array, None, "[…] as an array", "write array(…)"),
+    (exp.Struct, None, "{{…}} as a struct", "write struct(…), named_struct(…) or map(…)"),
+    (exp.PropertyEQ, None, "a := b", "write => for the name of an argument, b as a for a field of struct(…)"),
+    (
+        exp.JSONExtractScalar,
+        None,
+        "a ->> b",
+        "write a.b for a field, get_json_object(a, '$.b') for a text of JSON",
+    ),
+    (exp.Coalesce, None, "a ?? b", "write coalesce(a, b)"),
+    (
+        exp.AtTimeZone,
+        None,
+        "at time zone",
+        "write from_utc_timestamp(at, 'Europe/Berlin') or convert_timezone(…)",
+    ),
+    (exp.SimilarTo, None, "similar to", "write rlike"),
+    (exp.Glob, None, "glob", "write rlike"),
+    (exp.RegexpILike, None, "~*", "write rlike '(?i)…'"),
+    (exp.Parameter, None, "@ or $ before a name", "write the value"),
+    (exp.Placeholder, None, "a parameter", "write its value"),
+    (exp.Overlaps, None, "overlaps", "compare the beginnings and ends"),
+    (exp.JSON, None, "is json", "write get_json_object(a, '$') is not null"),
+    (exp.National, None, "n'…'", "leave n out"),
+    (exp.Any, None, "any (select …)", "write in (select …)"),
+    (exp.All, None, "all (select …)", "compare with (select max(…) …) or (select min(…) …)"),
     (
         exp.Join,
         lambda node, _: node.method == "ASOF",
@@ -197,12 +190,8 @@ _RULES: Sequence[tuple[Any, _Test, str, str]] = (
         "write over w, or the whole of the window",
     ),
     (exp.In, lambda node, _: node.args.get("field"), "in without brackets", _IN),
-    (
-        exp.Filter,
-        lambda _, text: not _FILTER.search(text),
-        "filter without where",
-        "write filter (where …)",
-    ),
+    (exp.Anonymous, lambda node, _: _counts_table(node), "count(t.*)", "write count(*), or count(a, b)"),
+    (exp.Filter, lambda _, text: not _FILTER.search(text), "filter without where", "write filter (where …)"),
     (
         exp.Substring,
         lambda _, text: _FOR.match(text),
@@ -215,12 +204,7 @@ _RULES: Sequence[tuple[Any, _Test, str, str]] = (
         "a function in from that names columns",
         "write lateral before it",
     ),
-    (
-        exp.Lateral,
-        lambda node, _: node.args.get("cross_apply") is not None,
-        "apply",
-        "write join lateral …",
-    ),
+    (exp.Lateral, lambda node, _: node.args.get("cross_apply") is not None, "apply", "write join lateral …"),
     (
         exp.HexString,
         lambda _, text: text[:2].lower() == "0x",
@@ -239,15 +223,11 @@ _RULES: Sequence[tuple[Any, _Test, str, str]] = (
         "the name {text}",
         "a name stands in backquotes",
     ),
-    (
-        exp.Dot,
-        lambda node, _: _is_text(node.expression),
-        "the name {text}",
-        "a name stands in backquotes",
-    ),
+    (exp.Dot, lambda node, _: _is_text(node.expression), "the name {text}", "a name stands in backquotes"),
     (exp.Star, lambda _, text: _EXCEPT.match(text), "* exclude, or * except without brackets", _STAR),
 )
-"""Forms that are one of another dialect where something is so of the node, or of its text."""
+"""Forms that Spark has not: the kind of a node; where it is one, by its name a part that the node
+has, or what is so of the node or its text; what it is; what to write instead."""
 
 
 def foreign_forms(root: exp.Expr, sql: str) -> Iterator[SqlError]:
@@ -258,16 +238,18 @@ def foreign_forms(root: exp.Expr, sql: str) -> Iterator[SqlError]:
         sql: The text.
     """
     for node in root.walk():
-        if (found := _FORMS.get(type(node)) or _order(node)) is not None:
-            yield _told(node, *found)
-        for kind, parts in _PARTS.items():
-            if isinstance(node, kind):
-                yield from (_told(node, *parts[name]) for name in parts if node.args.get(name))
-        text = text_of(sql, node)
-        for kinds, test, what, instead in _RULES:
-            if isinstance(node, kinds) and test(node, text):
+        if (order := _order(node)) is not None:
+            yield _told(node, *order)
+        for _, test, what, instead in _rules_of(type(node)):  # type: ignore[arg-type]  # classes have a hash
+            text = text_of(sql, node)
+            if test is None or (node.args.get(test) if isinstance(test, str) else test(node, text)):
                 yield _told(node, *(each.format(name=node.name, text=text) for each in (what, instead)))
     yield from foreign_tokens(sql)
+
+
+@cache
+def _rules_of(kind: type[exp.Expr]) -> Sequence[_Rule]:
+    return [rule for rule in _RULES if (kind is rule[0] if rule[1] is None else issubclass(kind, rule[0]))]
 
 
 def _order(node: exp.Expr) -> tuple[str, str] | None:

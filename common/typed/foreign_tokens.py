@@ -23,6 +23,7 @@ _CLAUSES = frozenset(
     }
 )
 _OF_ROWS = frozenset({TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING})
+_QUOTED = frozenset({TokenType.STRING, TokenType.RAW_STRING, TokenType.NATIONAL_STRING, TokenType.IDENTIFIER})
 _BEFORE_QUERIES = frozenset({TokenType.UNION, TokenType.ALL, TokenType.EXCEPT, TokenType.INTERSECT})
 
 
@@ -52,15 +53,14 @@ class _Words:
     def told(self, place: int, token: Token) -> Iterator[str]:
         """What is said of the token at a place."""
         before, after = self._text(place - 1), self._text(place + 1)
-        if token.text in _CLOSES:
-            self.around.append(token.text)
-        elif self.around and token.text == _CLOSES[self.around[-1]]:
+        text = self._text(place)
+        if text in _CLOSES:
+            self.around.append(text)
+        elif self.around and text == _CLOSES[self.around[-1]]:
             self.around.pop()
         kind, following = token.token_type, self._kind(place + 1)
-        if kind == TokenType.COMMA and (not after or after in _ENDS or following in _CLAUSES):
-            yield f"has a comma too many before {after or 'its end'}; leave it out"
-        elif kind == TokenType.COMMA and self._kind(place - 2) == TokenType.LIMIT:
-            yield _has("limit a, b", "write limit b offset a")
+        if kind == TokenType.COMMA:
+            yield from self._comma(place, before, after)
         elif kind == TokenType.IN and after == "[":
             yield _has("in […]", "write in (…), or array_contains(array, x)")
         elif kind in {TokenType.ISNULL, TokenType.NOTNULL} and after != "(":
@@ -71,8 +71,19 @@ class _Words:
         elif kind == TokenType.FROM and self._begins_query(place) and self._is_without_select(place):
             yield _has("from … where without select", "write select * from …")
 
+    def _comma(self, place: int, before: str, after: str) -> Iterator[str]:
+        if not after or after in _ENDS or self._kind(place + 1) in _CLAUSES:
+            yield f"has a comma too many before {after or 'its end'}; leave it out"
+        elif before in {*_CLOSES, ","}:
+            yield f"has a comma too many behind {before}; leave it out"
+        elif self._kind(place - 2) == TokenType.LIMIT:
+            yield _has("limit a, b", "write limit b offset a")
+
     def _text(self, place: int) -> str:
-        return self.tokens[place].text if 0 <= place < len(self.tokens) else ""
+        """The token at a place, a quoted one as a pair of quotes; empty where there is none."""
+        if not 0 <= place < len(self.tokens):
+            return ""
+        return "''" if self._kind(place) in _QUOTED else self.tokens[place].text
 
     def _kind(self, place: int) -> TokenType | None:
         return self.tokens[place].token_type if 0 <= place < len(self.tokens) else None

@@ -67,7 +67,7 @@ UNMIXED = UNCOMPARED - {("map", "map")}
 """Kinds that are no column together: branches of ``case`` and ``coalesce``, and the parts of a union."""
 
 NOT_ADDED = _pairs(
-    ("boolean binary array map struct", "number text boolean date timestamp binary array map struct"),
+    ("boolean binary array map struct", "number text boolean date timestamp binary array map struct")
 )
 """Kinds that ``+``, ``-``, ``*``, ``/`` and ``%`` do not take together."""
 

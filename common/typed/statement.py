@@ -15,9 +15,9 @@ from sqlglot import exp
 
 from common.errors import DOUBTFUL, SqlError
 from common.schema.ddl import Field
-from common.sql.as_written import called, statement
 from common.sql.names import OPEN_STAR, Names, Source, unique_names
-from common.sql.syntax import in_depth, span_of
+from common.sql.reading import statement
+from common.sql.syntax import called, in_depth, span_of
 from common.typed.clauses import Clauses
 from common.typed.expression import READ_AS, Judge
 from common.typed.foreign_forms import foreign_forms
@@ -36,24 +36,32 @@ def statement_mistakes(sql: str, tables: Columns) -> tuple[SqlError, ...]:
         sql: The statement.
         tables: The columns of its tables.
     """
-    root = statement(sql)
-    if root is None:
-        return ()
+    try:
+        root = statement(sql)
+    except SqlError:
+        return ()  # told by whoever reads it first
     reader = _Reader(root, sql, tables)
-    with in_depth():
-        for query in root.find_all(exp.Query):
-            reader.outputs(query)
-        for values in root.find_all(exp.Values):
-            reader.values(values)
+    try:
+        with in_depth():
+            for query in root.find_all(exp.Query):
+                reader.outputs(query)
+            for values in root.find_all(exp.Values):
+                reader.values(values)
+    except SqlError as error:
+        return (error,)
     unique = {(each.at, str(each)): each for each in (*foreign_forms(root, sql), *reader.faults)}
     return tuple(sorted(unique.values(), key=lambda each: each.at or 0))
 
 
 def output_types(sql: str, tables: Columns) -> tuple[str, ...]:
-    """The types of a statement's output columns, an empty text for one not surely known; () for none."""
+    """The types of a statement's output columns, an empty text for one not surely known; () for none.
+
+    Raises:
+        SqlError: The text is not one SELECT statement.
+    """
     root = statement(sql)
     with in_depth():
-        found = None if root is None else _Reader(root, sql, tables).outputs(root)
+        found = _Reader(root, sql, tables).outputs(root)
     return tuple("" if each.type == NUMBER else each.type for each in found or ())
 
 

@@ -11,8 +11,8 @@ from typing import Any
 from sqlglot import exp
 
 from common.schema.ddl import DdlError, Field, examine, parse
-from common.sql.as_written import arguments, called, counted_unit, written_type
 from common.sql.functions import FUNCTIONS
+from common.sql.syntax import arguments, called, counted_unit, written_type
 from common.typed.kinds import NUMBER, kind_of
 
 UNKNOWN = Field("", "")

@@ -13,11 +13,11 @@ from dataclasses import replace
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from sqlglot import Token, TokenType, exp
-from sqlglot.dialects.dialect import Dialect
 
 from common.declare import View
 from common.errors import SqlError
-from common.sql.duckdb.as_written import parsed
+from common.sql.reading import statement
+from common.sql.syntax import calls_of, tokens_of
 
 _APPROXIMATE = frozenset({"approx_percentile", "histogram_numeric", "percentile_approx"})
 _OF_ORDER = frozenset(
@@ -42,11 +42,12 @@ def is_approximate(view: View) -> bool:
 def _parts(view: View) -> tuple[frozenset[str], bool]:
     """The names of the functions that a statement calls, and whether it has a LIMIT."""
     try:
-        root, _ = parsed(view.statement)
+        root = statement(view.statement)
     except SqlError:
         return frozenset(), False
-    names = frozenset(node.name.lower() for node in root.find_all(exp.Anonymous))
-    return names, root.find(exp.Limit, exp.Fetch, exp.Offset, exp.TableSample) is not None
+    return frozenset(name for name, _ in calls_of(root)), root.find(
+        exp.Limit, exp.Fetch, exp.Offset, exp.TableSample
+    ) is not None
 
 
 def orders(frame: DataFrame) -> Iterator[DataFrame]:
@@ -66,7 +67,7 @@ def _in_order(frame: DataFrame, order: Column) -> DataFrame:
 def by_places(view: View) -> Sequence[View]:
     """The view with the least, and with the greatest number that ``row_number()`` may give a row."""
     text = view.statement
-    calls = list(_row_numbers(text, Dialect.get_or_raise("spark").tokenize(text)))
+    calls = list(_row_numbers(text, tokens_of(text)))
     least, greatest = text, text
     for begin, end, window in reversed(calls):
         least = f"{least[:begin]}rank() over ({window}){least[end:]}"

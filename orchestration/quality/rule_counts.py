@@ -23,7 +23,6 @@ def rule_results(
     that break another rule are not in the table, so that the rule is met; their number is reported.
 
     Args:
-        pipeline: The pipeline.
         pinned: The table; commits up to its version count, those after ``since``.
         last: Details of earlier runs, from which counting goes on.
     """

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import inspect
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import or_
 
@@ -18,7 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from common.declare import Protobuf, Rule, Silver
-from common.declare.declared import ADDED_LATER, folder_of, source_of
+from common.declare.declared import ADDED_LATER, folder_of, source_of, text_of_function
 from common.errors import PipelineError, Problem
 from common.sql.expression import null_for_null_times
 from common.sql.spark_messages import refusal
@@ -208,14 +207,7 @@ def _plain(given: object) -> object:
         return [[str(name), _plain(each)] for name, each in given.items()]
     if isinstance(given, Sequence) and not isinstance(given, str):
         return [_plain(each) for each in given]
-    return _source_text(given) if callable(given) else given
-
-
-def _source_text(function: Callable[..., object]) -> str:
-    try:
-        return inspect.getsource(function)
-    except (OSError, TypeError):
-        return getattr(function, "__qualname__", type(function).__qualname__)
+    return text_of_function(given) if callable(given) else given
 
 
 def _is_file(given: object) -> bool:

@@ -11,11 +11,10 @@ The file is ``<checkpoint>.poison/found.json``: it outlives a checkpoint that is
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
+from common.machine.state_file import StateFile
 from common.machine.storage_folder import StorageFolder
 from silver.read.poison import Coordinates
 
@@ -75,6 +74,17 @@ class _Search:
     ended_after: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The file: the records that were found, and the search that is under way or has ended last."""
+
+    found: tuple[Coordinates, ...] = ()
+    search: _Search | None = None
+
+
+_KNOWN = StateFile(_Known)
+
+
 class PoisonSearch:
     """The search for the poison records of one silver table, by the file beside its checkpoint.
 
@@ -87,7 +97,8 @@ class PoisonSearch:
     def __init__(self, table: str, checkpoint: str, say: Callable[[str], None] = lambda text: None) -> None:
         self._table, self._say = table, say
         self._folder = StorageFolder(f"{checkpoint}.poison")
-        self._found, self._search = self._read()
+        known = _KNOWN.read(self._folder, _FILE) or _Known()
+        self._found, self._search = known.found, known.search
 
     @property
     def found(self) -> tuple[Coordinates, ...]:
@@ -158,23 +169,6 @@ class PoisonSearch:
             raise
         return replace(search, left=tuple(rest), trying=None)
 
-    def _read(self) -> tuple[tuple[Coordinates, ...], _Search | None]:
-        content = self._folder.read(_FILE)
-        if not content:
-            return (), None
-        known = json.loads(content)
-        found = tuple(
-            (str(topic), int(partition), int(offset)) for topic, partition, offset in known["found"]
-        )
-        return found, _search_of(known["search"])
-
     def _write(self, search: _Search) -> None:
         self._search = search
-        content = {"found": self._found, "search": asdict(search)}
-        self._folder.write(_FILE, json.dumps(content).encode())
-
-
-def _search_of(known: dict[str, Any]) -> _Search:
-    left = tuple(OffsetRange(**each) for each in known["left"])
-    trying = None if known["trying"] is None else OffsetRange(**known["trying"])
-    return _Search(int(known["batch_id"]), left, trying, known["ended_after"])
+        _KNOWN.write(self._folder, _FILE, _Known(self._found, search))

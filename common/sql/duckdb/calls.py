@@ -10,6 +10,7 @@ from sqlglot import exp
 from common.sql.duckdb.functions import AGGREGATES, FORMS, Form
 from common.sql.duckdb.operators import CLOCKS, Columns, Operators
 from common.sql.duckdb.values import DECIMAL_DIGITS, DIGITS, TIME, Value, decimal
+from common.sql.syntax import arguments, called
 
 _CASTS = {"int": "INTEGER", "date": "DATE", "timestamp": TIME, "string": "VARCHAR"}
 _CASTS |= {name.lower(): name for name in ("TINYINT", "SMALLINT", "BIGINT", "DOUBLE")}
@@ -41,32 +42,31 @@ class Calls(Operators):
 
     METHODS: ClassVar[Mapping[type[exp.Expr], str]] = {
         **Operators.METHODS,
-        exp.Anonymous: "_call",
+        **dict.fromkeys((exp.Anonymous, exp.Substring, exp.Trim, exp.StrPosition), "_call"),
         exp.DPipe: "_concat",
         exp.Extract: "_part",
         exp.Filter: "_filtered",
         exp.Window: "_window",
     }
 
-    def _call(self, node: exp.Anonymous, columns: Columns) -> Value:
-        name, arguments = node.name.lower(), node.expressions
+    def _call(self, node: exp.Expr, columns: Columns) -> Value:
+        name = called(node) or ""
         if name in AGGREGATES:
             core, finish = self._aggregate(node, columns)
             return finish(core)
-        if not all(isinstance(each, exp.Expr) for each in arguments):
-            raise self.refusal(node)
-        if name in CLOCKS and not arguments:
+        number = len(arguments(node))
+        if name in CLOCKS and not number:
             return self._clock(name)
-        if (method := _OWN.get((name, len(arguments))) or _OWN.get((name, None))) is not None:
+        if (method := _OWN.get((name, number)) or _OWN.get((name, None))) is not None:
             found: Value = getattr(self, method)(node, columns)
             return found
-        form = FORMS.get((name, len(arguments)))
-        if form is None:
-            raise self.refusal(node)
+        form = FORMS.get((name, number))
+        if form is None or any(node.args.get(part) for part in ("position", "expression", "collation")):
+            raise self.refusal(node)  # trim(leading 'x' from name)
         return self._of_form(form, node, columns)
 
-    def _of_form(self, form: Form, node: exp.Anonymous, columns: Columns) -> Value:
-        pairs = zip(node.expressions, form.arguments, strict=True)
+    def _of_form(self, form: Form, node: exp.Expr, columns: Columns) -> Value:
+        pairs = zip(arguments(node), form.arguments, strict=True)
         texts = [self._argument(each, letter, columns, node) for each, letter in pairs]
         sql = form.text.format(*texts)
         if "a" in form.arguments:
@@ -98,6 +98,11 @@ class Calls(Operators):
         name = {"ifnull": "coalesce", "nvl": "coalesce"}.get(node.name.lower(), node.name.lower())
         kind, texts = self._values(node, columns)
         return Value(f"{name}({', '.join(texts)})", kind)
+
+    def _if(self, node: exp.Anonymous, columns: Columns) -> Value:
+        when, *others = node.expressions
+        values = [self.value(each, columns) for each in (*others, exp.null())[:2]]
+        return self._choice([self.condition(when, columns)], values, node)
 
     def _nvl2(self, node: exp.Anonymous, columns: Columns) -> Value:
         value, *others = (self.value(each, columns) for each in node.expressions)
@@ -200,7 +205,7 @@ class Calls(Operators):
         if isinstance(node, exp.Filter):
             core, finish = self._aggregate(node.this, columns)
             return f"{core} FILTER (WHERE {self.condition(node.expression.this, columns)})", finish
-        name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
+        name = called(node) or ""
         if name not in AGGREGATES or len(node.expressions) != 1:
             raise self.refusal(node)
         (argument,) = node.expressions
@@ -251,7 +256,7 @@ class Calls(Operators):
     def _window(self, node: exp.Window, columns: Columns) -> Value:
         if node.args.get("spec") or node.args.get("alias") or node.args.get("first"):
             raise self.refusal(node)
-        name = node.this.name.lower() if isinstance(node.this, exp.Anonymous) else ""
+        name = called(node.this) or ""
         finish: Finish = self._rank
         if name in _RANKS and not node.this.expressions:
             core = f"{name}()"
@@ -270,8 +275,8 @@ class Calls(Operators):
     def _rank(core: str) -> Value:
         return Value(f"CAST({core} AS INTEGER)", "INTEGER")
 
-    def _ordered(self, node: exp.Ordered, columns: Columns) -> str:
-        (found,) = self._alike([self.value(node.this, columns)], node)[1]
+    def _ordered(self, node: exp.Ordered, columns: Columns, value: Value | None = None) -> str:
+        (found,) = self._alike([value or self.value(node.this, columns)], node)[1]
         nulls = "FIRST" if node.args.get("nulls_first") else "LAST"
         return f"{found} {'DESC' if node.args.get('desc') else 'ASC'} NULLS {nulls}"
 
@@ -290,6 +295,8 @@ _OWN: Mapping[tuple[str, int | None], str] = {
     ("ifnull", 2): "_function_of_all",
     ("nvl", 2): "_function_of_all",
     ("nvl2", 3): "_nvl2",
+    ("if", 2): "_if",
+    ("if", 3): "_if",
     ("nullif", 2): "_nullif",
     ("equal_null", 2): "_equal_null",
     ("concat", None): "_concat",

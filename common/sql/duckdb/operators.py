@@ -28,8 +28,10 @@ from common.sql.duckdb.values import (
     type_name,
 )
 from common.sql.expression import ELEMENT, Path, path_of
+from common.sql.literals import value_of
 from common.sql.pattern import in_duckdb
 from common.sql.quoting import standard_text
+from common.sql.syntax import called, calls_of, text_of
 
 Columns = Callable[[Path], Value]
 """Gives a column, or a field of one; raises ``SqlError`` where there is none."""
@@ -59,7 +61,7 @@ class Operators:
         **dict.fromkeys((exp.Like, exp.Escape), "_like"),
         **dict.fromkeys((exp.Cast, exp.TryCast), "_cast"),
         exp.RegexpLike: "_matches",
-        exp.Literal: "_literal",
+        **dict.fromkeys((exp.Literal, exp.RawString, exp.Concat), "_literal"),
         exp.Null: "_null",
         exp.Boolean: "_boolean",
         exp.Interval: "_interval",
@@ -69,14 +71,13 @@ class Operators:
         exp.In: "_in",
         exp.Between: "_between",
         exp.Case: "_case",
-        exp.If: "_if",
         exp.Neg: "_negative",
     }
     """By the kind of a part."""
 
-    def __init__(self, texts: Mapping[str, str], *, written: bool, now: datetime | None = None) -> None:
-        """Keep the values of text literals by their names in the tree; the rest is as in ``expression``."""
-        self._texts, self._written, self._now = texts, written, now
+    def __init__(self, sql: str, *, written: bool, now: datetime | None = None) -> None:
+        """Keep the text; the rest is as in ``expression``."""
+        self._sql, self._written, self._now = sql, written, now
 
     def value(self, node: exp.Expr, columns: Columns) -> Value:
         """A node in DuckDB's SQL.
@@ -92,12 +93,9 @@ class Operators:
 
     def refusal(self, node: exp.Expr | None, why: str = "which is not translated") -> SqlError:
         """The error that names a part of the text, by its function where it is one."""
-        if isinstance(node, exp.Anonymous):
-            return SqlError(f"has {node.name.lower()}(), {why}")
-        shown = node.copy() if node is not None else exp.null()
-        for literal in shown.find_all(exp.Literal):
-            literal.set("this", self._texts.get(literal.name, literal.name))
-        return SqlError(f"has {shown.sql(dialect='spark')[:60]}, {why}")
+        name = None if node is None else called(node)
+        shown = "null" if node is None else text_of(self._sql, node)[:60]
+        return SqlError(f"has {f'{name}()' if name else shown}, {why}")
 
     # Names and literals
 
@@ -112,14 +110,15 @@ class Operators:
             raise SqlError(f"has {name}, whose value differs each time")
         return day(self._now.date()) if CLOCKS[name] == "DATE" else moment(self._now)
 
-    def _literal(self, node: exp.Literal, columns: Columns) -> Value:
-        return text(self._text(node)) if node.is_string else number(node.name)
+    def _literal(self, node: exp.Expr, columns: Columns) -> Value:
+        is_number = isinstance(node, exp.Literal) and not node.is_string
+        return number(node.name) if is_number else text(self._text(node))
 
     def _text(self, node: exp.Expr | None) -> str:
-        """A text that stands in the SQL."""
+        """A text that stands in the SQL; the library makes a concatenation of literals side by side."""
         plain = node.unnest() if node is not None else None
-        found = self._texts.get(plain.name) if isinstance(plain, exp.Literal) and plain.is_string else None
-        if found is None or "\0" in found:
+        is_text = isinstance(plain, exp.RawString | exp.Concat) or (plain is not None and plain.is_string)
+        if plain is None or not is_text or "\0" in (found := value_of(text_of(self._sql, plain))):
             raise self.refusal(node)
         return found
 
@@ -131,7 +130,7 @@ class Operators:
 
     def _interval(self, node: exp.Interval, columns: Columns) -> Value:
         unit = str(node.args.get("unit") or "").upper().removesuffix("S")
-        size = self._texts.get(node.this.name, node.this.name) if isinstance(node.this, exp.Literal) else ""
+        size = node.this.name if isinstance(node.this, exp.Literal) else ""
         if unit not in _MICROS or re.fullmatch(r"-?\d{1,9}", size, re.ASCII) is None:
             raise self.refusal(node)
         micros = int(size) * _MICROS[unit]
@@ -238,18 +237,14 @@ class Operators:
     def _case(self, node: exp.Case, columns: Columns) -> Value:
         conditions, values = [], []
         for each in node.args["ifs"]:
-            when = each.this
-            if node.this is not None:
-                sides = (exp.Paren(this=side.copy()) for side in (node.this, each.this))
-                when = exp.EQ(**dict(zip(("this", "expression"), sides, strict=True)))
-            conditions.append(self.condition(when, columns))
+            if node.this is None:
+                conditions.append(self.condition(each.this, columns))
+            else:
+                pair = [self.value(side, columns) for side in (node.this, each.this)]
+                conditions.append(self._comparison(pair, "=", node).sql)
             values.append(self.value(each.args["true"], columns))
         other = node.args.get("default")
         return self._choice(conditions, [*values, self.value(other or exp.null(), columns)], node)
-
-    def _if(self, node: exp.If, columns: Columns) -> Value:
-        values = [self.value(node.args.get(part) or exp.null(), columns) for part in ("true", "false")]
-        return self._choice([self.condition(node.this, columns)], values, node)
 
     def _choice(self, conditions: Sequence[str], values: Sequence[Value], node: exp.Expr) -> Value:
         kind, texts = self._alike(values, node)
@@ -346,7 +341,7 @@ class Operators:
         pair = (value.family, kind.partition("(")[0])
         if pair in _NARROWED or (pair[0] == "i" and kind in DIGITS):
             whole = f"trunc({value.sql})" if value.family in "mf" and kind in DIGITS else value.sql
-            return self._narrowed(whole, kind, is_tried=isinstance(node, exp.TryCast))
+            return self._narrowed(whole, kind, is_tried=bool(node.args.get("safe")))
         if pair in _PLAIN_CASTS:
             return Value(f"CAST({value.sql} AS {kind})", kind)
         raise self.refusal(node, f"of {value.type}, which DuckDB may round, read or write otherwise")
@@ -362,6 +357,6 @@ class Operators:
 
     def _tried(self, sql: str, node: exp.Expr) -> str:
         """A text that may raise an error, and has a form that does not."""
-        if self._written and any(each.name.lower() in AGGREGATES for each in node.find_all(exp.Anonymous)):
+        if self._written and any(name in AGGREGATES for name, _ in calls_of(node)):
             raise self.refusal(node, "of an aggregate, which is not translated")
         return f"TRY({sql})" if self._written else sql

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from datetime import datetime
 from itertools import count
 from typing import ClassVar
@@ -12,10 +11,13 @@ from sqlglot import exp
 
 from common.errors import SqlError
 from common.sql.duckdb.calls import Calls
-from common.sql.duckdb.operators import Columns
+from common.sql.duckdb.operators import CLOCKS, Columns
 from common.sql.duckdb.values import Value
-from common.sql.expression import Path, path_of
+from common.sql.expression import Path
+from common.sql.names import Item, Names, Source
 from common.sql.quoting import double_quoted
+from common.sql.statement import tables_of
+from common.sql.syntax import span_of
 
 Types = Mapping[str, str]
 """Columns in order, with DuckDB's names of their types."""
@@ -61,67 +63,8 @@ _PARTS: Mapping[type[exp.Expr], set[str]] = {
 _SETS: Mapping[type[exp.Expr], str] = {exp.Union: "UNION", exp.Except: "EXCEPT", exp.Intersect: "INTERSECT"}
 
 
-@dataclass
-class Scope:
-    """The columns that a query sees.
-
-    Attributes:
-        tables: The tables that its names are looked up in.
-        outer: The scope around it.
-        sources: By the names that its text may use for a table, that table's columns and its name here.
-        aliases: Columns of its own by their names, which GROUP BY and HAVING may use.
-    """
-
-    tables: Tables
-    outer: Scope | None = None
-    sources: list[tuple[Path, str, Types]] = field(default_factory=list)
-    aliases: dict[str, Value] = field(default_factory=dict)
-
-    def column(self, path: Path) -> Value:
-        """A column, or a field of one.
-
-        Raises:
-            SqlError: There is none, or there are several.
-        """
-        lower = tuple(part.lower() for part in path)
-        found = [one for name, alias, types in self.sources for one in _columns(lower, name, alias, types)]
-        if len(found) > 1:
-            raise SqlError(f"has {'.'.join(path)}, which several of its tables have")
-        if not found and self.outer is not None:
-            return self.outer.column(path)
-        if not found:
-            raise SqlError(f"has {'.'.join(path)}, which is no column")
-        value, rest = found[0]
-        for name in rest:
-            value = value.field(name)
-        return value
-
-    def own_or_alias(self, path: Path) -> Value:
-        """A column, or one of the query's own by its name."""
-        try:
-            return self.column(path)
-        except SqlError:
-            if len(path) == 1 and path[0].lower() in self.aliases:
-                return self.aliases[path[0].lower()]
-            raise
-
-    def alias_or_own(self, path: Path) -> Value:
-        """One of the query's own columns by its name, as ORDER BY finds it, or a column."""
-        own = self.aliases.get(path[0].lower()) if len(path) == 1 else None
-        return self.column(path) if own is None else own
-
-
-def _columns(path: Path, name: Path, alias: str, types: Types) -> Iterator[tuple[Value, Path]]:
-    """What a path may mean in one table: a column by itself, or behind the table's name."""
-    known = {column.lower(): column for column in types}
-    for skipped in {0, *(len(name) - at for at in range(len(name)) if path[: len(name) - at] == name[at:])}:
-        if len(path) > skipped and path[skipped] in known:
-            column = known[path[skipped]]
-            yield Value(f"{alias}.{double_quoted(column)}", types[column]), path[skipped + 1 :]
-
-
 class Queries(Calls):
-    """Writes statements."""
+    """Writes one statement."""
 
     METHODS: ClassVar[Mapping[type[exp.Expr], str]] = {
         **Calls.METHODS,
@@ -129,30 +72,41 @@ class Queries(Calls):
         exp.Subquery: "_scalar",
     }
 
-    def __init__(self, texts: Mapping[str, str], *, written: bool, now: datetime | None = None) -> None:
-        super().__init__(texts, written=written, now=now)
-        self._names = count(1)
+    def __init__(
+        self, root: exp.Query, sql: str, tables: Tables, *, written: bool, now: datetime | None = None
+    ) -> None:
+        """Find what the statement's names mean.
 
-    def query(self, node: exp.Expr, tables: Tables, outer: Scope | None) -> tuple[str, Types]:
+        Raises:
+            SqlError: It names a column that there is not.
+        """
+        super().__init__(sql, written=written, now=now)
+        self._numbers, self._tables = count(1), tables
+        known = {name: tuple(tables[name.lower()][1]) for name in tables_of(sql) if name.lower() in tables}
+        self._names = Names(root, sql, known)
+        if self._names.faults:
+            raise self._names.faults[0]
+        self._sources: dict[int, tuple[str, Types]] = {}
+        self._queries: dict[int, tuple[str, Types]] = {}
+
+    def query(self, node: exp.Expr) -> tuple[str, Types]:
         """A query in DuckDB's SQL, with its columns.
 
         Raises:
             SqlError: A part of it may mean something else in DuckDB.
         """
         if isinstance(node, exp.Subquery) and not node.args.get("alias"):
-            return self.query(node.this, tables, outer)
+            return self.query(node.this)
         self._refuse_other_parts(node)
-        beginning, tables = self._with(node.args.get("with_"), tables, outer)
+        beginning = self._with(node.args.get("with_"))
         if (word := _SETS.get(type(node))) is not None:
-            (left, columns), (right, others) = (
-                self.query(node.args[p], tables, outer) for p in ("this", "expression")
-            )
+            (left, columns), (right, others) = (self.query(node.args[p]) for p in ("this", "expression"))
             if [*columns.values()] != [*others.values()]:
                 raise self.refusal(node, "of columns of unlike types")
             return f"{beginning}({left}) {word}{'' if node.args['distinct'] else ' ALL'} ({right})", columns
         if not isinstance(node, exp.Select):
             raise self.refusal(node)
-        sql, columns = self._select(node, Scope(tables, outer))
+        sql, columns = self._select(node)
         return beginning + sql, columns
 
     def _refuse_other_parts(self, node: exp.Expr) -> None:
@@ -162,117 +116,140 @@ class Queries(Calls):
             word = (other or [node.key])[0].strip("_").upper().replace("_", " ")
             raise SqlError(f"has {word}, which is not translated")
 
-    def _with(self, node: exp.With | None, tables: Tables, outer: Scope | None) -> tuple[str, Tables]:
+    def _with(self, node: exp.With | None) -> str:
         if node is None:
-            return "", tables
+            return ""
         self._refuse_other_parts(node)
         parts = []
         for each in node.expressions:
             self._refuse_other_parts(each)
             self._refuse_other_parts(each.args["alias"])
-            sql, columns = self.query(each.this, tables, outer)
-            name = f"w{next(self._names)}"
+            sql, columns = self.query(each.this)
+            name = f"w{next(self._numbers)}"
             parts.append(f"{name} AS ({sql})")
-            tables = {**tables, each.alias.lower(): (name, columns)}
-        return f"WITH {', '.join(parts)} ", tables
+            self._queries[id(each.this)] = name, columns
+        return f"WITH {', '.join(parts)} "
 
-    def _select(self, node: exp.Select, scope: Scope) -> tuple[str, Types]:
-        rows = self._from(node, scope)
-        items: list[tuple[str, Value]] = []
-        for each in node.expressions:
-            items += ((name or f"__{len(items)}", value) for name, value in self._items(each, scope))
+    def _select(self, node: exp.Select) -> tuple[str, Types]:
+        scope = self._names.scopes[id(node)]
+        if scope.problem:
+            raise SqlError(f"has {scope.problem}, which is not translated")
+        rows = self._from(node)
+        items = [(item.names[0] or f"__{at}", self._item(item)) for at, item in enumerate(scope.items)]
         columns = {name: value.type for name, value in items}
         if len(columns) < len(items):
             raise SqlError("has two columns of one name")
-        scope.aliases = {name.lower(): value for name, value in items}
         listed = ", ".join(f"{value.sql} AS {double_quoted(name)}" for name, value in items)
         if (distinct := node.args.get("distinct")) is not None:
             self._refuse_other_parts(distinct)
         parts = [f"SELECT {'DISTINCT ' if distinct is not None else ''}{listed}{rows}"]
         if (where := node.args.get("where")) is not None:
-            parts.append(f"WHERE {self.condition(where.this, scope.column)}")
+            parts.append(f"WHERE {self.condition(where.this, _none)}")
         if (group := node.args.get("group")) is not None:
             self._refuse_other_parts(group)
-            parts.append(f"GROUP BY {', '.join(self._key(each, items, scope) for each in group.expressions)}")
+            keys = ((each, self._names.meant(each, scope)) for each in group.expressions)
+            values = [
+                (each, self.value(each, _none) if item is None else self._item(item)) for each, item in keys
+            ]
+            parts.append(f"GROUP BY {', '.join(self._alike([value], each)[1][0] for each, value in values)}")
         if (having := node.args.get("having")) is not None:
-            parts.append(f"HAVING {self.condition(having.this, scope.own_or_alias)}")
+            parts.append(f"HAVING {self.condition(having.this, _none)}")
         if node.args.get("limit") is not None:
-            parts.append(self._limited(node, [value.sql for _, value in items], scope))
+            parts.append(self._limited(node, dict(items)))
         return " ".join(parts), columns
 
-    def _limited(self, node: exp.Select, columns: Sequence[str], scope: Scope) -> str:
+    def _item(self, item: Item) -> Value:
+        """The value of a part of the SELECT list."""
+        if item.node is None and item.column is not None:
+            return self._of(*item.column)
+        assert item.node is not None  # one of both  # noqa: S101
+        value = self.value(item.node, _none)
+        if value.family == "v":
+            raise self.refusal(item.node, "a span of time, which is not translated")
+        return value
+
+    def _limited(self, node: exp.Select, items: Mapping[str, Value]) -> str:
         """The first rows, where all rows of one place in the order are the same."""
         order = (node.args.get("order") or exp.Order(expressions=[])).expressions
-        places = {self.value(each.this, scope.alias_or_own).sql for each in order}
+        own = {name.lower(): value for name, value in items.items()}
+        listed, places = [], set()
+        for each in order:
+            # A name is looked for among the query's own columns first.
+            is_name = isinstance(each.this, exp.Column) and len(each.this.parts) == 1
+            value = (own.get(each.this.name.lower()) if is_name else None) or self.value(each.this, _none)
+            listed.append(self._ordered(each, _none, value))
+            places.add(value.sql)
         number = node.args["limit"].expression
-        if not places.issuperset(columns) or not isinstance(number, exp.Literal) or not number.name.isdigit():
+        is_all = places.issuperset(value.sql for value in items.values())
+        if not is_all or not isinstance(number, exp.Literal) or not number.name.isdigit():
             raise SqlError("has LIMIT, of which more than one set of rows may come")
-        listed = ", ".join(self._ordered(each, scope.alias_or_own) for each in order)
-        return f"ORDER BY {listed} LIMIT {number.name}"
+        return f"ORDER BY {', '.join(listed)} LIMIT {number.name}"
 
-    def _key(self, node: exp.Expr, items: Sequence[tuple[str, Value]], scope: Scope) -> str:
-        if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
-            place = int(node.name) - 1
-            return items[place][1].sql if place in range(len(items)) else "NULL"
-        return self._alike([self.value(node, scope.own_or_alias)], node)[1][0]
+    # Names
 
-    def _items(self, node: exp.Expr, scope: Scope) -> Iterator[tuple[str, Value]]:
-        """The columns of an item of the SELECT list, with their names."""
-        table = node.args.get("table") if isinstance(node, exp.Column) else None
-        if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
-            if any((node if isinstance(node, exp.Star) else node.this).args.values()):
-                raise self.refusal(node)
-            found = [one for one in scope.sources if table is None or one[0][-1] == table.name.lower()]
-            if not found:
-                raise self.refusal(node)
-            for _, alias, types in found:
-                for name, kind in types.items():
-                    yield name, Value(f"{alias}.{double_quoted(name)}", kind)
-            return
-        inner = node.this if isinstance(node, exp.Alias) else node
-        value = self.value(inner, scope.column)
-        if value.family == "v":
-            raise self.refusal(inner, "a span of time, which is not translated")
-        path = path_of(node)
-        yield node.alias if isinstance(node, exp.Alias) else (path[-1] if path else ""), value
+    def _column(self, node: exp.Expr, columns: Columns) -> Value:
+        column, fields = node, list[str]()
+        while isinstance(column, exp.Dot) and isinstance(column.expression, exp.Identifier):
+            column, fields = column.this, [column.expression.name, *fields]
+        if not isinstance(column, exp.Column) or node.find(exp.Star):
+            raise self.refusal(node)
+        first, *others = column.parts
+        if (found := self._names.reference(column)) is not None:
+            value = self._of(found.source, found.column)
+            others = [part for part in others if (span_of(part) or (0, 0))[0] >= found.end]
+        elif (item := self._names.item_of_alias(first)) is not None:
+            value = self._item(item)
+        elif first.name.lower() in CLOCKS and not others:
+            return self._clock(first.name.lower())
+        else:
+            raise self.refusal(node)
+        for name in (*(part.name for part in others), *fields):
+            value = value.field(name)
+        return value
+
+    def _of(self, source: Source, column: str) -> Value:
+        """A column of a part of FROM."""
+        alias, types = self._sources[id(source)]
+        name = (source.columns or {})[column]
+        return Value(f"{alias}.{double_quoted(name)}", types[name])
 
     # FROM
 
-    def _from(self, node: exp.Select, scope: Scope) -> str:
+    def _from(self, node: exp.Select) -> str:
         begin = node.args.get("from_")
         if begin is None:
             return ""
-        sql = f" FROM {self._source(begin.this, scope)}"
+        sql = f" FROM {self._source(begin.this)}"
         for join in node.args.get("joins") or ():
             self._refuse_other_parts(join)
             words = " ".join(str(join.args.get(part) or "") for part in ("side", "kind")).strip().upper()
             if words not in _JOINS:
                 raise SqlError(f"has {words} JOIN, which is not translated")
-            on, before = join.args.get("on"), list(scope.sources)
-            source = self._source(join.this, scope)
-            condition = f" ON {self.condition(on, scope.column)}" if on is not None else ""
+            source, on = self._source(join.this), join.args.get("on")
+            condition = f" ON {self.condition(on, _none)}" if on is not None else ""
             word = _JOINS[words] if on is not None or _JOINS[words] != "JOIN" else "CROSS JOIN"
             sql += f" {word} {source}{condition or ('' if word == 'CROSS JOIN' else ' ON true')}"
-            if word in {"SEMI JOIN", "ANTI JOIN"}:
-                scope.sources = before
         return sql
 
-    def _source(self, node: exp.Expr, scope: Scope) -> str:
-        """A table or a query in a FROM clause, whose columns the scope has from here on."""
+    def _source(self, node: exp.Expr) -> str:
+        """A table or a query in a FROM clause."""
         self._refuse_other_parts(node)
         if (named := node.args.get("alias")) is not None:
             self._refuse_other_parts(named)
-        alias = f"s{next(self._names)}"
-        if isinstance(node, exp.Table):
-            name = tuple(part.name.lower() for part in node.parts)
-            known = scope.tables.get(".".join(name))
-            if known is None:
-                raise SqlError(f"has {'.'.join(name)}, which is no table")
-            sql, columns = known
+        source = self._names.sources.get(id(node))
+        if source is None or (source.query is None and not source.table):
+            raise self.refusal(node)
+        alias = f"s{next(self._numbers)}"
+        if source.table:
+            if source.table.lower() not in self._tables:
+                raise SqlError(f"has {source.table}, which is no table")
+            sql, types = self._tables[source.table.lower()]
+        elif id(source.query) in self._queries:
+            sql, types = self._queries[id(source.query)]
         else:
-            text, columns = self.query(node.this, scope.tables, scope.outer)
-            name, sql = (), f"({text})"
-        scope.sources.append(((node.alias.lower(),) if node.alias else name, alias, columns))
+            text, types = self.query(node.this)
+            sql = f"({text})"
+        self._sources[id(source)] = alias, types
         return f"{sql} AS {alias}"
 
     # Queries inside of expressions
@@ -281,22 +258,21 @@ class Queries(Calls):
         if (inner := node.args.get("query")) is None:
             return super()._in(node, columns)
         self._refuse_unbracketed(node.this)
-        value, (sql, other) = self.value(node.this, columns), self._inner(inner, columns)
+        value, (sql, other) = self.value(node.this, columns), self.query(inner)
         if [*other.values()] != [value.type]:
             raise self.refusal(node.this, "and a query of another type")
         return Value(f"({value.sql} IN ({sql}))", "BOOLEAN")
 
     def _exists(self, node: exp.Exists, columns: Columns) -> Value:
-        return Value(f"EXISTS ({self._inner(node.this, columns)[0]})", "BOOLEAN")
+        return Value(f"EXISTS ({self.query(node.this)[0]})", "BOOLEAN")
 
     def _scalar(self, node: exp.Subquery, columns: Columns) -> Value:
-        sql, found = self._inner(node, columns)
+        sql, found = self.query(node)
         if len(found) != 1:
             raise self.refusal(node)
         return Value(f"({sql})", next(iter(found.values())))
 
-    def _inner(self, node: exp.Expr, columns: Columns) -> tuple[str, Types]:
-        scope = getattr(columns, "__self__", None)
-        if not isinstance(scope, Scope):
-            raise self.refusal(node)
-        return self.query(node, scope.tables, scope)
+
+def _none(path: Path) -> Value:
+    """No column is found by its path alone: each is one of a part of FROM."""
+    raise SqlError(f"has {'.'.join(path)}, which is no column")

@@ -15,13 +15,14 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from common.errors import SqlError
-from common.sql.duckdb.as_written import parsed
+from common.sql import reading
 from common.sql.duckdb.calls import Calls
 from common.sql.duckdb.operators import CLOCKS, Columns
 from common.sql.duckdb.queries import Queries
 from common.sql.duckdb.values import Value
 from common.sql.expression import Path
 from common.sql.quoting import double_quoted
+from common.sql.syntax import in_depth
 
 _PLAIN = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 _WORDS = {"true", "false", "null", *CLOCKS}
@@ -61,8 +62,9 @@ def expression(sql: str, columns: Columns, *, written: bool = False, now: dateti
     """
     if _PLAIN.fullmatch(plain := sql.strip()) and plain.lower() not in _WORDS:
         return columns(tuple(plain.split(".")))  # Spark lets nearly every word be a column
-    root, texts = parsed(f"({sql}\n)")
-    found = Calls(texts, written=written, now=now).value(root, columns)
+    root = reading.expression(sql)
+    with in_depth():
+        found = Calls(sql, written=written, now=now).value(root, columns)
     if found.family == "v":
         raise SqlError("is a span of time, which is not translated")
     return found
@@ -86,6 +88,6 @@ def statement(
     Raises:
         SqlError: A part of it may mean something else in DuckDB; names it.
     """
-    root, texts = parsed(sql)
-    known = {name.lower(): each for name, each in tables.items()}
-    return Queries(texts, written=written, now=now).query(root, known, None)[0]
+    root, known = reading.statement(sql), {name.lower(): each for name, each in tables.items()}
+    with in_depth():
+        return Queries(root, sql, known, written=written, now=now).query(root)[0]

@@ -23,7 +23,7 @@ DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INTEGER": 10, "BIGINT": 20}
 """Whole numbers, from narrow to wide, with the digits that Spark gives them as decimals."""
 _FAMILIES = {**dict.fromkeys(DIGITS, "i"), "FLOAT": "f", "DOUBLE": "f", "VARCHAR": "s", "BOOLEAN": "b"}
 _FAMILIES |= {"DATE": "d", TIME: "t", SPAN: "v", DAYS: "v", "NULL": "0"}
-_SAME = {"INT": "INTEGER", "TEXT": "VARCHAR", "TIMESTAMPTZ": TIME}
+_SAME = {"INT": "INTEGER", "TEXT": "VARCHAR", "CHAR": "VARCHAR", "TIMESTAMPTZ": TIME}
 _EXACT_DIGITS = 15
 """Most digits of a decimal that both engines make the same double."""
 _MOMENT = r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-]\d\d:\d\d)?)?"

@@ -30,7 +30,6 @@ def ask(folder: Path, pid: int, request: Request, say: Callable[[str], None]) ->
     Args:
         folder: Folder of the sockets.
         pid: The job's process.
-        request: The work.
         say: Reports progress.
 
     Returns:

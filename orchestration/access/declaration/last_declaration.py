@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import inspect
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,8 +18,9 @@ from pydantic import BaseModel
 
 from common.config.settings import Settings
 from common.declare import Publish, Rule, Table, View
-from common.declare.declared import folder_of
+from common.declare.declared import folder_of, text_of_function
 from common.declare.value_formats import DESCRIPTOR_ENDINGS
+from common.machine.state_file import StateFile
 from common.machine.storage_folder import StorageFolder
 
 FILE = "medallion_declaration.json"
@@ -59,6 +59,9 @@ class Declaration:
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
+_FILE = StateFile(Declaration, indent=1)
+
+
 def described(declared: Table | Publish, settings: Settings) -> Declaration:
     """A declaration and the settings of its layer in texts."""
     return Declaration(type(declared).__name__, _attributes(declared), _settings_of(declared.LAYER, settings))
@@ -66,19 +69,16 @@ def described(declared: Table | Publish, settings: Settings) -> Declaration:
 
 def remember(checkpoint: str, declared: Table | Publish, settings: Settings) -> None:
     """Write the declaration into the checkpoint, unless the checkpoint has it already."""
-    content = json.dumps(dataclasses.asdict(described(declared, settings)), indent=1).encode()
-    folder = StorageFolder(checkpoint)
-    if folder.read(FILE) != content:
-        folder.write(FILE, content)
+    now = described(declared, settings)
+    if recorded(checkpoint) != now:
+        _FILE.write(StorageFolder(checkpoint), FILE, now)
 
 
 def recorded(checkpoint: str) -> Declaration | None:
     """The declaration under which the query was last started; None where no start has recorded one."""
-    content = StorageFolder(checkpoint).read(FILE)
     try:
-        found = json.loads(content or b"null")
-        return None if found is None else Declaration(**found)
-    except (ValueError, TypeError):
+        return _FILE.read(StorageFolder(checkpoint), FILE)
+    except ValueError:
         return None  # an unreadable copy says as little as none
 
 
@@ -148,15 +148,10 @@ def _plain(value: object) -> str:
     if hasattr(value, "jsonValue"):
         return json.dumps(value.jsonValue())
     if callable(value):
-        return f"{getattr(value, '__name__', type(value).__name__)} ({_hash(_source(value).encode())})"
+        return (
+            f"{getattr(value, '__name__', type(value).__name__)} ({_hash(text_of_function(value).encode())})"
+        )
     return str(value) if isinstance(value, bool | int | float | None) else type(value).__name__
-
-
-def _source(function: Callable[..., Any]) -> str:
-    try:
-        return inspect.getsource(function)
-    except (OSError, TypeError):
-        return getattr(function, "__qualname__", type(function).__qualname__)
 
 
 def _hash(content: bytes) -> str:

@@ -8,13 +8,16 @@ negation is not true either.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sqlglot import exp
 
 from common.errors import SqlError
-from common.sql.expression import parse, path_of
+from common.sql.expression import path_of
+from common.sql.literals import value_of
+from common.sql.reading import expression
+from common.sql.syntax import text_of
 
 OwnRecord = Callable[[Mapping[str, Any]], bool]
 """Whether a table's condition is true for a record's JSON object."""
@@ -33,39 +36,35 @@ def own_record(where: str | None) -> OwnRecord | None:
     if where is None:
         return lambda record: True
     try:
-        truth = _truth(parse(where))
+        truth = _truth(expression(where), where)
     except SqlError:
         return None
     return None if truth is None else lambda record: truth(record) is True
 
 
-def _truth(node: exp.Expr) -> _Truth | None:
+def _truth(node: exp.Expr, sql: str) -> _Truth | None:
     node = node.unnest()
     if isinstance(node, exp.Not):
-        inner = _truth(node.this)
+        inner = _truth(node.this, sql)
         return None if inner is None else lambda record: _negated(inner(record))
     if isinstance(node, exp.And | exp.Or):
-        left, right = _truth(node.this), _truth(node.expression)
-        decisive = isinstance(node, exp.Or)
-        if left is None or right is None:
-            return None
-        return lambda record: _joined(left(record), right(record), decisive=decisive)
+        return _joined([_truth(each, sql) for each in node.flatten(unnest=False)], isinstance(node, exp.Or))
     if isinstance(node, exp.In) and node.expressions and not node.args.get("query"):
-        found = [_comparison(node.this, each, operator.eq) for each in node.expressions]
-        parts = [each for each in found if each is not None]
-        return None if len(parts) < len(found) else lambda record: _any(part(record) for part in parts)
+        return _joined([_comparison(node.this, each, operator.eq, sql) for each in node.expressions], True)
     if (compare := _COMPARISONS.get(type(node))) is not None:
-        return _comparison(node.this, node.expression, compare)
+        return _comparison(node.this, node.expression, compare, sql)
     return None
 
 
-def _comparison(field: exp.Expr, constant: exp.Expr, compare: Callable[[Any, Any], bool]) -> _Truth | None:
+def _comparison(
+    field: exp.Expr, constant: exp.Expr, compare: Callable[[Any, Any], bool], sql: str
+) -> _Truth | None:
     if isinstance(field, exp.Literal):
         field, constant = constant, field
     path = path_of(field)
     if path is None or path[0].lower() == "_kafka" or not isinstance(constant, exp.Literal):
         return None
-    wanted = constant.this
+    wanted = value_of(text_of(sql, constant)) if constant.is_string else constant.this
 
     def value(record: Mapping[str, Any]) -> bool | None:
         found: Any = record
@@ -85,12 +84,12 @@ def _negated(value: bool | None) -> bool | None:  # noqa: FBT001  # a value of S
     return None if value is None else not value
 
 
-def _joined(left: bool | None, right: bool | None, *, decisive: bool) -> bool | None:  # noqa: FBT001  # as above
-    if left is decisive or right is decisive:
-        return decisive
-    return None if left is None or right is None else not decisive
+def _joined(parts: Sequence[_Truth | None], decisive: bool) -> _Truth | None:  # noqa: FBT001  # a value of SQL
+    """Conditions joined by OR, where true decides, or by AND, where false does; None if one is not simple."""
+    known = [part for part in parts if part is not None]
 
+    def joined(record: Mapping[str, Any]) -> bool | None:
+        found = [part(record) for part in known]
+        return decisive if decisive in found else None if None in found else not decisive
 
-def _any(values: Any) -> bool | None:
-    found = list(values)
-    return True if True in found else None if None in found else False
+    return joined if len(known) == len(parts) else None

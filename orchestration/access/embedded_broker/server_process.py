@@ -17,13 +17,13 @@ from common.config.settings import Settings
 from common.errors import BrokerError
 from common.java.find_java import find_java
 from common.java.jar_cache import require
+from common.machine.state_file import replace_file
 from orchestration.access.embedded_broker.state_folder import (
     Identity,
     data_dir,
     jvm_log,
     log_file,
     properties_file,
-    replace_file,
     write_identity,
 )
 
@@ -43,41 +43,7 @@ _JVM = (
     "-Djava.awt.headless=true",
 )
 
-_PROPERTIES = """\
-# Written by every start of the embedded broker; edits are lost.
-process.roles=broker,controller
-node.id=1
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
-controller.listener.names=CONTROLLER
-controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}
-log.dirs={data}
-
-# One broker: everything has one replica.
-default.replication.factor=1
-offsets.topic.replication.factor=1
-offsets.topic.num.partitions=4
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
-transaction.state.log.num.partitions=4
-share.coordinator.state.topic.replication.factor=1
-share.coordinator.state.topic.min.isr=1
-share.coordinator.state.topic.num.partitions=1
-group.initial.rebalance.delay.ms=0
-# Kafka treats a killed broker as alive until its session times out; its successor waits until then.
-broker.session.timeout.ms=4000
-broker.heartbeat.interval.ms=1000
-
-# A misspelt topic is an error, not a new topic.
-auto.create.topics.enable=false
-# Retention goes by the record's own timestamp: a limit would delete an old event as soon as it is produced.
-log.retention.ms=-1
-log.retention.bytes=-1
-message.max.bytes=12582912
-# The default takes a third of the heap.
-log.cleaner.dedupe.buffer.size=16777216
-"""
+_PROPERTIES = Path(__file__).with_name("server.properties").read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +107,7 @@ class Server:
             controller_port=identity.controller_port,
             data=_escaped(str(data_dir(self.folder))),
         )
-        replace_file(properties_file(self.folder), text)
+        replace_file(properties_file(self.folder), text.encode())
         # Kafka writes this file last, so it exists only after a complete format.
         if not (data_dir(self.folder) / "meta.properties").exists():
             self.format(identity.cluster_id)

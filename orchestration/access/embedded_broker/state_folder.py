@@ -13,15 +13,13 @@ kafka/                  ``common.config.paths.broker_dir``
 from __future__ import annotations
 
 import base64
-import json
-import os
 import re
 import uuid
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from common.errors import BrokerError
+from common.machine.state_file import StateFile
 
 _TAIL_LINES = 12
 
@@ -67,6 +65,9 @@ class State:
         return f"127.0.0.1:{self.port}"
 
 
+_IDENTITY, _STATE = StateFile(Identity, indent=1), StateFile(State, indent=1)
+
+
 def data_dir(folder: Path) -> Path:
     """The folder of the topics."""
     return folder / "data"
@@ -93,9 +94,8 @@ def identity_of(folder: Path, version: str) -> Identity:
     Raises:
         BrokerError: A Kafka newer than ``version`` has written the data.
     """
-    try:
-        identity = Identity(**_known(Identity, folder / "identity.json"))
-    except (OSError, ValueError, TypeError):
+    identity = _IDENTITY.read_or_none(folder, "identity.json")
+    if identity is None:
         # The file is lost or unreadable; the data folder still holds the cluster id.
         return Identity(_formatted_cluster(folder) or _new_cluster_id(), version)
     if _numbers(identity.kafka_version) > _numbers(version):
@@ -109,7 +109,7 @@ def identity_of(folder: Path, version: str) -> Identity:
 
 def write_identity(folder: Path, identity: Identity) -> None:
     """Save the identity."""
-    replace_file(folder / "identity.json", json.dumps(asdict(identity), indent=1))
+    _IDENTITY.write(folder, "identity.json", identity)
 
 
 def log_size(folder: Path) -> int:
@@ -142,22 +142,12 @@ def state_file(folder: Path) -> Path:
 
 def read_state(folder: Path) -> State | None:
     """The saved state; None if there is none or it cannot be read."""
-    try:
-        return State(**_known(State, state_file(folder)))
-    except (OSError, ValueError, TypeError):
-        return None
+    return _STATE.read_or_none(folder, state_file(folder).name)
 
 
 def write_state(folder: Path, state: State) -> None:
     """Save the state."""
-    replace_file(state_file(folder), json.dumps(asdict(state), indent=1))
-
-
-def replace_file(path: Path, text: str) -> None:
-    """Replace a file atomically: a reader sees the old text or the new one."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(path)
+    _STATE.write(folder, state_file(folder).name, state)
 
 
 def _errors(lines: list[str]) -> list[str]:
@@ -177,12 +167,6 @@ def _bytes(path: Path) -> bytes:
         return path.read_bytes()
     except OSError:
         return b""
-
-
-def _known(kind: type[Identity | State], path: Path) -> dict[str, Any]:
-    # A later engine may write more fields; this engine ignores them, so that it can still read the version.
-    found = json.loads(path.read_text(encoding="utf-8"))
-    return {field.name: found[field.name] for field in fields(kind) if field.name in found}
 
 
 def _formatted_cluster(folder: Path) -> str | None:

@@ -6,14 +6,14 @@ holds nothing of a record, and no address of a channel.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
-from typing import Any
 
-_FILE = "state.json"
+from common.machine.state_file import StateFile
+
+_NAME = "state.json"
 _LOCK = "watch.lock"
 
 Key = tuple[str, str]
@@ -115,6 +115,9 @@ class AlertsFile:
         return abs((at - self.watched_at).total_seconds()) < 3 * self.seconds + 10
 
 
+_FILE = StateFile(AlertsFile)
+
+
 def lock_file(folder: Path) -> Path:
     """The file whose lock the watching process holds."""
     return folder / _LOCK
@@ -126,44 +129,9 @@ def write_alerts(folder: Path, content: AlertsFile) -> None:
     Raises:
         OSError: The folder cannot be written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    new = folder / f".{_FILE}.new"
-    new.write_text(json.dumps(asdict(content), default=_plain), encoding="utf-8")
-    new.replace(folder / _FILE)
+    _FILE.write(folder, _NAME, content)
 
 
 def read_alerts(folder: Path) -> AlertsFile | None:
     """The content of the file; None if no process has watched yet, or if the file is damaged."""
-    try:
-        return _parsed(json.loads((folder / _FILE).read_text(encoding="utf-8")))
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat()
-    raise TypeError(type(value).__name__)
-
-
-def _parsed(content: dict[str, Any]) -> AlertsFile:
-    alerts = tuple(_alert(one) for one in content["alerts"])
-    restarts = {table: _restarts(one) for table, one in content["restarts"].items()}
-    watched_at = datetime.fromisoformat(content["watched_at"])
-    parsed = {"watched_at": watched_at, "alerts": alerts, "restarts": restarts}
-    return AlertsFile(**{**content, **parsed, "unknown": tuple(content.get("unknown", ()))})
-
-
-def _alert(content: dict[str, Any]) -> AlertState:
-    times = ("since", "raised_at", "clear_since", "resolved_at")
-    found = {name: _time(content[name]) for name in times}
-    return AlertState(**{**content, **found, "told": tuple(content["told"])})
-
-
-def _restarts(content: dict[str, Any]) -> Restarts:
-    times = tuple(datetime.fromisoformat(one) for one in content["times"])
-    return Restarts(**{**content, "job_started_at": _time(content["job_started_at"]), "times": times})
-
-
-def _time(text: str | None) -> datetime | None:
-    return None if text is None else datetime.fromisoformat(text)
+    return _FILE.read_or_none(folder, _NAME)

@@ -73,7 +73,6 @@ def effort(layout: Layout, query: str, rows: int, size: int) -> Effort:
     Args:
         layout: Where the tables are.
         query: The query, by the name of the table that it writes.
-        rows: The rows.
         size: The bytes of the files that hold them; 0 where that is not known.
     """
     rate = _measured_rate(layout, query)

@@ -7,15 +7,15 @@ read from its lease and its checkpoint.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from common.machine.processes import start_mark
+from common.machine.state_file import StateFile
 
 SILENT_SECONDS = 5.0
 """A job whose process lives but has not written its state for so long does not answer."""
@@ -104,17 +104,16 @@ class JobState:
         return not self.ended and abs((now - self.at).total_seconds()) > SILENT_SECONDS
 
 
+_FILE = StateFile(JobState)
+
+
 def write_state(folder: Path, state: JobState) -> None:
     """Write a job's state; readers see the old or the new one, never a part.
 
     Raises:
         OSError: The folder cannot be written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / f"{state.job}.json"
-    new = folder / f".{state.job}.json.new"
-    new.write_text(json.dumps(asdict(state), default=_plain), encoding="utf-8")
-    new.replace(file)
+    _FILE.write(folder, f"{state.job}.json", state)
 
 
 def read_states(folder: Path) -> tuple[JobState, ...]:
@@ -122,31 +121,8 @@ def read_states(folder: Path) -> tuple[JobState, ...]:
 
     A file that is damaged is absent. A job that has ended may have written a time that is in the future now.
     """
-    found = []
-    for file in sorted(folder.glob("*.json")):
-        try:
-            found.append(_parsed(json.loads(file.read_text(encoding="utf-8"))))
-        except (OSError, ValueError, KeyError, TypeError):
-            continue
+    read = (_FILE.read_or_none(folder, file.name) for file in sorted(folder.glob("*.json")))
+    found = [state for state in read if state is not None]
     return tuple(
         sorted(found, key=lambda state: (not state.ended and state.is_alive, state.at), reverse=True)
     )
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat()
-    raise TypeError(type(value).__name__)
-
-
-def _parsed(content: dict[str, Any]) -> JobState:
-    queries = {name: _query(each) for name, each in content["queries"].items()}
-    times = {name: datetime.fromisoformat(content[name]) for name in ("started_at", "at")}
-    return JobState(**{**content, **times, "queries": queries})
-
-
-def _query(content: dict[str, Any]) -> JobQuery:
-    last = content.get("last_batch")
-    if last is not None:
-        last = BatchFacts(**{**last, "ended_at": datetime.fromisoformat(last["ended_at"])})
-    return JobQuery(**{**content, "since": datetime.fromisoformat(content["since"]), "last_batch": last})

@@ -123,7 +123,6 @@ def read(path: str, since: datetime, columns: Sequence[str]) -> list[dict[str, A
     """The rows that ended since a time, oldest first; none before the first write.
 
     Args:
-        path: The table.
         since: In UTC.
         columns: Those that are read; ``ended_at`` is among them.
 

@@ -6,18 +6,27 @@ folder, because the next job may run on another host.
 
 from __future__ import annotations
 
-import json
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from common.config.paths import Layout
+from common.machine.state_file import StateFile
 from common.machine.storage_folder import StorageFolder
+
+
+@dataclass(frozen=True, slots=True)
+class _Stopped:
+    at: datetime
+
+
+_FILE = StateFile(_Stopped)
 
 
 def keep_stopped(layout: Layout, query: str) -> None:
     """Note that a query is stopped from now on; one that is stopped already keeps its time."""
     folder, name = _file(layout, query)
     if not folder.exists(name):
-        folder.write(name, json.dumps({"at": datetime.now(UTC).isoformat()}).encode())
+        _FILE.write(folder, name, _Stopped(datetime.now(UTC)))
 
 
 def keep_started(layout: Layout, query: str) -> bool:
@@ -32,13 +41,11 @@ def keep_started(layout: Layout, query: str) -> bool:
 def stopped_since(layout: Layout, query: str) -> datetime | None:
     """When a query was stopped; None if it was not, or was started again."""
     folder, name = _file(layout, query)
-    content = folder.read(name)
-    if content is None:
-        return None
     try:
-        return datetime.fromisoformat(json.loads(content)["at"])
-    except (ValueError, LookupError, TypeError):
+        found = _FILE.read(folder, name)
+    except ValueError:
         return datetime.now(UTC)  # the file says that it is stopped, also where its time cannot be read
+    return None if found is None else found.at
 
 
 def _file(layout: Layout, query: str) -> tuple[StorageFolder, str]:

@@ -261,7 +261,6 @@ def partition_offsets(
 
     Args:
         bootstrap: ``host:port[,host:port…]``.
-        topics: The topics.
         options: Kafka client options.
         partitions: The partitions of each topic to ask for; None for all of them.
 

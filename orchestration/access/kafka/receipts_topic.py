@@ -43,7 +43,6 @@ def read_receipts(
 
     Args:
         bootstrap: The broker's address.
-        topic: The topic.
         options: Client options.
         key: Must have signed them; None: no signature is looked at.
 

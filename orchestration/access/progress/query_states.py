@@ -6,14 +6,14 @@ the last restarts only, so it does not grow.
 
 from __future__ import annotations
 
-import json
-import os
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
+
+from common.machine.state_file import StateFile
 
 State = Literal["works", "waits", "restarted", "failed"]
 
@@ -71,6 +71,9 @@ class QueryState:
         return Counter(recent)
 
 
+_FILE = StateFile(QueryState)
+
+
 def kept(restarts: tuple[Restart, ...]) -> tuple[Restart, ...]:
     """The restarts that a file keeps."""
     return restarts[-_KEPT:]
@@ -78,32 +81,19 @@ def kept(restarts: tuple[Restart, ...]) -> tuple[Restart, ...]:
 
 def write_state(folder: Path, state: QueryState) -> None:
     """Write the state of a query; a reader sees the file before or after."""
-    folder.mkdir(parents=True, exist_ok=True)
-    file = _file(folder, state.query)
-    written = file.with_suffix(f".{os.getpid()}.tmp")
-    written.write_text(json.dumps(asdict(state)), encoding="utf-8")
-    written.replace(file)
+    _FILE.write(folder, f"{state.query}.json", state)
 
 
 def clear_state(folder: Path, query: str) -> None:
     """Delete the state of a query."""
-    _file(folder, query).unlink(missing_ok=True)
+    (folder / f"{query}.json").unlink(missing_ok=True)
 
 
 def read_state(folder: Path, query: str) -> QueryState | None:
     """The state of a query; None if it has not failed since its job started."""
-    try:
-        found = json.loads(_file(folder, query).read_text(encoding="utf-8"))
-        restarts = tuple(Restart(**one) for one in found.pop("last_restarts"))
-        return QueryState(**found, last_restarts=restarts)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None
+    return _FILE.read_or_none(folder, f"{query}.json")
 
 
 def iso_now() -> str:
     """The time now, in UTC, as the states have it."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def _file(folder: Path, query: str) -> Path:
-    return folder / f"{query}.json"

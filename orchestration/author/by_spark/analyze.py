@@ -75,7 +75,6 @@ def refusals(spark: SparkSession, pipeline: Pipeline, told: Collection[str] = ()
 
     Args:
         spark: A session of its own, in which views are made.
-        pipeline: The pipeline.
         told: The places of mistakes that are known without Spark; the texts there are not asked.
     """
     asking = _Asking(pipeline, Texts(spark, frozenset(told)), dict(table_scopes(pipeline)))

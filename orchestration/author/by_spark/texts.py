@@ -76,7 +76,6 @@ class Texts:
 
         Args:
             place: Where a problem of it is.
-            text: The expression.
             over: What stands behind FROM.
             reads: The tables whose columns it names.
         """

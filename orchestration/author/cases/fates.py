@@ -32,7 +32,6 @@ def fates(
     Args:
         session: The session to run in.
         pipeline: The pipeline, outside of environments.
-        settings: The settings.
         records: Records of one topic, each with its coordinates.
 
     Raises:

@@ -109,12 +109,9 @@ def write_case(  # noqa: PLR0913, PLR0917
 
     Args:
         session: The session to run in.
-        pipeline: The pipeline.
-        settings: The settings.
         name: The name of the case.
         records: The records, which become one micro-batch.
         tables: Tables whose rows are expected besides those of silver.
-        file: The file.
 
     Raises:
         MedallionError: A query failed.

@@ -109,8 +109,6 @@ def run_case(  # noqa: PLR0913, PLR0917
 
     Args:
         spark: A session in which no other case runs: two queries of one session cannot have the same name.
-        case: The case.
-        pipeline: The pipeline.
         settings: The user's settings; only what concerns values and Spark is used.
         folder: An empty folder of the case's own for tables and checkpoints.
         judged: What was judged of the case; None: its queries are streaming queries, all of them.
@@ -280,8 +278,6 @@ def _run_query(spark: SparkSession, stream: Stream, *, is_new: bool = True) -> N
     """Run a query over all commits of the tables that it reads.
 
     Args:
-        spark: The session.
-        stream: The query.
         is_new: Whether its checkpoint is new; its first micro-batch is then computed in the driver too.
 
     Raises:

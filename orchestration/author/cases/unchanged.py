@@ -33,7 +33,6 @@ class PassedCases:
 
         Args:
             cases: Each case with its pipeline.
-            settings: The settings.
             times: When each file in the folders of cases and pipeline was changed.
         """
         return tuple(

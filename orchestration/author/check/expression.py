@@ -12,10 +12,9 @@ from contextvars import ContextVar
 
 from common.errors import DOUBTFUL, Fault, SqlError, nearest
 from common.schema.ddl import Field
-from common.sql.argument_counts import count_mistakes
-from common.sql.as_written import expression
 from common.sql.expression import Facts, analyze
 from common.sql.functions import FUNCTIONS
+from common.sql.reading import expression
 from common.sql.syntax import in_depth
 from common.typed.expression import NO_FUNCTION, STOPS, TYPE, Judge
 from common.typed.foreign_forms import foreign_forms
@@ -154,12 +153,12 @@ def judge_of(scope: Scope, *, may_ask_clock: bool = False) -> Judge:
 
 def _judged(sql: str, scope: Scope, *, may_ask_clock: bool = False, may_stop: bool = True) -> Iterator[Fault]:
     """What is wrong with the types, the words and the calls of an expression."""
-    root = expression(sql)
-    if root is None:
-        return
-    judge = judge_of(scope, may_ask_clock=may_ask_clock)
-    with in_depth():
-        judge.judge(root)
+    root, judge = expression(sql), judge_of(scope, may_ask_clock=may_ask_clock)
+    try:
+        with in_depth():
+            judge.judge(root)
+    except SqlError as error:
+        yield Fault(error.code, f"the SQL {error}")
     found = {str(each): each for each in told((*foreign_forms(root, sql), *judge.faults), may_stop=may_stop)}
     yield from (Fault(each.code, text) for text, each in found.items())
 
@@ -185,11 +184,11 @@ def told(mistakes: Iterable[SqlError], *, may_stop: bool = True) -> Iterator[Sql
 
 def result(sql: str, name: str, scope: Scope) -> Field:
     """The column that an expression defines; without a type where that is not surely known."""
-    root = expression(sql)
-    if root is None:
+    try:
+        with in_depth():
+            found = judge_of(scope).type_of(expression(sql))
+    except SqlError:
         return unknown(name)
-    with in_depth():
-        found = judge_of(scope).type_of(root)
     return unknown(name) if found.type in {"void", NUMBER} else Field(name, found.type, found.nested)
 
 
@@ -198,10 +197,6 @@ def _readable(sql: str, scope: Scope) -> Generator[str, None, Facts | None]:
     try:
         return analyze(sql)
     except SqlError as error:
-        counts = tuple(count_mistakes(sql))  # the library cannot read some calls without their arguments
-        yield from (Fault(each.code, str(each)) for each in counts)
-        if counts:
-            return None
         hint = ""
         if error.word and scope.fields is not None and error.word.isidentifier() and scope.has(error.word):
             hint = f"; {error.word} is a word of SQL: write `{error.word}` in backquotes for the column"

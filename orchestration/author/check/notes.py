@@ -29,7 +29,7 @@ from common.errors import SqlError
 from common.schema.value_fields import unchecked_nulls
 from common.sql.expression import aggregates_by_arrival
 from common.sql.quoting import backquoted
-from common.sql.statement import newest_by_one_value
+from common.sql.reading import newest_by_one_value
 from orchestration.author.check.publish import changes_rows
 from orchestration.author.check.view import without_feed
 

@@ -7,14 +7,16 @@ checked.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 from sqlglot import exp
 
 from common.declare import Session, Window
 from common.declare.intervals import length_of
-from common.errors import Fault
+from common.errors import Fault, SqlError
 from common.schema.ddl import Field
-from common.sql.as_written import arguments, called, expression
+from common.sql.reading import expression
+from common.sql.syntax import arguments, called
 from common.typed.expression import Judge
 from orchestration.author.check.expression import judge_of
 from orchestration.author.check.visible_columns import Scope
@@ -92,9 +94,9 @@ def _is_by_length(node: exp.Expr, window: Window | Session) -> bool:
 
 def _faults(sql: str, fault_of: Callable[[exp.Expr], str | None]) -> Iterator[str]:
     """The faults of all parts of an expression, each fault once."""
-    root = expression(sql)  # ``row_faults`` tells of one that cannot be read
-    found = map(fault_of, root.walk() if root is not None else ())
-    yield from (Fault("MED-1208", fault) for fault in dict.fromkeys(found) if fault is not None)
+    with suppress(SqlError):  # ``row_faults`` tells of one that cannot be read
+        found = [fault_of(node) for node in expression(sql).walk()]
+        yield from (Fault("MED-1208", fault) for fault in dict.fromkeys(found) if fault is not None)
 
 
 def _throwing_fault(node: exp.Expr, judge: Judge) -> str | None:  # noqa: PLR0911  # a return per kind

@@ -14,6 +14,7 @@ from orchestration.author.propose.documents import (
     DocumentTables,
     by_coordinates,
     column,
+    free_name,
     moment,
     note_of,
 )
@@ -27,9 +28,7 @@ def column_names(lines: Lines) -> list[str]:
     found: list[str] = []
     for place, title in enumerate(lines.header or [""] * lines.width, 1):
         name = column((title,)) if title.strip("\ufeff ") else f"field_{place}"
-        while name in found:
-            name += "_2"
-        found.append(name)
+        found.append(free_name(name, found))
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from common.schema.ddl import Field
 from orchestration.author.propose import change_order, gold_tables, value_shapes
-from orchestration.author.propose.documents import column, use_coordinates
+from orchestration.author.propose.documents import column, free_name, use_coordinates
 from orchestration.author.propose.pipeline_source import Proposal
 
 _CONVERSIONS = {
@@ -48,18 +48,11 @@ def propose_described(proposal: Proposal, known: Described) -> Proposal:
         _changes(proposal, row, by_name["source"], known.document)
         return proposal
     for each in known.fields:
-        proposal.columns[_free_name(proposal, each)] = value_shapes.quoted(each.name)
+        proposal.columns[free_name(column((each.name,)), proposal.columns)] = value_shapes.quoted(each.name)
     near = [each.name for each in _plain(known.fields) if value_shapes.IDENTIFIER.search(each.name)]
     hint = f"; nearest by its name is {near[0]}" if near else ""
     use_coordinates(proposal, f"values are not looked into{hint}: each message is an event of its own")
     return proposal
-
-
-def _free_name(proposal: Proposal, each: Field) -> str:
-    name = column((each.name,))
-    while name in proposal.columns:
-        name += "_2"
-    return name
 
 
 def _plain(fields: Sequence[Field]) -> list[Field]:
@@ -70,7 +63,7 @@ def _changes(proposal: Proposal, row: Field, source: Field, document: Any) -> No
     """A table of change events, and a copy of the table that they are of."""
     members = _members(document)
     for each in row.nested:
-        name, quoted = _free_name(proposal, each), value_shapes.quoted(each.name)
+        name, quoted = free_name(column((each.name,)), proposal.columns), value_shapes.quoted(each.name)
         kind = members.get(each.name, {}).get("connect.name", "")
         sql = f"if(op = 'd', before.{quoted}, after.{quoted})"
         proposal.columns[name] = _CONVERSIONS.get(kind, "{}").format(sql)

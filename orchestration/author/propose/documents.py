@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -131,10 +131,8 @@ class DocumentTables:
             self.proposal.gold += part.gold
 
     def _free_name(self, source_table: str) -> str:
-        name = f"{self.proposal.table}_{column((source_table,))}"
-        while name in {part.table for part in self.proposal.parts}:
-            name += "_2"
-        return name
+        taken = {part.table for part in self.proposal.parts}
+        return free_name(f"{self.proposal.table}_{column((source_table,))}", taken)
 
     def _changes_of_one_table(self, *, has_copy: bool) -> None:
         rows = [row for each in self.found for row in (each.get("before"), each.get("after")) if row]
@@ -157,11 +155,7 @@ class DocumentTables:
             gold_tables.rule("known_operation", "op in ('c', 'r', 'u', 'd')", "quarantine")
         ]
         self.proposal.gold = gold_tables.per_day(self.proposal.table, self.proposal.event_time)
-        plain = [
-            name
-            for name, leaf in self.by_name.items()
-            if leaf.is_always and leaf.shape.type in ("string", "bigint") and leaf.is_identifier
-        ]
+        plain = self._identifiers()
         if has_copy and plain and "changed_at" not in self.by_name and "op" not in self.by_name:
             best = min(plain, key=lambda name: not re.search(r"^id$", name))
             self.proposal.gold += gold_tables.copy(self.proposal.table, best, list(order))
@@ -172,8 +166,7 @@ class DocumentTables:
             name = column(leaf.path[-1:])
             if taken[name] > 1 or name in self.proposal.columns:
                 name = column(leaf.path)
-            while name in self.proposal.columns:
-                name += "_2"
+            name = free_name(name, self.proposal.columns)
             self.by_name[name] = leaf
             unit = leaf.shape.epoch(leaf.path[-1])
             self.proposal.columns[name] = moment(leaf.sql, unit) if unit else leaf.sql
@@ -245,12 +238,7 @@ class DocumentTables:
 
     def _key(self) -> str:
         """Choose the key; returns the identifier of a thing that several messages are about, if any."""
-        plain = [
-            name
-            for name, leaf in self.by_name.items()
-            if leaf.is_always and leaf.shape.type in ("string", "bigint") and leaf.is_identifier
-        ]
-        named = [name for name in plain if not _is_time(self.by_name[name])]
+        named = [name for name in self._identifiers() if not _is_time(self.by_name[name])]
         event_time = self.proposal.event_time
         times = [event_time] if event_time in self.by_name else []
         times += [name for name in self._times() if name not in times]
@@ -272,6 +260,13 @@ class DocumentTables:
             about = about or "no field distinguishes all messages"
             self._key_of_whole_messages(about)
         return found.thing if found.thing and self._has_versions(found.thing) else ""
+
+    def _identifiers(self) -> list[str]:
+        return [
+            name
+            for name, leaf in self.by_name.items()
+            if leaf.is_always and leaf.shape.type in ("string", "bigint") and leaf.is_identifier
+        ]
 
     def _key_of_whole_messages(self, about: str) -> None:
         """Each message is an event of its own; of messages that are equal, all together are one."""
@@ -340,11 +335,9 @@ class DocumentTables:
                 for each in whole.columns
                 if each not in self.by_name or self.by_name[each].path in paths or each in whole.key
             ]
-            suffix = column((value,))
-            while f"{whole.table}_{suffix}" in {part.table for part in whole.parts}:
-                suffix += "_2"
+            table = free_name(f"{whole.table}_{column((value,))}", {part.table for part in whole.parts})
             leaf_rules = {each: self.by_name[each] for each in kept if each in self.by_name}
-            part = self._part(f"{whole.table}_{suffix}", fields, kept)
+            part = self._part(table, fields, kept)
             part.messages, part.where = len(documents), f"{leaf.sql} = '{value}'"
             part.remarks = [
                 f"messages of one {name}: {len(documents):,} of {len(self.found):,} sampled; those",
@@ -383,9 +376,7 @@ class DocumentTables:
         kept = [
             each for each in whole.columns if each not in self.by_name or self.by_name[each].path in paths
         ]
-        name = f"{whole.table}_other"
-        while name in {part.table for part in whole.parts}:
-            name += "_2"
+        name = free_name(f"{whole.table}_other", {part.table for part in whole.parts})
         listed = ", ".join(spark_text(value) for value in types)
         part = self._part(name, fields, kept)
         part.where = f"{leaf.sql} is null or {leaf.sql} not in ({listed})"
@@ -501,6 +492,13 @@ def column(path: Sequence[str]) -> str:
     text = re.sub(r"\W+", "_", "_".join(snake(name) for name in path), flags=re.ASCII).strip("_").lower()
     text = re.sub(r"__+", "_", text)
     return text if text[:1].isalpha() else f"field_{text}".rstrip("_")
+
+
+def free_name(name: str, taken: Container[str]) -> str:
+    """The name, longer where it is taken."""
+    while name in taken:
+        name += "_2"
+    return name
 
 
 def snake(name: str) -> str:

@@ -78,7 +78,6 @@ def require_not_begun(layout: Layout, topic: Topic, option: str, silver: str) ->
 
     Args:
         layout: Where the table is.
-        topic: Its declaration.
         option: The text of ``--from``.
         silver: A silver table that reads it, for the message.
 

@@ -62,7 +62,6 @@ def catch_up(
     A table that fails does not end the run: the supervisor's ``outcome`` tells of all that have failed.
 
     Args:
-        job: The job.
         each: Gives the query that runs for one that is declared, such as a slower one; None: none.
         done: Called with the result of each layer.
 
@@ -197,7 +196,6 @@ class _Bars:
         """Create the bars.
 
         Args:
-            layer: The layer.
             totals: Rows that each query has yet to read; None if they are not known.
             counts: Rows that each query has read since the last call; without one, or where it is None,
                 Spark's number is shown.

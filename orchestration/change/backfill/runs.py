@@ -6,16 +6,15 @@ The tables do not depend on these files.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from common.errors import first_line
 from common.machine.processes import start_mark
+from common.machine.state_file import StateFile
 
 RUNNING, COMPLETE, STOPPED, FAILED, KILLED = "running", "complete", "stopped", "failed", "killed"
 
@@ -76,6 +75,9 @@ class BackfillRun:
         return RUNNING if mark is not None and str(mark) == self.mark else KILLED
 
 
+_FILE = StateFile(BackfillRun)
+
+
 class RunRecord:
     """Writes the record of this process's run."""
 
@@ -88,7 +90,7 @@ class RunRecord:
         """
         pid = os.getpid()
         now = datetime.now(UTC)
-        self._file = folder / f"{now:%Y%m%dT%H%M%S%f}Z.json"
+        self._folder, self._name = folder, f"{now:%Y%m%dT%H%M%S%f}Z.json"
         self.run = BackfillRun(now, options, pid, os.uname().nodename, str(start_mark(pid)))
         self._write()
 
@@ -105,10 +107,7 @@ class RunRecord:
         self._write()
 
     def _write(self) -> None:
-        self._file.parent.mkdir(parents=True, exist_ok=True)
-        new = self._file.with_suffix(".new")
-        new.write_text(json.dumps(asdict(self.run), default=_plain), encoding="utf-8")
-        new.replace(self._file)
+        _FILE.write(self._folder, self._name, self.run)
 
 
 def read_runs(folder: Path, most: int | None = None) -> Sequence[BackfillRun]:
@@ -118,28 +117,6 @@ def read_runs(folder: Path, most: int | None = None) -> Sequence[BackfillRun]:
         folder: ``Layout.backfills``.
         most: How many; None: all.
     """
-    found = []
-    for file in sorted(folder.glob("*.json"), reverse=True)[:most]:
-        try:
-            found.append(_parsed(json.loads(file.read_text(encoding="utf-8"))))
-        except (OSError, ValueError, KeyError, TypeError):
-            continue
-    return found
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, datetime):
-        return value.isoformat()
-    raise TypeError(type(value).__name__)
-
-
-def _parsed(content: dict[str, Any]) -> BackfillRun:
-    ended = content["ended_at"]
-    return BackfillRun(
-        **{
-            **content,
-            "started_at": datetime.fromisoformat(content["started_at"]),
-            "ended_at": None if ended is None else datetime.fromisoformat(ended),
-            "layers": tuple(LayerRead(**one) for one in content["layers"]),
-        }
-    )
+    files = sorted(folder.glob("*.json"), reverse=True)[:most]
+    read = (_FILE.read_or_none(folder, file.name) for file in files)
+    return [run for run in read if run is not None]

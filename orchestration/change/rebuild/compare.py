@@ -58,8 +58,6 @@ def compare(
     """Compare the tables of a query.
 
     Args:
-        spark: The session.
-        silver: The declaration.
         live: The path of each live table.
         rows: Per table, the rows that come into its place.
     """

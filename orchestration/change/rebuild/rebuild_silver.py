@@ -215,11 +215,8 @@ def rebuild_silver(  # noqa: PLR0913, PLR0917  # the options of the command
     """Fill a silver table again, compare, and put the new rows in the place of the former ones.
 
     Args:
-        spark: The session.
         pipeline: The pipeline with the declaration of today.
-        settings: Its settings.
         layout: Where its tables are.
-        silver: The table.
         say: Called with what is done, as sentences.
         drops_expired: Leave rows out whose records have expired in bronze; else they are carried over.
 

@@ -62,7 +62,10 @@ def _explain_code(code: str, *, as_json: bool) -> None:
 
 
 def _lines(found: Explanation) -> list[str]:
-    lines = [f"{found.table} is kept {found.kept}: {found.why}", f"columns: {', '.join(found.columns)}"]
+    lines = [
+        f"{found.table} is kept {found.kept}: {found.why}",
+        f"columns: {', '.join(found.columns) or 'known when the job starts'}",
+    ]
     if found.keys:
         lines.append(f"key: {', '.join(found.keys)}")
     for table, text in found.reads.items():

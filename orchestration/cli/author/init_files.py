@@ -46,7 +46,6 @@ def sample_folder(folder: Path, shown: str, count: int) -> FolderSample:
     """The first records of the files of a folder, which are those of its most frequent format.
 
     Args:
-        folder: The folder.
         shown: The folder as the pipeline file names it.
         count: The most records.
 

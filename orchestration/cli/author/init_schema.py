@@ -32,7 +32,6 @@ def of_registry(
 
     Args:
         settings: The settings, which name the registry.
-        topic: The topic.
         values: Sampled values.
         output: The pipeline file that will be written.
         beside: Files to write beside it, by name; the schema is added.
@@ -71,7 +70,6 @@ def of_descriptors(file: Path, message: str | None, values: Sequence[bytes], out
     """What a message of a file of descriptors says.
 
     Args:
-        file: The file.
         message: The message's full name; unset: the only one of the file that the descriptors are of.
         values: Sampled values, which may be behind a registry's frame.
         output: The pipeline file that will be written.

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from common.config.alert_settings import LIMITS, AlertRule, AlertSettings
 from orchestration.access.history.alert_state import AlertsFile, AlertState
-from orchestration.observe.status.document import iso
+from orchestration.observe.status.document import iso, raised_documents
 from orchestration.observe.status.problems import duration
 
 
@@ -76,16 +76,7 @@ def alerts_document(settings: AlertSettings, seen: AlertsFile | None) -> dict[st
         "watched_at": None if seen is None else iso(seen.watched_at),
         "is_watched": seen is not None and seen.is_watched(datetime.now(UTC)),
         "unknown": [] if seen is None else list(seen.unknown),
-        "raised": [] if seen is None else [_raised(one, seen) for one in seen.raised],
-    }
-
-
-def _raised(alert: AlertState, seen: AlertsFile) -> dict[str, Any]:
-    return {
-        **{name: getattr(alert, name) for name in ("rule", "table", "severity", "text")},
-        "since": iso(alert.since),
-        "raised_at": iso(alert.raised_at),
-        "untold": list(seen.untold(alert)),
+        "raised": [] if seen is None else raised_documents(seen),
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import yaml
 
@@ -11,32 +12,7 @@ from orchestration.install.deploy.systemd import environment_text, settings_text
 
 UID = 10001
 
-_DOCKERFILE = """\
-# Written by `medallion deploy {place}`. The folder beside this file needs first:
-#   pip wheel --no-deps -w wheel SOURCE        the program
-#   cp SOURCE/requirements.lock .              its packages, with their hashes
-#   medallion jars export jars{more_sets}      the jars
-#   mkdir pipeline && cp … pipeline/           {file}, and the files beside it that it needs
-FROM python:3.12-slim-bookworm
-RUN apt-get update \\
- && apt-get install -y --no-install-recommends openjdk-17-jre-headless procps \\
- && rm -rf /var/lib/apt/lists/*
-RUN useradd --uid {uid} --create-home --home-dir {home} medallion
-ENV XDG_CACHE_HOME={home}/cache PYTHONUNBUFFERED=1 HOME={home} USER=medallion
-COPY requirements.lock wheel/ /tmp/program/
-RUN pip install --no-cache-dir --require-hashes -r /tmp/program/requirements.lock
-RUN pip install --no-cache-dir --no-deps /tmp/program/*.whl
-COPY jars/ /tmp/jars/
-RUN medallion jars fetch --bundle /tmp/jars && medallion setup && rm -rf /tmp/jars /tmp/program
-COPY pipeline/ {home}/pipeline/
-RUN mkdir -p {home}/data && chown -R {uid}:{uid} {home}
-USER {uid}:{uid}
-WORKDIR {home}
-VOLUME {home}/data
-EXPOSE {port}
-ENTRYPOINT ["medallion"]
-CMD ["up", "--pipeline", "{home}/pipeline/{file}", "--settings", "{home}/medallion.yaml"]
-"""
+_DOCKERFILE = Path(__file__).with_name("Dockerfile").read_text(encoding="utf-8")
 
 
 def dockerfile(plan: Plan, place: str) -> str:

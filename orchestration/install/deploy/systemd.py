@@ -3,60 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import yaml
 
 from orchestration.install.deploy.deployment import HOME, PORT, Plan
 
-_UNIT = """\
-# Written by `medallion deploy systemd`. Copy it to /etc/systemd/system, then: systemctl enable --now {unit}
-[Unit]
-Description=Medallion pipeline {pipeline}: {words}
-Wants=network-online.target
-After=network-online.target
-# No limit of starts: without its broker or its store, a service waits, as a running job does.
-StartLimitIntervalSec=0
-
-[Service]
-# READY=1 comes when the queries are supervised, WATCHDOG=1 from the loop that supervises them.
-Type=notify
-NotifyAccess=main
-User={user}
-WorkingDirectory={home}
-Environment={cache}
-EnvironmentFile=-{home}/{name}.env
-ExecStart={command}
-TimeoutStartSec=300
-WatchdogSec=120
-# SIGTERM to Python alone; it ends each query at a micro-batch boundary. What is left then is killed.
-KillMode=mixed
-TimeoutStopSec={stop}
-Restart={restart}
-RestartSec=15
-# 2: the pipeline or a setting is wrong. 130: stopped by a signal.
-RestartPreventExitStatus=2
-SuccessExitStatus=130
-NoNewPrivileges=true
-PrivateTmp=true
-PrivateDevices=true
-ProtectSystem=strict
-ProtectHome=read-only
-ReadWritePaths={writable}
-ProtectKernelTunables=true
-ProtectControlGroups=true
-RestrictSUIDSGID=true
-UMask=0077
-
-[Install]
-WantedBy=multi-user.target
-"""
+_UNIT = Path(__file__).with_name("systemd.service").read_text(encoding="utf-8")
 
 
 def files(plan: Plan, program: Sequence[str], user: str, home: str = HOME) -> Mapping[str, str]:
     """The units, settings and the file of secrets, by file name.
 
     Args:
-        plan: The pipeline.
         program: The command line that starts ``medallion``.
         user: The user that the service runs as.
         home: Folder of the pipeline's file, its settings and its data.

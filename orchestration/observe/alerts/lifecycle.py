@@ -133,7 +133,6 @@ def due(alerts: Iterable[AlertState], channel: str, rules: Iterable[str]) -> Due
 
     Args:
         alerts: All alerts.
-        channel: The channel.
         rules: The rules whose alerts go to the channel.
     """
     own = frozenset(rules)

@@ -62,7 +62,6 @@ class Registrar:
     """Keeps the entries of a job's tables in a catalog.
 
     Args:
-        names: The tables.
         connect: Opens the catalog; called in the thread, at the first table that is to be registered.
         folder: Where the entries are written for ``medallion status``.
         job: Name of the job.
@@ -106,7 +105,6 @@ class Registrar:
         """Register a table where that is due; returns whether that went well.
 
         Args:
-            watched: The table.
             away: Why the catalog did not answer for another table, after a long time; empty if it did.
         """
         try:

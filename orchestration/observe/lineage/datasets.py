@@ -94,7 +94,6 @@ class Datasets:
     """Describes the datasets of the queries of one job.
 
     Args:
-        pipeline: The pipeline.
         layout: Paths of the tables.
         bootstrap_servers: Address of the broker.
         columns: The columns that a table has now.
@@ -108,7 +107,6 @@ class Datasets:
         """The datasets of a query, as its tables are now.
 
         Args:
-            query: The query.
             topics: The topics that it has read, for a query whose topics are a pattern.
         """
         declared = self._pipeline.query(query)

@@ -94,7 +94,6 @@ def run_event(
     """One event as OpenLineage has it.
 
     Args:
-        event: The event.
         origin: What all events have in common.
         found: The datasets of the query.
         declared: The declaration of the query's table.

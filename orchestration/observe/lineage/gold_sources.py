@@ -31,7 +31,6 @@ def of_gold(  # noqa: PLR0911  # one return per kind
     """The sources of a table that a gold query writes.
 
     Args:
-        gold: The declaration.
         table: The table of the query's own name, or a side table.
         columns: The columns of the table and of those that the query reads.
     """

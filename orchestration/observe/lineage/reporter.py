@@ -43,7 +43,6 @@ class Reporter:
     """Reports the queries of one job.
 
     Args:
-        pipeline: The pipeline.
         settings: The settings; ``lineage.openlineage`` is set.
         layout: Paths of the tables.
         bootstrap_servers: Address of the broker.
@@ -88,7 +87,6 @@ class Reporter:
         """Take in the state of a query; its newest micro-batches were taken in before.
 
         Args:
-            query: The query.
             state: Its state, as in ``job_state.JobQueryState``.
             error: What it failed with.
         """

@@ -78,7 +78,6 @@ def of_sql(sql: str, resolve: Resolve, kind: Kind | None = None) -> Sources:
     """The sources of one expression, each once, in the order of the text.
 
     Args:
-        sql: The expression.
         resolve: Finds the column of a reference.
         kind: How the columns are used; unset: by the expression.
     """
@@ -136,8 +135,6 @@ def of_silver(
     """The sources of a silver table.
 
     Args:
-        silver: The table.
-        columns: Its columns.
         bronze: The columns of the bronze tables that it reads.
         known: The columns of the tables of its lookups.
     """

@@ -26,7 +26,6 @@ def of_view(view: View, own: Sequence[str], columns: Mapping[str, Sequence[str]]
     comes from all columns of all of its tables.
 
     Args:
-        view: The declaration.
         own: The columns of its table; empty: those of the statement.
         columns: The columns of the tables that it reads.
     """

@@ -48,7 +48,6 @@ def build_app(live: Live, *, hosts: frozenset[str] | None = None) -> Starlette:
     """The app of a pipeline.
 
     Args:
-        live: The model.
         hosts: Names by which requests may call this host; unset: any. With loopback names only, a page of
             another site cannot reach the app by a name of its own that it points to this machine.
     """

@@ -66,8 +66,6 @@ class Live:
     """The model and the history of a pipeline for viewers.
 
     Args:
-        pipeline: The pipeline.
-        settings: The settings.
         layout: Paths of the pipeline.
         own: The tables whose queries this process runs; empty: it only shows what others run.
     """

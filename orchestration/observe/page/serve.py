@@ -28,8 +28,6 @@ def page_of(
     Alerts are watched where the settings have rules or channels; there is a page where they have an address.
 
     Args:
-        pipeline: The pipeline.
-        settings: The settings.
         address: Where to listen; unset: the setting ``http.address``.
         own: The tables whose queries this process runs, by which it is ready or not; empty: all.
 

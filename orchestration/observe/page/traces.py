@@ -33,7 +33,6 @@ def traced(live: Live, table: str | None, key: Sequence[str], offset: str | None
     """The records of the rows with a key, or of one offset: at most ``MOST``, each in words and whole.
 
     Args:
-        live: The pipeline.
         table: A silver or gold table; unset: ``offset`` names the record.
         key: The values of the table's key, in its order.
         offset: ``topic/partition/offset``.

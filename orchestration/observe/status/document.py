@@ -151,16 +151,21 @@ def _alerts_document(alerts: AlertsFile, at: datetime) -> dict[str, Any]:
         "is_watched": alerts.is_watched(at),
         "rules": dict(alerts.rules),
         "channels": dict(alerts.channels),
-        "raised": [
-            {
-                **{name: getattr(one, name) for name in ("rule", "table", "severity", "text")},
-                "since": iso(one.since),
-                "raised_at": iso(one.raised_at),
-                "untold": list(alerts.untold(one)),
-            }
-            for one in alerts.raised
-        ],
+        "raised": raised_documents(alerts),
     }
+
+
+def raised_documents(alerts: AlertsFile) -> list[dict[str, Any]]:
+    """The raised alerts, as ``status`` and ``alerts list`` print them."""
+    return [
+        {
+            **{name: getattr(alert, name) for name in ("rule", "table", "severity", "text")},
+            "since": iso(alert.since),
+            "raised_at": iso(alert.raised_at),
+            "untold": list(alerts.untold(alert)),
+        }
+        for alert in alerts.raised
+    ]
 
 
 def _lag_document(lag: Lag) -> dict[str, Any]:

@@ -179,7 +179,6 @@ class StallWatch:
         found them. Unread rows of a table count from the commit that brought them.
 
         Args:
-            name: The query.
             query: What it does, by its job.
             lag: What it has not read.
             planned: Its micro-batches.

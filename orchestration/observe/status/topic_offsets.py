@@ -192,7 +192,6 @@ def of_files(files: Files, listed: FileList, position: Offsets | None) -> TopicO
     """The offsets of a bronze table of files, as far as the records of its files were counted.
 
     Args:
-        files: The declaration.
         listed: The list of its files; what is new in it is read.
         position: The next offset that bronze reads; None before its first micro-batch.
     """

@@ -110,7 +110,6 @@ def profile(engine: Engine, pinned: Pinned, event_time: str = "") -> TableProfil
 
     Args:
         engine: Evaluates the queries.
-        pinned: The version.
         event_time: The column by which slices are made; unset: the first column of times.
 
     Raises:

@@ -252,8 +252,6 @@ def planned(  # noqa: PLR0913  # one per option
     """The erasure of all records that match a condition; nothing is written before ``carry_out``.
 
     Args:
-        spark: The session.
-        pipeline: The pipeline.
         silver: The table whose columns the condition is about.
         layout: Paths of the tables.
         where: SQL condition over silver's columns.
@@ -355,11 +353,8 @@ def _counts(
     """How many rows of each existing table are erased; pruned by the bounds of the coordinates.
 
     Args:
-        spark: The session.
-        layout: The paths.
         records: The records that are erased.
         back: Those of them that were erased before; None if there are none.
-        tables: The tables.
     """
     for table in tables:
         path = layout.table_path(table)

@@ -72,7 +72,6 @@ def matching_records(  # noqa: PLR0913
 
     Args:
         stack: Releases the records, and what they were found with.
-        spark: The session.
         silver: The table whose columns the condition is about.
         readers: All existing silver tables that may have the same records.
         layout: Paths of the tables.

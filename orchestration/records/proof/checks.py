@@ -78,7 +78,6 @@ def compared(  # noqa: PLR0913  # the columns of a check
     """A statement that records a check.
 
     Args:
-        about: The table.
         check: SQL text: what is compared; ``expected``, ``found`` and ``shown`` likewise.
         holds: SQL condition under which it is equal.
         expected: What must be there.

@@ -41,7 +41,6 @@ def definition(gold: Gold, sources: Mapping[str, str], columns: Mapping[str, Typ
     """The definition of a gold table.
 
     Args:
-        gold: The declaration.
         sources: By table that it reads, the name of its view.
         columns: The columns of the table itself, by its name, and of its sources, with DuckDB's types.
 

@@ -69,7 +69,6 @@ def newest_state(table: str, sources: Sequence[str], path_of: Callable[[str], st
     """The newest version of a table that has read each source up to the end of a commit.
 
     Args:
-        table: The table.
         sources: The tables that its query reads, in the order of its positions.
         path_of: Gives the path of a table.
 

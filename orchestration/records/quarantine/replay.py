@@ -26,7 +26,7 @@ from common.errors import TableMissingError, UsageError
 from common.rows.spark_rows import SparkRows
 from orchestration.records.quarantine import elements
 from orchestration.records.quarantine.contents import missing
-from orchestration.records.rejudge.judge_again import kept, rows_of_events
+from orchestration.records.rejudge.judge_again import persisted, rows_of_events
 from orchestration.records.rejudge.select import Say, condition
 from orchestration.records.rejudge.stage import newest, refuse_unfinished
 from silver.judge import lookups
@@ -116,7 +116,6 @@ def replay(  # noqa: PLR0913  # one per option
     rows have the same event, the one that was read from Kafka first is inserted.
 
     Args:
-        spark: The session.
         pipeline: The pipeline's name, for the commits' metadata.
         silver: The current declaration.
         layout: Paths of the tables.
@@ -146,8 +145,8 @@ def replay(  # noqa: PLR0913  # one per option
         return result
     say(f"judging {to_judge:,} rows of {silver.quarantine} at version {pinned}")
     with ExitStack() as stack:
-        judged = kept(stack, _judge_again(spark, rows.where(has_payload & ~is_skipped), silver, layout))
-        decided = kept(stack, _with_outcome(judged, silver, newest(spark, path)))
+        judged = persisted(stack, _judge_again(spark, rows.where(has_payload & ~is_skipped), silver, layout))
+        decided = persisted(stack, _with_outcome(judged, silver, newest(spark, path)))
         result = _counted(result, decided, rows)
         if not is_dry_run and result.passed + result.other:
             move = _Move(silver, pipeline, layout, {"run_id": uuid.uuid4().hex, "quarantine_version": pinned})

@@ -132,7 +132,6 @@ def in_bronze(
     """Compare receipts with bronze.
 
     Args:
-        spark: The session.
         bronze: Bronze, at least at the version by which they were sorted: topic, partition, offset, key,
             value.
         due: The receipts, each with the topic of its rows.

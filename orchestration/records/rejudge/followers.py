@@ -33,7 +33,6 @@ def followers(pipeline: Pipeline, layout: Layout, erased: Collection[str]) -> It
     """All gold tables, publications and published versions with erased rows, each after its sources.
 
     Args:
-        pipeline: The pipeline.
         layout: Paths of the tables.
         erased: The tables from which records are erased.
     """
@@ -60,8 +59,6 @@ def written_tables(pipeline: Pipeline, silver: Silver, *, is_same_shape: bool = 
     """The tables whose leases are needed where rows of a silver table are replaced.
 
     Args:
-        pipeline: The pipeline.
-        silver: The table.
         is_same_shape: Whether it keeps its columns; else gold tables that read gold tables are needed too.
     """
     found = _readers(pipeline, silver) if is_same_shape else _all_readers(pipeline, silver)
@@ -77,7 +74,6 @@ def cannot_follow(
     filled again if they can be.
 
     Args:
-        pipeline: The pipeline.
         layout: Where its tables are.
         silver: The table whose rows are replaced.
         is_same_shape: Whether the table keeps its columns.

@@ -128,7 +128,7 @@ class RestatedRows:
         return self.builder.silver.keep == "newest"
 
     def _kept(self, frame: DataFrame) -> DataFrame:
-        return kept(self.stack, frame)
+        return persisted(self.stack, frame)
 
     def _read(self, bronze: DataFrame) -> DataFrame:
         """Records judged, with their coordinates as silver names them; late ones have the verdict late."""
@@ -313,7 +313,7 @@ def rows_of_events(rows: DataFrame, judged: DataFrame, silver: Silver) -> DataFr
     return found.join(judged.select(KEY).distinct(), KEY, "left_semi")
 
 
-def kept(stack: ExitStack, frame: DataFrame) -> DataFrame:
+def persisted(stack: ExitStack, frame: DataFrame) -> DataFrame:
     """The rows of a frame, computed at most once until the end of the block."""
     frame.persist(StorageLevel.MEMORY_AND_DISK)
     stack.callback(frame.unpersist)

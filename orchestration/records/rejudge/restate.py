@@ -104,12 +104,8 @@ def restate(  # noqa: PLR0913, PLR0917  # the options of the command
     """Judge a range of records again, and put their rows in the place of the former ones.
 
     Args:
-        spark: The session.
         pipeline: The pipeline with the declaration of today.
-        settings: Its settings.
         layout: Where its tables are.
-        silver: The table.
-        records: The range.
         say: Called with what is done, as sentences.
 
     Raises:

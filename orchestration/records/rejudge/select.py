@@ -42,11 +42,6 @@ def require_condition(where: str, table: str, path: str) -> None:
 
     Call it before Spark's start, which refuses the rest: ``condition``.
 
-    Args:
-        where: The condition.
-        table: The table.
-        path: Its path.
-
     Raises:
         UsageError: Names the word or the column, and the most similar column.
     """
@@ -67,7 +62,6 @@ def refuse_elements(silver: Silver, what: str, instead: str) -> None:
     """Refuse what works by record only, for a table with a row per element.
 
     Args:
-        silver: The table.
         what: The operation, in words.
         instead: What to type or do.
 

@@ -10,15 +10,15 @@ Staged rows are what a run has found and has yet to write: the tables that it re
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from common.config.paths import Layout
 from common.delta import table as delta_table
 from common.delta.log import LogReader
 from common.errors import CheckpointMismatchError
+from common.machine.state_file import StateFile
 from common.machine.storage_folder import StorageFolder
 from silver.write import first_load
 
@@ -66,29 +66,24 @@ class Restatement:
     is_done: bool = False
 
 
-_PATHS = {"kept", "coming"}
-"""The entries of a switch's record that are paths of checkpoints."""
-
 RecordT = TypeVar("RecordT", Switch, Restatement)
 
 
 def last_record(layout: Layout, table: str, kind: type[RecordT]) -> RecordT | None:
     """The record of the last switch or restatement of a silver table; None where there was none."""
     folder, name = _file(layout, table, kind)
-    content = folder.read(name)
-    if content is None:
-        return None
-    found = json.loads(content)
-    # Beside the record: its folder may be a copy, or may have been moved.
-    return kind(
-        **found | {key: f"{folder.path}/{found[key].rpartition('/')[2]}" for key in _PATHS & found.keys()}
-    )
+    found = StateFile(kind).read(folder, name)
+    if isinstance(found, Switch):
+        # Beside the record: its folder may be a copy, or may have been moved.
+        kept, coming = (f"{folder.path}/{path.rpartition('/')[2]}" for path in (found.kept, found.coming))
+        return replace(found, kept=kept, coming=coming)
+    return found
 
 
 def keep_record(layout: Layout, table: str, record: Switch | Restatement) -> None:
     """Keep the record of a change, before its first write and after its last one."""
     folder, name = _file(layout, table, type(record))
-    folder.write(name, json.dumps(asdict(record), indent=1).encode())
+    StateFile(type(record), indent=1).write(folder, name, record)
 
 
 def record_paths(layout: Layout, table: str) -> tuple[str, ...]:

@@ -40,7 +40,6 @@ class Behind:
         Of several tables, they come in turn.
 
         Args:
-            declared: The table.
             rows: A query for some of its rows.
             limit: Most records.
 

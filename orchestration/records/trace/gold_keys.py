@@ -79,9 +79,6 @@ def gold_keys(tables: Tables, gold: Gold, table: str, sql: str) -> GoldKeys | No
     """The gold table's rows that rows of one of its sources belong to; None for a function's table.
 
     Args:
-        tables: The tables.
-        gold: The declaration.
-        table: The source.
         sql: A query that gives the source's rows.
 
     Raises:

@@ -21,8 +21,6 @@ def why_no_row(tables: Tables, gold: Gold, table: str, rows: str, keys: GoldKeys
     """Why there is no row.
 
     Args:
-        tables: The tables.
-        gold: The declaration.
         table: The source that has the record.
         rows: A query for the record's rows there.
         keys: The gold table's rows that they belong to.

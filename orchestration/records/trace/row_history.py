@@ -48,9 +48,7 @@ def row_changes(
     Versions whose files maintenance has deleted are left out.
 
     Args:
-        tables: The tables.
         table: The silver table.
-        place: The record.
         bronze_version: The version of bronze that has the record; None where the log no longer says.
         is_there: Whether the table has a row of the record now.
     """

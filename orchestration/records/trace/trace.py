@@ -30,7 +30,6 @@ class Trace:
     """Finds and follows records of one pipeline.
 
     Args:
-        pipeline: The declaration.
         layout: Paths of its tables.
         has_values: Whether the result has the gold rows before and after, with their values.
     """

@@ -202,6 +202,10 @@ def nested(depth: int) -> tuple[str, ...]:
         f"select {'(' * depth}v{')' * depth} as x from silver.orders",
         f"select {'(' * depth}v as x from silver.orders",
         f"select {'abs(' * depth}v{')' * depth} as x from silver.orders",
+        f"select {'array(' * depth}v{')' * depth} as x from silver.orders",
+        f"select {'struct(' * depth}v{')' * depth} as x from silver.orders",
+        f"select {'coalesce(v, ' * depth}v{')' * depth} as x from silver.orders",
+        f"select {'transform(tags, x -> ' * depth}v{')' * depth} as x from silver.orders",
         f"select v{' + v' * depth} as x from silver.orders",
         f"select k{' || k' * depth} as x from silver.orders",
         f"select {'not ' * depth}flag as x from silver.orders",
@@ -223,6 +227,14 @@ def nested(depth: int) -> tuple[str, ...]:
         f"select v as x from silver.orders {'/* ' * depth}",
         f"select v as {'x' * depth} from silver.orders",
         f"select '{'x' * depth * 10}' as x from silver.orders",
+    )
+
+
+def chains(count: int) -> tuple[str, ...]:
+    """Statements with so many operators in a row."""
+    return (
+        f"select v{' + v' * count} as x from silver.orders",
+        f"select v as x from silver.orders where {' or '.join(f'k = {number!r}' for number in map(str, range(count)))}",
     )
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from common.declare import View
-from common.errors import MedallionError
+from common.errors import DOUBTFUL, MedallionError
 from common.schema.ddl import parse
 from orchestration.author.check.view import view_problems
 from orchestration.author.check.visible_columns import Scope
 
 
 def problems(sql: str, tables: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """The problems of a view of a statement; none if it may be run.
+    """The problems of a view of a statement; none if it may be run, where ``check`` may have warnings.
 
     Args:
         sql: The statement.
@@ -26,4 +26,4 @@ def problems(sql: str, tables: Mapping[str, Mapping[str, str]]) -> list[str]:
         view = View("v", sql=sql)
     except MedallionError as error:
         return [str(error)]
-    return [str(each) for each in view_problems(view, scopes)]
+    return [str(each) for each in view_problems(view, scopes) if each.code != DOUBTFUL]

@@ -320,7 +320,9 @@ REFUSED: Sequence[tuple[str, str, str]] = (
     (f"select |substring(id for 3) as x from {T} o", "has substring(… for …) without from", "MED-1201"),
     (f"select |sum(n) filter (n > 1) as x from {T} o", "has filter without where", "MED-1201"),
     (f"select id, n|, from {T} o", "has a comma too many before from", "MED-1201"),
+    (f"select |count(o.*) as x from {T} o", "has count(t.*)", "MED-1201"),
     (f"select array(1, 2|,) as x from {T} o", "has a comma too many before )", "MED-1201"),
+    (f"select concat(|, id) as x from {T} o", "has a comma too many behind (", "MED-1201"),
     (
         f"select |sum(n) over (w order by id) as x from {T} o window w as (partition by id)",
         "has over (w …)",
@@ -431,6 +433,7 @@ OF_THE_MOMENT: Sequence[str] = (
 """What Spark takes, and what has another value each time."""
 
 ACCEPTED: Sequence[str] = (
+    f"select concat(id, ')', ',', '(', id) as x, `id` as `(` from {T} o",
     f"select * from {T}",
     f"select * except (odd) from {T}",
     f"select o.* from {T} o where exists (select 1 from {D} d where d.id = o.id and d.score > o.n)",

@@ -12,11 +12,13 @@ import pytest
 from common import declare
 from common.declare import Aggregate, DeltaTable, Files, FileSink, KafkaSink, Pipeline, Storage
 from common.errors import PipelineError
-from common.spark_words import _ATTRIBUTES, _NAMES, _VALUES, attribute_hint
+from common.spark_words import HINTS, attribute_hint
 from orchestration.access.declaration.load_file import load_draft
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "author" / "streaming-guide.md").read_text(encoding="utf-8")
-WORDS = [(kind, word) for kind, words in _ATTRIBUTES.items() for word in words]
+KINDS = {kind: words for kind, words in HINTS.items() if kind != "class" and "." not in kind}
+WORDS = [(kind, word) for kind, words in KINDS.items() for word in words]
+VALUES = [tuple(owner.split(".")) for owner in HINTS if "." in owner]
 
 
 def camel(word: str) -> str:
@@ -53,7 +55,7 @@ def test_a_misspelt_attribute_still_gets_the_nearest_one() -> None:
         Files("x", "in", "csv", onli="*.csv")  # type: ignore[call-arg]
 
 
-@pytest.mark.parametrize("name", [*_NAMES, "XML"])
+@pytest.mark.parametrize("name", [*HINTS["class"], "XML"])
 @pytest.mark.parametrize("how", ["from medallion import {}", "import medallion; medallion.{}", "{}('x')"])
 def test_a_format_that_there_is_not_says_why(tmp_path: Path, name: str, how: str) -> None:
     file = tmp_path / "pipeline.py"
@@ -67,12 +69,12 @@ def test_a_format_that_there_is_not_says_why(tmp_path: Path, name: str, how: str
 def test_each_word_is_no_attribute_and_is_in_the_guide(kind: str, word: str) -> None:
     """So a word that becomes an attribute is taken out of the list, and none is missing from the page."""
     assert word not in {field.name for field in dataclasses.fields(getattr(declare, kind))}
-    assert attribute_hint(kind, camel(word)) == _ATTRIBUTES[kind][word]
+    assert attribute_hint(kind, camel(word)) == HINTS[kind][word]
     assert any(f"{form}" in GUIDE for form in (word, camel(word), word.replace("_", "."))), word
 
 
-@pytest.mark.parametrize(("kind", "name"), _VALUES)
+@pytest.mark.parametrize(("kind", "name"), VALUES)
 def test_each_value_is_none_that_the_attribute_takes(kind: str, name: str) -> None:
-    for value in _VALUES[kind, name]:
-        with pytest.raises(PipelineError, match=re.escape(_VALUES[kind, name][value])):
+    for value, hint in HINTS[f"{kind}.{name}"].items():
+        with pytest.raises(PipelineError, match=re.escape(hint)):
             getattr(declare, kind)(**{"name": "x"} if kind == "Files" else {}, path="in", **{name: value})

@@ -12,8 +12,9 @@ from random import Random
 import pytest
 
 from common.errors import MedallionError
-from common.sql.expression import analyze, parse
-from tests.support.drawn.any_text import OTHER_DIALECTS, as_view, draw_expression, draw_text, nested
+from common.sql.expression import analyze
+from common.sql.reading import expression as parse
+from tests.support.drawn.any_text import OTHER_DIALECTS, as_view, chains, draw_expression, draw_text, nested
 from tests.support.drawn.checked import problems
 from tests.support.drawn.documented import documented_statements
 from tests.support.drawn.tables import COLUMNS
@@ -83,12 +84,17 @@ def test_a_text_of_another_dialect_is_read_in_words(capfd: pytest.CaptureFixture
     assert _told(faults_of(check, OTHER_DIALECTS), capfd) == []
 
 
-@pytest.mark.parametrize(
-    "depth", [40, pytest.param(400, marks=pytest.mark.long), pytest.param(3000, marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("depth", [100, 400, pytest.param(3000, marks=pytest.mark.long)])
 def test_a_deep_text_is_read_in_words(depth: int, capfd: pytest.CaptureFixture[str]) -> None:
     seconds = SECONDS if depth < 1_000 else SECONDS_OF_THOUSANDS
     assert _told(faults_of(check, nested(depth), seconds), capfd) == []
+
+
+def test_a_chain_of_operators_that_a_program_has_written_is_read(capfd: pytest.CaptureFixture[str]) -> None:
+    texts = chains(3000)
+    assert _told(faults_of(check, texts), capfd) == []
+    assert [problems(text, COLUMNS) for text in texts] == [[]] * len(texts)
+    assert len(analyze(" or ".join(["v = 1"] * 3000)).columns) == 1
 
 
 @pytest.mark.parametrize("count", [500, pytest.param(20_000, marks=pytest.mark.long)])

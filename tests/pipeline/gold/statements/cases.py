@@ -460,7 +460,8 @@ STARS = (
     Case("N5 a text of all columns", "select concat_ws('|', *) as t from silver.orders"),
     Case("N5 md5 of a text of all columns", "select md5(concat_ws('|', *)) as t, qty from silver.orders"),
     Case("N5 a struct of a table's columns", "select id, struct(o.*) as s from silver.orders o"),
-    Case("N5 a count of a table's columns", "select count(o.*) as n from silver.orders o"),
+    Case("N5 a count of a table's columns", "select count(o.*) as n from silver.orders o", 0, is_refused=True),
+    Case("N5 a count of two tables' columns", "select count(o.*, b.*) as n from silver.orders o join silver.b b on o.qty = b.w"),
     Case("N5 a hash of all columns of a join", "select a.id, xxhash64(*) as h from silver.orders a join silver.b b "
          "on a.qty = b.w"),
     Case("N5 a count of all columns by key", "select customer, count(*) as n, count(customer, qty) as m from "

@@ -226,8 +226,8 @@ def test_the_times_of_windows_are_found(sql: str, times: tuple[str, ...], slides
         (
             "date(WINDOW ( at , '1 day', '1 day', ')').end) > d",
             (
-                "case when ( at ) is not null then "
-                "date(WINDOW (coalesce( at , date'1970-01-01'), '1 day', '1 day', ')').end) > d end"
+                "case when (at) is not null then "
+                "date(WINDOW ( coalesce(at, date'1970-01-01') , '1 day', '1 day', ')').end) > d end"
             ),
         ),
     ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from common.sql.narrowed import narrowed
-from common.sql.relations import Joined, Keyed, Relation, RowWise, Scan, UnionAll
+from common.sql.relations import Joined, Keyed, Relation, RowWise, Scan, UnionAll, below
 from common.sql.statement import read_statement
 
 COLUMNS = {"silver.a": ["k", "s", "v"], "silver.b": ["k", "w"]}
@@ -17,8 +17,9 @@ def shown(relation: Relation) -> str:
     match relation:
         case Scan():
             return relation.table.partition(".")[2]
-        case RowWise(select=None) if relation.rest.startswith("WHERE "):
-            return f"{shown(relation.input)}[{relation.rest[7:-1].replace('`', '').replace('__', '.')}]"
+        case RowWise() if relation.where:
+            conditions = " AND ".join(f"({each})" for each in relation.where)
+            return f"{shown(relation.input)}[{conditions.replace('`', '').replace('__', '.')}]"
         case RowWise():
             return shown(relation.input)
         case UnionAll():
@@ -72,18 +73,18 @@ def test_a_condition_stands_as_low_as_its_meaning_allows(sql: str) -> None:
 @pytest.mark.parametrize(
     ("condition", "parts"),
     [
-        ("`t__a` = 'x and y' -- and z\n and `t__b` > 1", ["`t__a` = 'x and y'", "`t__b` > 1"]),
-        ("((`t__a` > 1 and (`t__b` > 1 and `t__c` > 1)))", ["`t__a` > 1", "`t__b` > 1", "`t__c` > 1"]),
-        ("(`t__a` > 1 and `t__b` > 1) or `t__c` > 1", ["(`t__a` > 1 and `t__b` > 1) or `t__c` > 1"]),
-        ("not `t__a` between 1 and 2 and `t__b`", ["not `t__a` between 1 and 2", "`t__b`"]),
-        ("exists(`t__c`, x -> x > 1 and x < 3)", ["exists(`t__c`, x -> x > 1 and x < 3)"]),
+        ("a.s = 'x and y' -- and z\n and a.v > 1", ["`a__s` = 'x and y'", "`a__v` > 1"]),
+        ("((a.k > 1 and (a.s > 1 and a.v > 1)))", ["`a__k` > 1", "`a__s` > 1", "`a__v` > 1"]),
+        ("(a.k > 1 and a.s > 1) or a.v > 1", ["(`a__k` > 1 and `a__s` > 1) or `a__v` > 1"]),
+        ("not a.k between 1 and 2 and a.s", ["not `a__k` between 1 and 2", "`a__s`"]),
+        ("exists(a.v, x -> x > 1 and x < 3)", ["exists(`a__v`, x -> x > 1 and x < 3)"]),
     ],
 )
 def test_what_and_joins_is_cut_by_the_authors_characters(condition: str, parts: list[str]) -> None:
-    columns = (("a", "t__a"), ("b", "t__b"), ("c", "t__c"))
-    found = narrowed(RowWise(Scan("t", columns), None, f"WHERE {condition}", ("t__a", "t__b", "t__c")))
-    assert isinstance(found, RowWise)
-    assert found.rest == f"WHERE ({' AND '.join(f'({part})' for part in parts)})"
+    read = read_statement(f"select a.k {A} where {condition}", COLUMNS)
+    assert read.relation is not None
+    (where,) = [each.where for each in below(read.relation) if isinstance(each, RowWise) and each.where]
+    assert list(where) == parts
 
 
 def test_a_field_of_the_name_of_a_column_is_not_renamed() -> None:

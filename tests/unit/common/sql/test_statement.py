@@ -200,7 +200,7 @@ def test_a_condition_that_is_one_column_is_no_alias() -> None:
     assert relation is not None
     (filtered,) = relation.inputs
     assert isinstance(filtered, RowWise)
-    assert filtered.rest == "WHERE ((`orders__is_open`))"
+    assert filtered.text().endswith(" WHERE ((`orders__is_open`))")
 
 
 def test_why_a_job_keeps_a_view_whole_is_read_from_its_commits_until_the_statement_is_another() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from common.errors import DOUBTFUL, SqlError
 from common.schema.ddl import parse
-from common.sql.statement import parse_statement
+from common.sql.reading import statement as parse_statement
 from common.typed.expression import CLOCK, STOPS
 from common.typed.statement import output_types, statement_mistakes
 from tests.support.oracles import judged_sql

@@ -57,6 +57,18 @@ def test_check_explain_and_status_name_the_table_and_count_what_is_not_read(shop
     assert tree.replace("\n", "").count("gold.named") == 2
 
 
+def test_explain_says_that_only_a_start_knows_some_columns(shop: Path) -> None:
+    text = shop.read_text().replace("at timestamp", "at timestamp, place struct<a: int>")
+    text = text.replace('"customer", "at"]', '"customer", "at", "place"]')
+    shop.write_text(
+        text
+        + "\n"
+        + text[text.index("pipeline =") :].replace("sql=joined", 'sql="select place.* from silver.orders"')
+    )
+    printed = CliRunner().invoke(app, ["explain", "gold.named", "-p", str(shop)]).output
+    assert "columns: known when the job starts" in printed
+
+
 def test_explain_estimates_the_rows_that_a_micro_batch_reads(shop: Path) -> None:
     """Of the logs: a usual commit of the source, its rows, and the rows of the view."""
     people, segments = shop.parent / "people", shop.parent / "data/shop/tables/gold/segments"
