@@ -406,7 +406,7 @@ class _Reader:
             return text + ")"
         if kind == "string" and self.peek().lower() == "collate":
             self._next += 2
-        if kind == "interval":
+        if kind == "interval" and self.peek() not in {"", ",", ">"}:
             text = f" {self.take()}".lower()
             if self.peek().lower() == "to":
                 text += f" {self.take()} {self.take()}".lower()

@@ -163,7 +163,7 @@ def _bracket(sign: str, at: int) -> Iterator[Token]:
 def _refuse_odd_names(root: exp.Expr, sql: str) -> None:
     for name in root.find_all(exp.Identifier, exp.Command):
         _refuse_command(name, sql)
-        if not name.quoted and not name.name.isascii():
+        if not name.args.get("quoted") and not name.name.isascii():
             raise SqlError(f"has the name {name.name}; one with other letters than a to z needs backquotes")
 
 

@@ -114,7 +114,7 @@ def _table_places(root: exp.Query) -> Mapping[str, int]:
     found = list(root.find_all(exp.CTE, exp.Table))
     own = {each.alias.lower() for each in found if isinstance(each, exp.CTE)}
     places: dict[str, int] = {}
-    tables = (each for each in found if isinstance(each.this, exp.Identifier))
+    tables = (each for each in found if isinstance(each, exp.Table) and isinstance(each.this, exp.Identifier))
     for table in sorted(tables, key=lambda table: offset_of(table.this) or 0):
         if (name := table_name(table)).lower() not in own:
             places.setdefault(name, min((offset_of(part) or 0 for part in table.parts), default=0))

@@ -26,7 +26,7 @@ from common.sql.functions import (
 
 GRAMMAR = {"identifier", "timestampadd", "timestampdiff", "try_cast"}
 """Names that Spark's grammar knows and its registry does not."""
-OPERATORS = {"and", "or", "not", "in", "case", "between", "div"}
+OPERATORS = {"not", "in", "case", "between"}
 """Registered as functions, but written between their operands."""
 
 # Known differences, of no use in a pipeline: the shift operator >>> and a blank within X '10'.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from itertools import product
 from random import Random
@@ -65,7 +66,7 @@ def view_of(table: str) -> str:
 
 def asked(sql: str) -> str:
     """A statement as it is given to Spark, over views without a schema."""
-    return sql.replace("|", "").replace("silver.", "")
+    return re.sub(r"(?<!\|)\|(?!\|)", "", sql).replace("silver.", "")
 
 
 def refused(spark: Any, sql: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from common.schema.ddl import Field, parse
 from common.sql.quoting import backquoted
@@ -25,7 +25,7 @@ def define(spark: SparkSession, table: str, fields: Iterable[Field]) -> None:
 
 def fields_of(frame: DataFrame) -> Sequence[Field]:
     """The columns of a frame."""
-    return parse(str(cast("Any", frame)._jdf.schema().toDDL()))  # noqa: SLF001  # PySpark gives no DDL
+    return parse(frame.schema.toDDL())
 
 
 def _typed(field: Field) -> str:

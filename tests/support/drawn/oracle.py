@@ -98,7 +98,8 @@ def rows_of_frames(spark: Any, frames: Sequence[Any]) -> list[Result]:
 def _as_texts(place: int, relation: str, columns: int) -> str:
     names = ", ".join(f"c{at}" for at in range(columns))
     row = "to_json(struct(*), map('ignoreNullFields', 'false'))"
-    return f"select {place} as n, {row} as row from {relation} as t({names})"
+    # Spark reads no >>> behind the words struct and map, so the statement stands before them.
+    return f"(from {relation} as t({names}) select {place} as n, {row} as row)"
 
 
 def _together(spark: Any, statements: Mapping[int, str], places: Sequence[int]) -> dict[int, Result]:

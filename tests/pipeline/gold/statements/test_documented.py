@@ -48,14 +48,15 @@ def _batches(spark: Any, examples: Sequence[Example]) -> Iterator[str]:
     waiting: list[str] = []
     for text, alone in _views(examples):
         try:
-            columns = spark.sql(alone.replace("silver.one", "range(1)")).columns
+            columns = spark.sql(alone.replace("silver.one", "range(1)")).dtypes
         except PySparkException:
             continue  # a generator, or one that fails by intention
+        is_interval = any("interval" in kind for _, kind in columns)  # which is no column of a table
         if not text or len(columns) != 2:
-            if len(set(columns)) == len(columns):
+            if len({name for name, _ in columns}) == len(columns) and not is_interval:
                 yield alone
             continue
-        waiting.append(text)
+        waiting.append(f"cast({text} as string)" if is_interval else text)
         if len(waiting) == AT_ONCE:
             yield _listed(waiting)
             waiting = []

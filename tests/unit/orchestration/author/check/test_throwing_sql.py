@@ -35,6 +35,7 @@ THROWS = {
     "transform(arr, x -> x / n)": ("/ by 0", "try_divide(…), or divide by nullif(…, 0)"),
     "l div n": ("div by 0", "try_divide(…), or divide by nullif(…, 0)"),
     "mod(l, n)": ("% by 0", "try_mod(…), or divide by nullif(…, 0)"),
+    "div(l, n)": ("div by 0", "try_divide(…), or divide by nullif(…, 0)"),
     "raise_error('x')": ("raise_error(…)", "a Rule"),
 }
 HARMLESS = [
