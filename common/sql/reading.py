@@ -46,7 +46,7 @@ def statement(sql: str) -> exp.Query:
         if isinstance(node, exp.Table):
             _refuse_changing(node, sql)
             continue
-        _refuse_command(node, sql)
+        _refuse_strange(node, sql)
         node.set("hint", None)  # a hint names tables too, and changes no row
         if (qualify := node.args.get("qualify")) is not None:
             raise SqlError(
@@ -57,8 +57,8 @@ def statement(sql: str) -> exp.Query:
     return root
 
 
-def _refuse_command(node: exp.Expr, sql: str) -> None:
-    if isinstance(node, exp.Command):
+def _refuse_strange(node: exp.Expr, sql: str) -> None:
+    if isinstance(node, exp.Command | exp.Parameter | exp.Placeholder):
         raise SqlError(f"cannot be read at {text_of(sql, node)!r}; {_ODD}", at=offset_of(node))
 
 
@@ -161,8 +161,8 @@ def _bracket(sign: str, at: int) -> Iterator[Token]:
 
 
 def _refuse_odd_names(root: exp.Expr, sql: str) -> None:
-    for name in root.find_all(exp.Identifier, exp.Command):
-        _refuse_command(name, sql)
+    for name in root.find_all(exp.Identifier, exp.Command, exp.Parameter, exp.Placeholder):
+        _refuse_strange(name, sql)
         if not name.args.get("quoted") and not name.name.isascii():
             raise SqlError(f"has the name {name.name}; one with other letters than a to z needs backquotes")
 

@@ -112,6 +112,11 @@ def translated(connection: duckdb.DuckDBPyConnection, texts: Sequence[str]) -> l
     return kept
 
 
+def named(connection: duckdb.DuckDBPyConnection, sql: str) -> str:
+    """Names of the columns of a statement, where Spark may give several of them one name."""
+    return ", ".join(f"c{place}" for place, _ in enumerate(connection.execute(f"DESCRIBE {sql}").fetchall()))
+
+
 def test_the_examples_of_sparks_documentation_have_the_same_values(spark: Any) -> None:
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
@@ -122,7 +127,10 @@ def test_the_examples_of_sparks_documentation_have_the_same_values(spark: Any) -
         except SqlError:
             continue
     assert len(ours) > 130
-    listed = ", ".join(f"(SELECT struct(*) FROM ({sql}\n)) AS c{place}" for place, sql in enumerate(ours))
+    listed = ", ".join(
+        f"(SELECT struct(*) FROM ({sql}\n) AS t({named(connection, own)})) AS c{place}"
+        for place, (sql, own) in enumerate(ours.items())
+    )
     theirs = spark.sql(f"SELECT {listed}").toArrow()
     for place, (example, sql) in enumerate(ours.items()):
         (row,) = connection.execute(sql).fetchall()

@@ -77,6 +77,14 @@ def refused(spark: Any, sql: str) -> bool:
     return False
 
 
+def fails(spark: Any, sql: str) -> bool:
+    try:
+        spark.sql(sql).collect()
+    except PySparkException:
+        return True
+    return False
+
+
 def test_what_check_lets_pass_spark_takes(view: Any) -> None:
     """Also what check warns of, and what it refuses because it fails at a row or differs each time."""
     taken = [
@@ -92,14 +100,8 @@ def test_what_check_refuses_spark_refuses(view: Any) -> None:
 
 
 def test_what_fails_at_a_row_fails(view: Any) -> None:
-    passed = []
-    for sql, _ in (*judged_sql.STOPPED, *judged_sql.AT_SOME_VALUES):
-        try:
-            view.sql(asked(sql)).collect()
-            passed.append(sql)
-        except PySparkException:
-            continue
-    assert passed == []
+    texts = [sql for sql, _ in (*judged_sql.STOPPED, *judged_sql.AT_SOME_VALUES)]
+    assert [sql for sql in texts if not fails(view, asked(sql))] == []
 
 
 def test_what_is_never_true_is_null(view: Any) -> None:
@@ -241,7 +243,8 @@ def test_a_text_that_is_read_as_a_number_is_told(view: Any) -> None:
                     each.code for each in statement_mistakes(sql.replace("orders", "silver.orders"), JUDGED)
                 }
                 plan = view.sql(sql)._jdf.queryExecution().analyzed().toString()
-                if "cast(id#" not in plan or STOPS not in codes:
+                # Some functions are replaced by an expression with the cast behind the analysis.
+                if STOPS not in codes or not ("cast(id#" in plan or fails(view, sql)):
                     wrong.append(function.name)
     assert wrong == []
 

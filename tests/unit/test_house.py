@@ -38,7 +38,7 @@ BUDGET = {
     "java": 10453,
     "orchestration": 33,
     "orchestration/access": 6526,
-    "orchestration/author": 8946,
+    "orchestration/author": 8955,
     "orchestration/change": 4357,
     "orchestration/cli": 8719,
     "orchestration/install": 1347,

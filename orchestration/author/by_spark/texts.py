@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _CODE = "MED-4014"
 _BEFORE = "SELECT ("
+_FUNCTION = re.compile(r"The `(\w+)` requires ")
 _AT = re.compile(r"; line (\d+) pos (\d+)")
 """Where a part begins in the text that Spark has read, where it does not show the part."""
 
@@ -110,22 +111,31 @@ def _refused(error: PySparkException, text: AuthorText, sql: str) -> tuple[Fault
     """What Spark refuses of a text, and where its author wrote it."""
     failure = sql_failure(error)
     if failure is None:
-        return Fault(_CODE, f"Spark refuses it: {in_plain_words(error)}"), _place(text, 0)
+        return Fault(_CODE, f"Spark refuses it: {in_plain_words(error)}"), _place(
+            text, _called_at(text, error)
+        )
     words = in_plain_words(failure.message)
     part = " ".join(failure.part.split())
     shown = f": {part}" if part and part not in words else ""
     if failure.begin is None and (at := _AT.search(str(error))) is not None:
         lines = sql.split("\n")[: int(at[1]) - 1]
         failure = replace(failure, read=sql, begin=sum(len(line) + 1 for line in lines) + int(at[2]))
-    return Fault(_CODE, f"Spark refuses it: {words}{shown}"), _where(text, failure)
+    return Fault(_CODE, f"Spark refuses it: {words}{shown}"), _where(text, failure, error)
 
 
-def _where(text: AuthorText, failure: SqlFailure) -> str:
+def _where(text: AuthorText, failure: SqlFailure, error: PySparkException) -> str:
     if failure.begin is not None and failure.read.startswith(_BEFORE + text.text):
         at = failure.begin - len(_BEFORE)
         return _place(text, min(max(at, 0), len(text.text.rstrip()) - 1))
     spot = spot_of([text], failure.part, failure.read, failure.begin)
-    return spot.place if spot is not None else _place(text, 0)
+    return spot.place if spot is not None else _place(text, _called_at(text, error))
+
+
+def _called_at(text: AuthorText, error: PySparkException) -> int:
+    """Where a text calls the function that Spark names without a place; its begin where that is not clear."""
+    named = _FUNCTION.search(str(error))
+    calls = list(re.finditer(rf"\b{named[1]}\s*\(", text.text, re.IGNORECASE)) if named is not None else []
+    return calls[0].start() if len(calls) == 1 else 0
 
 
 def _place(text: AuthorText, at: int) -> str:

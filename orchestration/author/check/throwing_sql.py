@@ -138,9 +138,8 @@ def _divided(node: exp.Expr) -> tuple[str, exp.Expr | None]:
     """The sign of a division, and by what is divided."""
     if type(node) in _DIVISIONS:
         return _DIVISIONS[type(node)][0], node.expression.unnest()
-    sign = {"mod": "%", "div": "div"}.get(called(node) or "", "")
-    given = arguments(node) if sign else []
-    return (sign, given[1].unnest()) if len(given) == 2 else ("", None)  # noqa: PLR2004
+    sign, given = {"mod": "%", "div": "div"}.get(called(node) or "", ""), arguments(node)
+    return (sign, given[1].unnest()) if sign and len(given) == 2 else ("", None)  # noqa: PLR2004
 
 
 def _division(node: exp.Expr) -> str | None:

@@ -45,7 +45,7 @@ pipeline = Pipeline(
                 "at": "at",
                 "lines": "lines",
                 "first": "¦named_struct(1, 2)",
-                "second": "¦upper(id) || map(1)",
+                "second": "upper(id) || ¦map(1)",
             },
             key=["order_id"],
             event_time="at",
