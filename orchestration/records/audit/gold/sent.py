@@ -13,12 +13,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from common.declare import KafkaSink, Publish
-from common.delta.checkpoint import delta_position_of
+from common.delta.checkpoint import DeltaPosition, delta_position_of
 from common.delta.log import LogReader
 from common.delta.match.source_match import SourceNote
 from common.delta.micro_batch import SOURCE_COMMITS
 from common.delta.table import FEED
-from common.errors import BrokerError
+from common.errors import BrokerError, HistoryGoneError
 from gold.publish.encoded import framing
 from gold.publish.query import messages, shaped
 from gold.query import Context
@@ -117,9 +117,16 @@ def _last_read(context: Context, publish: Publish) -> int | None:
     note = SourceNote(context.checkpoint(publish)).read()
     position = delta_position_of(note.get("positions") or (), 0)
     commits = note.get(SOURCE_COMMITS) or (None,)
-    if position is None or commits[0] is None or (position.index >= 0 and not position.in_snapshot):
+    if position is None or commits[0] is None:
         return None
-    return int(commits[0]["version"])
+    # A position stays at the last file of a commit until the next one is there.
+    after = DeltaPosition(position.version + 1, -1, position.table_id, in_snapshot=False)
+    log = LogReader(context.path(publish.reads))
+    try:
+        is_whole = position.in_snapshot or not log.backlog_between(position, after).files
+    except HistoryGoneError:
+        return None
+    return int(commits[0]["version"]) if is_whole else None
 
 
 def _keys_of(context: Context, publish: Publish, sink: KafkaSink, version: int) -> set[bytes]:
