@@ -86,7 +86,7 @@ pipeline = Pipeline(
                 "total": "sum(amount)",
                 "from_": "min(window_start)",
                 "wrong": "count(*) + ¦max_by(amount)",
-                "plain": "sum(amount) + ¦amount",
+                "plain": "¦sum(amount) + amount",
             },
             window=Window("at", "1 hour"),
             mode="recompute",
