@@ -13,14 +13,15 @@ from typing import Any
 
 import pytest
 
+from tests.runs.shards import in_turn
 from tests.support.drawn.compared import Drawn, try_statements
 from tests.support.drawn.examples import constants
 
 STATEMENTS = int(os.environ.get("DRAWN_STATEMENTS", "20160"))
 STORED = int(os.environ.get("DRAWN_STORED", "288"))
 SEED = int(os.environ.get("DRAWN_SEED", "1"))
-PARTS = 24
-"""Two for each shard."""
+PARTS = 240
+"""Twenty for each shard, of which a run of CI has one: the others when the shard has its next turns."""
 TRIES = 40
 
 Constants = Mapping[str, Sequence[str]]
@@ -46,7 +47,7 @@ def test_a_drawn_statement_gives_the_rows_of_its_text(plain: Any) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", in_turn(range(PARTS), 20))
 def test_a_drawn_statement_gives_them_after_every_version(
     plain: Any, documented: Constants, part: int
 ) -> None:
@@ -56,7 +57,7 @@ def test_a_drawn_statement_gives_them_after_every_version(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", in_turn(range(PARTS), 20))
 def test_a_drawn_statement_gives_them_in_delta_tables(
     spark: Any, documented: Constants, tmp_path: Path, part: int
 ) -> None:
