@@ -9,8 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
+from sqlglot import TokenType
+
+from common.sql.syntax import tokens_of
+
+_INPUT = re.compile(r"__in(\d+)__")
 Kind = Literal["inner", "cross", "left", "right", "full", "semi", "anti"]
 
 _TEXT_OF_KIND = {
@@ -192,7 +198,23 @@ def _all_of(conditions: Sequence[str]) -> str:
 
 def nested(text: str, *inputs: str) -> str:
     """The text of a relation over the texts of its inputs, as an input of another one."""
-    return "({})".format(re.sub(r"__in(\d+)__", lambda found: inputs[int(found[1])], text))
+    return f"({with_inputs(text, inputs)})"
+
+
+def with_inputs(text: str, inputs: Sequence[str]) -> str:
+    """The text of a relation with what stands in place of its inputs; what an author has quoted stays."""
+    return "".join(piece if place is None else inputs[place] for piece, place in _pieces(text))
+
+
+@lru_cache(maxsize=4_096)
+def _pieces(text: str) -> tuple[tuple[str, int | None], ...]:
+    """The parts of a relation's text, each with the input for which it stands."""
+    found, end = list[tuple[str, int | None]](), 0
+    for token in tokens_of(text):
+        if token.token_type == TokenType.VAR and (named := _INPUT.fullmatch(token.text)) is not None:
+            found += [(text[end : token.start], None), ("", int(named[1]))]
+            end = token.end + 1
+    return (*found, (text[end:], None))
 
 
 def scans(relation: Relation) -> Iterator[Scan]:

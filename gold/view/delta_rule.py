@@ -9,7 +9,6 @@ they are now.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from common.delta.changes import grouped_exactly
 from common.rows.rows import Rows
 from common.spark import jvm
 from common.spark.broadcast import broadcast_if_small
-from common.sql.relations import Joined, Keyed, Relation, RowWise, Scan, UnionAll, nested, scans
+from common.sql.relations import Joined, Keyed, Relation, RowWise, Scan, UnionAll, nested, scans, with_inputs
 from gold.view.versions import WEIGHT, Near, Versions
 
 _NUMBERS = count()
@@ -192,7 +191,7 @@ def _nested(relation: Relation, places: Iterator[int]) -> str:
 def sql(text: str, *inputs: DataFrame) -> DataFrame:
     """The result of a SQL text over frames, which it names ``__in0__``, ``__in1__`` and so on."""
     with views(inputs) as names:
-        return inputs[0].sparkSession.sql(re.sub(r"__in(\d+)__", lambda found: names[int(found[1])], text))
+        return inputs[0].sparkSession.sql(with_inputs(text, names))
 
 
 @contextmanager
