@@ -53,7 +53,10 @@ def _batches(spark: Any, examples: Sequence[Example]) -> Iterator[str]:
             continue  # a generator, or one that fails by intention
         is_interval = any("interval" in kind for _, kind in columns)  # which is no column of a table
         if not text or len(columns) != 2:
-            if len({name for name, _ in columns}) == len(columns) and not is_interval:
+            is_named = not text or all(
+                name.isidentifier() for name, _ in columns
+            )  # a view's columns have names
+            if len({name for name, _ in columns}) == len(columns) and is_named and not is_interval:
                 yield alone
             continue
         waiting.append(f"cast({text} as string)" if is_interval else text)
