@@ -1,23 +1,5 @@
 """The public names of a pipeline file."""
 
-from common.declare.expectations import (
-    Expect,
-    Freshness,
-    InRange,
-    InSet,
-    Matches,
-    Meets,
-    NullShare,
-    Quality,
-    References,
-    RowCount,
-    SameAs,
-    SameDistribution,
-    SumsEqual,
-    Unique,
-    ValueShare,
-)
-from common.declare.great_expectations_classes import gx
 from common.declare.pipeline import (
     Aggregate,
     Avro,
@@ -62,6 +44,24 @@ from common.declare.pipeline import (
     Window,
     Within,
 )
+from common.declare.quality.expectations import (
+    Expect,
+    Freshness,
+    InRange,
+    InSet,
+    Matches,
+    Meets,
+    NullShare,
+    Quality,
+    References,
+    RowCount,
+    SameAs,
+    SameDistribution,
+    SumsEqual,
+    Unique,
+    ValueShare,
+)
+from common.declare.quality.great_expectations_classes import gx
 
 __all__ = [
     "Aggregate",

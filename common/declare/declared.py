@@ -35,7 +35,11 @@ _SHOWN = 60
 
 _LOCAL_URI = re.compile(r"file:/(?!/)")
 
-_PASSED_THROUGH = (dataclasses.__file__, "declare/expectations.py", "declare/great_expectations_classes.py")
+_PASSED_THROUGH = (
+    dataclasses.__file__,
+    "declare/quality/expectations.py",
+    "declare/quality/great_expectations_classes.py",
+)
 """Files whose functions create a declaration for their caller."""
 
 _COLLECTED: ContextVar[list[Problem] | None] = ContextVar("problems of declarations", default=None)

@@ -23,7 +23,6 @@ from typing import (
 from pydantic import AfterValidator
 
 from common.declare.declared import declared, source_of
-from common.declare.expectations import Quality
 from common.declare.field_types import (
     ColumnTexts,
     Expressions,
@@ -54,6 +53,7 @@ from common.declare.gold_tables import (
     View,
 )
 from common.declare.intervals import length_of
+from common.declare.quality.expectations import Quality
 from common.declare.sinks import (
     BatchSink,
     ConsoleSink,
@@ -68,7 +68,7 @@ from common.declare.typed_sources import DeltaTable, Stream
 from common.declare.value_formats import Avro, Bytes, Columns, Csv, Debezium, Json, Protobuf, Text, Value
 from common.declare.windows import Session, Window, Within
 from common.errors import Fault, PipelineError, Problem, UsageError, closest, nearest
-from common.sql.pattern import pattern_fault
+from common.sql.duckdb.pattern import pattern_fault
 
 __all__ = [
     "Aggregate",

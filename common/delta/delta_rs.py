@@ -22,7 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import structlog
 
-from common.delta import delta_rs_handles, file_digests, version_checksum
+from common.delta import delta_rs_handles
+from common.delta.checksums import file_digests, version_checksum
 from common.delta.log import LogReader, commit_name
 from common.machine.console import say
 from common.machine.storage_folder import StorageFolder

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -182,6 +183,15 @@ def answers() -> bool:
 def has_executor(spark: SparkSession) -> bool:
     """Whether an executor has registered beside the driver."""
     return int(spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size()) > 1
+
+
+def stop(spark: SparkSession) -> None:
+    """Stop Spark. A JVM that has ended, or ends meanwhile as an interrupt ends it, is left as it is."""
+    if (child := process(spark)) is not None and child.poll() is not None:
+        return  # calling it would raise a connection error, which hides the real cause
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # pyspark's words for a JVM that ends meanwhile
+        spark.stop()
 
 
 def shut_down(spark: SparkSession, *, timeout_seconds: float) -> None:

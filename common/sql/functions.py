@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+
+from common.data_table import rows
 
 MANY = 99
 """The most arguments of a function that takes any number."""
@@ -59,10 +60,8 @@ class Function:
 
 
 def _read() -> Mapping[str, Function]:
-    text = Path(__file__).with_name("functions.tsv").read_text(encoding="utf-8")
-    lines = (line.split("\t") for line in text.splitlines() if not line.startswith("#"))
     found = {}
-    for name, kind, least, most, letters, result in lines:
+    for name, kind, least, most, letters, result in rows(__file__, "functions.tsv"):
         takes = tuple(map(_kinds, letters.split()))
         casts = tuple(map(_read_as, letters.split()))
         found[name] = Function(name, kind, int(least), int(most), takes, casts, result)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from common.delta.micro_batch import MicroBatch
 from common.errors import MedallionError, RowFailedError
-from common.machine.state_file import StateFile
+from common.machine.files.state_file import StateFile
 from common.machine.storage_folder import StorageFolder
 
 _NAME = "attempt"

@@ -31,7 +31,7 @@ from common.errors import (
     TransientFailureError,
 )
 from common.machine import event_log
-from common.machine.free_space import FreeSpace
+from common.machine.files.free_space import FreeSpace
 from common.spark import jvm
 from common.spark.session_conf import STATE_ENCODING, STATE_STORE, STATE_STORES, WITHOUT_ROWS
 from common.streaming.attempt_mark import AttemptMark, attempt

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from common.declare.author_texts import Spot, group_of, spot_of
 from common.errors import QueryFailedError, RowFailedError, StatementRefusedError
 from common.spark import jvm
-from common.sql.spark_messages import in_plain_words
+from common.spark.sql_messages import in_plain_words
 from common.streaming.error_lines import one_line
 from common.streaming.spark_errors import CONDITION, FailedQuery, state_of, without_values
 

@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from common.errors import PipelineError, Problem
-from common.sql.spark_messages import refusal
+from common.spark.sql_messages import refusal
 
 Trial = tuple[str, Callable[[], object]]
 """The place of an expression in the declaration, and a function that resolves it alone."""

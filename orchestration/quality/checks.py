@@ -21,10 +21,10 @@ from common.declare import (
     Unique,
     ValueShare,
 )
-from common.declare.expectations import Expectation
 from common.declare.intervals import length_of
+from common.declare.quality.expectations import Expectation
 from common.errors import PipelineError
-from common.sql.pattern import pattern_fault
+from common.sql.duckdb.pattern import pattern_fault
 from common.sql.quoting import backquoted, spark_text
 from orchestration.quality.judgement import Judgement, not_meeting, number, percent
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from common.config.paths import Layout
 from common.declare import Expect, Pipeline, Quality, References, SameAs, SumsEqual, Unique
-from common.declare.expectations import Expectation
+from common.declare.quality.expectations import Expectation
 from common.errors import TableError
 from common.sql.quoting import backquoted
 from orchestration.quality import query_checks

@@ -11,8 +11,8 @@ from typing import Any
 
 from common.config.paths import Layout
 from common.declare import Pipeline, References, SameAs, SameDistribution, SumsEqual, Unique
-from common.declare.expectations import Expectation
 from common.declare.intervals import length_of
+from common.declare.quality.expectations import Expectation
 from common.errors import MedallionError, first_line
 from common.sql.quoting import backquoted
 from orchestration.quality.engines import Engine, Pinned

@@ -23,7 +23,7 @@ from common.errors import BrokerError, MedallionError, OutOfMemoryError, QueryFa
 from common.machine import processes
 from common.machine.console import say
 from common.machine.file_modes import umask
-from common.machine.free_space import FreeSpace
+from common.machine.files.free_space import FreeSpace
 from common.spark import jvm
 from common.spark.session import Compiled, build_session
 from common.spark.shared_folders import require_shared_folders
@@ -604,9 +604,7 @@ def _stop_at_end(spark: SparkSession, output: Path, heap: str) -> Iterator[None]
         try:
             yield
         finally:
-            # Calling a dead JVM would raise a connection error, which hides the real cause.
-            if (child := jvm.process(spark)) is None or child.poll() is None:
-                spark.stop()
+            jvm.stop(spark)
     except (Py4JError, OSError) as error:
         child = jvm.process(spark)
         # The connection breaks a moment before the process is gone.

@@ -22,8 +22,8 @@ from common.declare.declared import folder_of, source_of
 from common.delta import table as delta_table
 from common.errors import PipelineError, Problem, TableMissingError, nearest
 from common.rows.computed import with_columns_of_all
+from common.spark.sql_messages import refusal
 from common.sql.expression import has_sliding_window
-from common.sql.spark_messages import refusal
 
 _OF_PIPELINE = re.compile(r"^(bronze|silver|gold)\.[a-z0-9_]+$")
 

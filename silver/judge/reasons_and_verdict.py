@@ -19,8 +19,8 @@ from pyspark.sql import functions as F
 from common.declare import Protobuf, Rule, Silver
 from common.declare.declared import ADDED_LATER, folder_of, source_of, text_of_function
 from common.errors import PipelineError, Problem
+from common.spark.sql_messages import refusal
 from common.sql.expression import null_for_null_times
-from common.sql.spark_messages import refusal
 from silver.read.column_names import (
     ACCEPT,
     DROP,

@@ -16,8 +16,8 @@ from common.declare import Hook, Value
 from common.declare.files import PREFIX as FILES_PREFIX
 from common.errors import PipelineError, Problem
 from common.spark.jvm import plan_operators
+from common.spark.sql_messages import in_plain_words, refusal
 from common.sql.expression import null_for_null_times
-from common.sql.spark_messages import in_plain_words, refusal
 from silver.read.column_names import ELEMENT, META
 from silver.read.poison import HIDDEN
 from silver.read.try_expression import attempt, attempt_value

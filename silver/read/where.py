@@ -27,8 +27,8 @@ from pyspark.sql.types import DataType, StructField, StructType
 from common.declare import Bytes, Columns, Csv, Debezium, Json, Silver
 from common.declare.declared import source_of
 from common.errors import PipelineError, Problem, SqlError
+from common.spark.sql_messages import refusal
 from common.sql.expression import ELEMENT, Path, analyze
-from common.sql.spark_messages import refusal
 from silver.read.column_names import ELEMENT as POSITION
 from silver.read.column_names import META, OTHER_RECORD
 from silver.read.try_expression import attempt, attempt_value

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from common.machine.state_file import StateFile
+from common.machine.files.state_file import StateFile
 from common.machine.storage_folder import StorageFolder
 from silver.read.poison import Coordinates
 

@@ -33,7 +33,7 @@ from common.declare import (
     Unique,
     ValueShare,
 )
-from common.declare.expectations import Expectation
+from common.declare.quality.expectations import Expectation
 from orchestration.quality.engines import BothEngines, DuckDbEngine, Pinned, spark_engine
 from orchestration.quality.evaluate import SuiteRun, failing_rows, run_suite
 from orchestration.quality.judgement import SuiteResult

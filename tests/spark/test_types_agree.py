@@ -17,9 +17,9 @@ from common.sql.functions import FUNCTIONS, MANY
 from common.typed.expression import STOPS, TYPE
 from common.typed.kinds import CONDITION, KINDS, NOT_ADDED, UNCAST, UNCOMPARED, UNLIKE, UNMIXED
 from common.typed.statement import output_types, statement_mistakes
-from tests.support.oracles import judged_sql
-from tests.support.oracles.judged_sql import ROW, TABLES
-from tests.support.spark_analysis import types_of
+from tests.support.typed import judged_sql
+from tests.support.typed.judged_sql import ROW, TABLES
+from tests.support.typed.spark_analysis import types_of
 
 TYPES = [type_ for each in KINDS.values() for type_ in each]
 COLUMNS = {f"c{place}": type_ for place, type_ in enumerate(TYPES)}

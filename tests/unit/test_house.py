@@ -18,34 +18,34 @@ PACKAGES = ("common", "bronze", "silver", "gold", "orchestration")
 
 LONGEST_FUNCTION = 60
 LONGEST_OF_NINE_IN_TEN = 25
-MOST_FILES_IN_A_FOLDER = 16
+MOST_FILES_IN_A_FOLDER = 15
 
 BUDGET = {
     "bronze": 1022,
     "common": 771,
     "common/config": 1900,
-    "common/declare": 4065,
-    "common/delta": 5605,
+    "common/declare": 4069,
+    "common/delta": 5607,
     "common/java": 1008,
     "common/machine": 1351,
     "common/rows": 1482,
     "common/schema": 1976,
-    "common/spark": 1657,
-    "common/sql": 4487,
+    "common/spark": 1714,
+    "common/sql": 4439,
     "common/streaming": 2568,
     "common/typed": 1915,
     "gold": 6426,
     "java": 10453,
     "orchestration": 33,
     "orchestration/access": 6526,
-    "orchestration/author": 8955,
+    "orchestration/author": 8954,
     "orchestration/change": 4357,
-    "orchestration/cli": 8719,
+    "orchestration/cli": 8722,
     "orchestration/install": 1347,
     "orchestration/observe": 6672,
     "orchestration/quality": 3217,
     "orchestration/records": 12000,
-    "orchestration/run": 5726,
+    "orchestration/run": 5724,
     "silver": 4237,
 }
 """The most lines of each wing, docstrings and comments included.

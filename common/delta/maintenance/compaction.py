@@ -13,7 +13,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from common.config.driver_limits import NO_DRIVER, DriverLimits
-from common.delta import delta_rs, file_digests
+from common.delta import delta_rs
+from common.delta.checksums import file_digests
 from common.delta.log import LogReader
 from common.delta.table import commit_metadata
 from common.errors import TableError

@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from common.errors import SqlError
 from common.sql.duckdb.functions import AGGREGATES
+from common.sql.duckdb.pattern import in_duckdb
 from common.sql.duckdb.values import (
     DAYS,
     DIGITS,
@@ -29,7 +30,6 @@ from common.sql.duckdb.values import (
 )
 from common.sql.expression import ELEMENT, Path, path_of
 from common.sql.literals import value_of
-from common.sql.pattern import in_duckdb
 from common.sql.quoting import standard_text
 from common.sql.syntax import called, calls_of, text_of
 

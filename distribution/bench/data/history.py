@@ -14,7 +14,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, WriterProperties, write_deltalake
 
-from common.delta import version_checksum
+from common.delta.checksums import version_checksum
 from common.delta.log import LogReader
 from common.delta.table import maintenance_metadata
 

@@ -20,7 +20,7 @@ from common.config.settings import Settings
 from common.declare import Publish, Rule, Table, View
 from common.declare.declared import folder_of, text_of_function
 from common.declare.value_formats import DESCRIPTOR_ENDINGS
-from common.machine.state_file import StateFile
+from common.machine.files.state_file import StateFile
 from common.machine.storage_folder import StorageFolder
 
 FILE = "medallion_declaration.json"

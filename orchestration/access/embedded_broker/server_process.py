@@ -17,7 +17,7 @@ from common.config.settings import Settings
 from common.errors import BrokerError
 from common.java.find_java import find_java
 from common.java.jar_cache import require
-from common.machine.state_file import replace_file
+from common.machine.files.state_file import replace_file
 from orchestration.access.embedded_broker.state_folder import (
     Identity,
     data_dir,

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from common.errors import BrokerError
-from common.machine.state_file import StateFile
+from common.machine.files.state_file import StateFile
 
 _TAIL_LINES = 12
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from common.machine.state_file import StateFile
+from common.machine.files.state_file import StateFile
 
 _NAME = "state.json"
 _LOCK = "watch.lock"

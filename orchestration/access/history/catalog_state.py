@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from common.machine.state_file import StateFile
+from common.machine.files.state_file import StateFile
 
 
 @dataclass(frozen=True, slots=True)

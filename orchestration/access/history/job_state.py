@@ -14,8 +14,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
+from common.machine.files.state_file import StateFile
 from common.machine.processes import start_mark
-from common.machine.state_file import StateFile
 
 SILENT_SECONDS = 5.0
 """A job whose process lives but has not written its state for so long does not answer."""

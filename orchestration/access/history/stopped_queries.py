@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from common.config.paths import Layout
-from common.machine.state_file import StateFile
+from common.machine.files.state_file import StateFile
 from common.machine.storage_folder import StorageFolder
 
 

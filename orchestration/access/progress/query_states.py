@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from common.machine.state_file import StateFile
+from common.machine.files.state_file import StateFile
 
 State = Literal["works", "waits", "restarted", "failed"]
 

@@ -13,7 +13,7 @@ from common.declare.author_texts import AuthorText, spot_of
 from common.declare.declared import source_of
 from common.errors import Fault, Problem
 from common.schema.ddl import Field
-from common.sql.spark_messages import in_plain_words
+from common.spark.sql_messages import in_plain_words
 from common.streaming.sql_failures import SqlFailure, sql_failure
 from orchestration.author.by_spark.tables import define, fields_of, view_of
 from orchestration.author.check.visible_columns import Scope

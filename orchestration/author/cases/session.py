@@ -127,8 +127,7 @@ def open_cases(settings: Settings) -> Iterator[CaseSession]:
         finally:
             if was_interrupted():
                 _end_at_once(spark)
-            if (child := jvm.process(spark)) is None or child.poll() is None:
-                spark.stop()
+            jvm.stop(spark)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

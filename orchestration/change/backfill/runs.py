@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from common.errors import first_line
+from common.machine.files.state_file import StateFile
 from common.machine.processes import start_mark
-from common.machine.state_file import StateFile
 
 RUNNING, COMPLETE, STOPPED, FAILED, KILLED = "running", "complete", "stopped", "failed", "killed"
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from common.config.paths import Layout
 from common.declare import Bronze, Custom, Gold, Join, Publish, Silver, Stateful, Stream, Table
-from common.delta import file_digests
 from common.delta.checkpoint import Checkpoint, DeltaPosition, delta_position_of, follow_move
+from common.delta.checksums import file_digests
 from common.delta.foreign_commits import brings_rows_back, reads_appends
 from common.delta.log import LogReader, is_creation_cut_off
 from common.delta.match.checkpoint_match import last_commit_metadata

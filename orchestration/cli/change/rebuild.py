@@ -13,6 +13,7 @@ from common.delta.maintenance.retention import expired_topics
 from common.errors import UsageError
 from common.machine.console import say
 from common.machine.terminal import visible
+from common.spark import jvm
 from orchestration.access.declaration.context import Context, context
 from orchestration.access.declaration.lineage import sources, written_by
 from orchestration.access.history.effort import effort_of
@@ -118,7 +119,7 @@ def _rebuild_silver(
     try:
         done = shadow.undo(*given) if undo else shadow.rebuild_silver(*given, drops_expired=drop_expired)
     finally:
-        spark.stop()
+        jvm.stop(spark)
     if as_json:
         print_document({"table": silver.table, **asdict(done)})
         return

@@ -17,6 +17,7 @@ from common.errors import QualityFailedError, UsageError, nearest
 from common.machine import extras
 from common.machine.console import out, page, say
 from common.machine.file_modes import umask
+from common.spark import jvm
 from common.spark.session import build_session
 from orchestration.access.declaration.context import Context, context
 from orchestration.cli.json_output import print_document
@@ -143,7 +144,7 @@ def _session(ready: Context) -> Iterator[QualitySession]:
             yield QualitySession(ready.pipeline, ready.settings, ready.layout, spark)
     finally:
         for session in started:
-            session.stop()
+            jvm.stop(session)
 
 
 def _evaluate(

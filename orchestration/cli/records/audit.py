@@ -12,6 +12,7 @@ import typer
 from common.errors import UsageError
 from common.machine.console import page, say
 from common.machine.file_modes import umask
+from common.spark import jvm
 from orchestration.access.declaration.context import Context, context
 from orchestration.cli.json_output import print_document
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
@@ -170,4 +171,4 @@ def _accounts(ready: Context, silvers: Sequence[Silver], begin: Since, *, is_who
         with umask(ready.settings.umask):
             return [run(spark, ready.pipeline, silver, ready.layout) for silver in silvers]
     finally:
-        spark.stop()
+        jvm.stop(spark)

@@ -38,8 +38,6 @@ from orchestration.access.kafka.receipts_topic import GivenReceipts
 from orchestration.access.progress.erased import erased_records, unfinished_run
 from orchestration.records.audit import last_audit
 from orchestration.records.audit.accepted_gaps import read_gaps, skipped_files
-from orchestration.records.audit.bronze_bytes import byte_faults, undigested
-from orchestration.records.audit.file_bytes import changed_files, without_digest
 from orchestration.records.audit.gold.changes import (
     gold_faults,
     history_faults,
@@ -54,6 +52,8 @@ from orchestration.records.audit.offset_ranges import why_full_audit
 from orchestration.records.audit.other_records import Decision
 from orchestration.records.audit.result import SHOWN, Account, Fault, PartitionAccount
 from orchestration.records.audit.starting_point import PartitionCounts, StartingPoint
+from orchestration.records.audit.stored_bytes.bronze_bytes import byte_faults, undigested
+from orchestration.records.audit.stored_bytes.file_bytes import changed_files, without_digest
 from orchestration.records.audit.table_log import Pins, TableLog, pin, pins_of_sources
 from orchestration.records.audit.topic_faults import Ask, compare_with_broker
 from orchestration.records.receipts.account import compare_receipts

@@ -18,7 +18,7 @@ from common.config.paths import Layout
 from common.delta import table as delta_table
 from common.delta.log import LogReader
 from common.errors import CheckpointMismatchError
-from common.machine.state_file import StateFile
+from common.machine.files.state_file import StateFile
 from common.machine.storage_folder import StorageFolder
 from silver.write import first_load
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from common.declare import Aggregate, Pipeline, Topic
-from common.machine.free_space import FreeSpace
+from common.machine.files.free_space import FreeSpace
 from orchestration.run.supervisor import StopSignal, Supervisor
 from orchestration.run.wiring import Wiring
 from tests.conftest import make_settings

@@ -14,8 +14,8 @@ from pyspark.sql.types import StructType
 from common.config.driver_limits import DriverLimits
 from common.delta import delta_rs
 from common.delta import table as delta_table
+from common.delta.checksums.version_checksum import checksum_after, write_checksums
 from common.delta.micro_batch import MicroBatch
-from common.delta.version_checksum import checksum_after, write_checksums
 from common.rows.spark_rows import rows_in_driver
 
 SMALL = DriverLimits(100, 1_000)
@@ -208,7 +208,7 @@ def test_a_write_stands_without_its_checksum(
     def full(*_: object) -> None:
         raise OSError("no space left on device")
 
-    monkeypatch.setattr("common.delta.version_checksum._write_if_absent", full)
+    monkeypatch.setattr("common.delta.checksums.version_checksum._write_if_absent", full)
     path = made(spark, tmp_path)
     last = newest(path)
     assert checksum(path, last) is None

@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from tests.runs.shards import in_turn
+from tests.runs.shards import PARTS, SHARDS, in_turn
 from tests.support.drawn.compared import Drawn, try_statements
 from tests.support.drawn.examples import constants
 
 STATEMENTS = int(os.environ.get("DRAWN_STATEMENTS", "20160"))
 STORED = int(os.environ.get("DRAWN_STORED", "288"))
 SEED = int(os.environ.get("DRAWN_SEED", "1"))
-PARTS = 240
-"""Twenty for each shard, of which a run of CI has one: the others when the shard has its next turns."""
+ALL_PARTS = SHARDS * PARTS
+"""Of those of its shard a run of CI has one: the others when the shard has its next turns."""
 TRIES = 40
 
 Constants = Mapping[str, Sequence[str]]
@@ -47,20 +47,20 @@ def test_a_drawn_statement_gives_the_rows_of_its_text(plain: Any) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("part", in_turn(range(PARTS), 20))
+@pytest.mark.parametrize("part", in_turn(range(ALL_PARTS), PARTS))
 def test_a_drawn_statement_gives_them_after_every_version(
     plain: Any, documented: Constants, part: int
 ) -> None:
-    count = -(-STATEMENTS // PARTS)
+    count = -(-STATEMENTS // ALL_PARTS)
     seeds = [f"{SEED} {part} {number}" for number in range(count)]
     check(try_statements(plain, seeds, documented, 2, tries=TRIES), count)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("part", in_turn(range(PARTS), 20))
+@pytest.mark.parametrize("part", in_turn(range(ALL_PARTS), PARTS))
 def test_a_drawn_statement_gives_them_in_delta_tables(
     spark: Any, documented: Constants, tmp_path: Path, part: int
 ) -> None:
-    count = -(-STORED // PARTS)
+    count = -(-STORED // ALL_PARTS)
     seeds = [f"stored {SEED} {part} {number}" for number in range(count)]
     check(try_statements(spark, seeds, documented, 2, tries=TRIES // 4, folder=tmp_path), count)

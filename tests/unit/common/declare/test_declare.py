@@ -37,7 +37,7 @@ from common.declare import (
     gx,
 )
 from common.declare.declared import folder_of, source_of
-from common.declare.great_expectations_names import CLASSES, EXPECTATIONS
+from common.declare.quality.great_expectations_names import CLASSES, EXPECTATIONS
 from common.errors import PipelineError
 
 ROOT = Path(__file__).parents[4]

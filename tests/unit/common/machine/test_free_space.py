@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from common.machine.free_space import FreeSpace
+from common.machine.files.free_space import FreeSpace
 
 
 def test_too_little_space_is_named_with_the_folder(tmp_path: Path) -> None:

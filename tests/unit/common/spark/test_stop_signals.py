@@ -5,11 +5,15 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import cast
 
 import psutil
 import pytest
 from pyspark import java_gateway
+from pyspark.sql import SparkSession
 
 from common.spark import jvm
 
@@ -47,6 +51,26 @@ def test_it_is_in_the_group_of_its_parent_and_ends_with_the_pipe(child: subproce
     assert child.stdin is not None
     child.stdin.close()
     assert child.wait(30) == 0
+
+
+@pytest.mark.parametrize("has_ended", [False, True])
+def test_a_jvm_that_ends_while_spark_is_stopped_is_no_warning(
+    child: subprocess.Popen[bytes], *, has_ended: bool
+) -> None:
+    """An interrupt ends the JVM of a command; pyspark meets it alive, dying or dead."""
+    calls: list[str] = []
+
+    def stop() -> None:
+        calls.append("stop")
+        warnings.warn("Unable to cleanly shutdown Spark JVM process.", RuntimeWarning, stacklevel=1)
+
+    session = SimpleNamespace(sparkContext=SimpleNamespace(_gateway=SimpleNamespace(proc=child)), stop=stop)
+    if has_ended:
+        child.kill()
+        child.wait()
+    with warnings.catch_warnings(record=True) as told:
+        jvm.stop(cast("SparkSession", session))
+    assert (calls, told) == ([] if has_ended else ["stop"], [])
 
 
 def test_pyspark_is_as_it_was_afterwards() -> None:

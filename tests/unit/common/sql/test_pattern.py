@@ -6,7 +6,7 @@ import duckdb
 import pytest
 
 from common.errors import SqlError
-from common.sql.pattern import in_duckdb, pattern_fault
+from common.sql.duckdb.pattern import in_duckdb, pattern_fault
 
 MATCHES = [
     ("^[a-z]+$", "ab", True),

@@ -12,8 +12,8 @@ from common.schema.ddl import parse
 from common.sql.reading import statement as parse_statement
 from common.typed.expression import CLOCK, STOPS
 from common.typed.statement import output_types, statement_mistakes
-from tests.support.oracles import judged_sql
 from tests.support.oracles.view_statements import COLUMNS, draw
+from tests.support.typed import judged_sql
 
 TABLES = {
     "silver.orders": parse(

@@ -17,9 +17,9 @@ from pydantic import AfterValidator, BeforeValidator, PlainValidator
 
 from common.declare.declared import declared
 from common.declare.field_types import Interval, Names
-from common.declare.great_expectations_names import CLASSES, EXPECTATIONS
+from common.declare.quality.great_expectations_names import CLASSES, EXPECTATIONS
 from common.errors import Fault, nearest
-from common.sql.pattern import pattern_fault
+from common.sql.duckdb.pattern import pattern_fault
 
 if TYPE_CHECKING:
     from great_expectations.expectations.expectation import Expectation as LibraryExpectation

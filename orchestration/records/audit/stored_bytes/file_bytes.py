@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from common.delta import file_digests
+from common.delta.checksums import file_digests
 from common.delta.commit import DataFile
 from common.delta.log import LogReader
 from common.errors import TableError

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from common.declare.expectations import Expect, from_great_expectations
-from common.declare.great_expectations_names import CLASSES
+from common.declare.quality.expectations import Expect, from_great_expectations
+from common.declare.quality.great_expectations_names import CLASSES
 
 if TYPE_CHECKING:
     import great_expectations as gx

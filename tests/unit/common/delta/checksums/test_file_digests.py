@@ -12,7 +12,8 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from common.config.driver_limits import DriverLimits
-from common.delta import delta_rs, file_digests
+from common.delta import delta_rs
+from common.delta.checksums import file_digests
 from common.delta.log import LogReader
 from common.delta.maintenance.compaction import compact_tier
 from common.errors import TableError
