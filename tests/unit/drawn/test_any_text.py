@@ -88,6 +88,8 @@ def test_a_text_of_another_dialect_is_read_in_words(capfd: pytest.CaptureFixture
 def test_a_deep_text_is_read_in_words(depth: int, capfd: pytest.CaptureFixture[str]) -> None:
     seconds = SECONDS if depth < 1_000 else SECONDS_OF_THOUSANDS
     assert _told(faults_of(check, nested(depth), seconds), capfd) == []
+    (said,) = problems(nested(depth)[0], COLUMNS) or [""]
+    assert ("nested too deeply" in said) == (depth > 100)
 
 
 def test_a_chain_of_operators_that_a_program_has_written_is_read(capfd: pytest.CaptureFixture[str]) -> None:
