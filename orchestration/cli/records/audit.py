@@ -114,7 +114,7 @@ def _write_script(ready: Context, silvers: Sequence[Silver], file: Path, *, is_p
         raise UsageError(
             "--script writes a file that covers all offsets; leave out --json, --gold and --since."
         )
-    text = write(ready.pipeline, silvers, ready.layout)
+    text = write(ready.pipeline, silvers, ready.layout, ready.settings)
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:

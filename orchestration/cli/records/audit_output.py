@@ -77,6 +77,8 @@ def notes(account: Account) -> Iterator[str]:
             "of its rows, as where Spark wrote it (its files have checksums) or an earlier version did"
         )
     for one in account.gold:
+        if one.left_out and not one.why:
+            yield f"{one.table}: {one.left_out}"
         if one.why:
             yield f"{one.table} was not compared with its declaration: {one.why}"
         elif one.without:

@@ -66,6 +66,7 @@ class GoldTable:
             time; with commas between them.
         why: Why the table was not compared, in words; empty if it was.
         open_rows: Rows that are others than those computed now, where the statement leaves open which come.
+        left_out: Which newer versions cannot be compared yet, in words; empty where there are none.
     """
 
     table: str
@@ -74,6 +75,7 @@ class GoldTable:
     without: str = ""
     why: str = ""
     open_rows: int = 0
+    left_out: str = ""
 
 
 @dataclass(frozen=True, slots=True)
