@@ -217,7 +217,7 @@ WHERE following > "offset" + 1;
 
     def _rest(self) -> Iterator[str]:
         """What is only in bronze: tombstones, other tables' records, duplicates with their witness."""
-        silver, key = self.given.silver, self._event_key()
+        silver, key = self.given.silver, self.given.silver.event_key
         values = self._key_and_conditions(key)
         counts_tombstones = silver.tombstones == "count"
         rest = f"""(SELECT b.topic, b.partition, b."offset", b.kafka_timestamp AS "timestamp", b.ingested_at,
@@ -285,11 +285,6 @@ FROM ({values.source(rest)});"""
       AND min("read at") FILTER (NOT has_witness) > (SELECT min(erased_at) {ours})
     THEN 'not compared: those without one may be copies of erased records' ELSE 'different' END"""
 
-    def _event_key(self) -> tuple[str, ...]:
-        silver = self.given.silver
-        more = silver.dedupe == "event_time" and silver.event_time not in silver.key
-        return (*silver.key, silver.event_time) if more else tuple(silver.key)
-
     def _counted(self) -> str:
         """The rows in each place against what the micro-batches counted."""
         counts = self.given.counted
@@ -338,7 +333,7 @@ CROSS JOIN LATERAL (SELECT coalesce(n, 0) AS found)''',
         """A late row that was not merged has its key in silver."""
         if self.late is None or self.given.silver.late != "merge":
             return
-        key = self._event_key()
+        key = self.given.silver.event_key
         same = " AND ".join(f"s.{double_quoted(name)} = l.{double_quoted(name)}" for name in key)
         has = f"EXISTS (FROM {self.silver} AS s WHERE {same})" if self.silver else "false"
         yield compared(
