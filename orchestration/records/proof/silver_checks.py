@@ -354,8 +354,8 @@ CROSS JOIN LATERAL (SELECT coalesce(n, 0) AS found)''',
         """Silver's columns computed again from bronze's bytes."""
         if self.silver is None:
             return
-        if not self.given.is_declared_alike:
-            yield not_compared(self.about, "values", "an earlier declaration has read some of the rows")
+        if self.given.why_values_differ:
+            yield not_compared(self.about, "values", self.given.why_values_differ)
             return
         values = of_silver(self.given.silver)
         names = [name for name in values.texts if name in self.columns_of]
