@@ -24,8 +24,8 @@ BUDGET = {
     "bronze": 1022,
     "common": 771,
     "common/config": 1900,
-    "common/declare": 4069,
-    "common/delta": 5607,
+    "common/declare": 4075,
+    "common/delta": 5625,
     "common/java": 1008,
     "common/machine": 1351,
     "common/rows": 1482,
@@ -40,13 +40,13 @@ BUDGET = {
     "orchestration/access": 6526,
     "orchestration/author": 8954,
     "orchestration/change": 4357,
-    "orchestration/cli": 8722,
+    "orchestration/cli": 8726,
     "orchestration/install": 1347,
     "orchestration/observe": 6672,
     "orchestration/quality": 3217,
-    "orchestration/records": 12000,
+    "orchestration/records": 12333,
     "orchestration/run": 5724,
-    "silver": 4237,
+    "silver": 4228,
 }
 """The most lines of each wing, docstrings and comments included.
 

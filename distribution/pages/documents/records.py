@@ -76,6 +76,7 @@ DOCUMENTS: Mapping[str, Any] = {
                         "without": "text  columns that were not compared",
                         "why": "text  why it was not compared; empty: it was",
                         "open_rows": "int  rows that the statement leaves open, which were not compared",
+                        "left_out": "text  newer versions that cannot be compared yet; empty: none",
                     }
                 ],
                 "without_digest": "int  micro-batches that were checked by offsets only",
