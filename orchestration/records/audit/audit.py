@@ -205,7 +205,9 @@ def _with_receipts(  # noqa: PLR0913, PLR0917  # an account, and what it is comp
         ask=None if ask is None else partial(ask, topic),
     )
     faults = [Fault("receipt", text, count) for text, count in found.faults(SHOWN)]
-    return replace(account, faults=(*account.faults, *faults), notes=(*account.notes, found.note))
+    return replace(
+        account, faults=(*account.faults, *faults), notes=(*account.notes, found.note, found.coverage)
+    )
 
 
 def _begins(account: Account, topic: Topic, path: str) -> dict[tuple[str, int], int]:
