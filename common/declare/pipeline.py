@@ -548,6 +548,12 @@ class Silver(Paced):
         return f"silver.{self.name}__late"
 
     @property
+    def event_key(self) -> tuple[str, ...]:
+        """The columns that identify an event: the key, and with ``dedupe="event_time"`` the event time."""
+        has_time = self.dedupe == "event_time" and self.event_time not in self.key
+        return (*self.key, self.event_time) if has_time else tuple(self.key)
+
+    @property
     def side_tables(self) -> tuple[str, ...]:
         """The tables that the query writes besides the one of its own name."""
         return (self.quarantine, self.late_table)

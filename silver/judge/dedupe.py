@@ -23,15 +23,8 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from common.declare import Silver
 from common.errors import PipelineError, Problem, nearest
 from silver.read.column_names import ACCEPT, EVENT_TIME, KEY, META, VERDICT, row_place
-
-
-def event_key(silver: Silver) -> tuple[str, ...]:
-    """The columns that identify an event: the key, and with ``dedupe="event_time"`` the event time."""
-    has_event_time = silver.dedupe == "event_time" and silver.event_time not in silver.key
-    return (*silver.key, silver.event_time) if has_event_time else tuple(silver.key)
 
 
 def with_event_key(frame: DataFrame, *, key: Sequence[str], event_time: str) -> DataFrame:

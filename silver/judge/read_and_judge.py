@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from common.declare import Silver
 from common.declare.declared import source_of
 from common.delta.table import as_stored
-from silver.judge.dedupe import check_types, event_key, with_event_key
+from silver.judge.dedupe import check_types, with_event_key
 from silver.judge.lookups import join_lookups
 from silver.judge.reasons_and_verdict import check_rules, judge_rows
 from silver.read import poison
@@ -82,7 +82,7 @@ def judge(frame: DataFrame, silver: Silver, lookups: Mapping[str, DataFrame] | N
         max_future_after=silver.max_future_after,
     ).drop(*(lookup.name for lookup in silver.lookups))
     found = poison.reject(found)
-    return with_event_key(found, key=event_key(silver), event_time=silver.event_time)
+    return with_event_key(found, key=silver.event_key, event_time=silver.event_time)
 
 
 def without_message_bytes(where: Column) -> Column:

@@ -21,7 +21,6 @@ from common.delta.log import LogReader
 from common.delta.micro_batch import MicroBatch
 from common.rows.rows import Rows
 from common.spark.broadcast import broadcast_if_small
-from silver.judge.dedupe import event_key
 from silver.read.column_names import row_coordinates
 from silver.write.first_load import Mark
 
@@ -113,7 +112,7 @@ class KeysWrittenOutsideStream:
             known.unpersist()
 
     def _known(self, rows: DataFrame, count: int) -> DataFrame:
-        key, place = event_key(self.silver), row_coordinates(rows.columns)
+        key, place = self.silver.event_key, row_coordinates(rows.columns)
         names = (*key, *place)
         mine = rows.select(*(F.col(f"`{name}`").alias(f"__mine_{name}") for name in names))
         table = rows.sparkSession.read.format("delta").load(self.silver_path).select(*names)

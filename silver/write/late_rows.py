@@ -26,7 +26,6 @@ from common.delta.micro_batch import MicroBatch
 from common.errors import AccountError, HistoryGoneError
 from common.machine.storage_folder import StorageFolder
 from common.rows.rows import Rows
-from silver.judge.dedupe import event_key
 from silver.read.column_names import ACCEPT, EVENT_TIME, VERDICT, WATERMARK, arrival, row_coordinates
 from silver.read.unknown_fields import refuse_unknown_fields
 from silver.write.judged_batch import JudgedBatch
@@ -107,7 +106,7 @@ class LateRows:
             if self.silver.late != "merge":
                 yield Late(late)
                 return
-            key = event_key(self.silver)
+            key = self.silver.event_key
             with (
                 late.latest_per_key(key=key, order=arrival(late.columns), earliest=True).kept() as first,
                 self._missing(first, judged).kept() as missing,
@@ -163,7 +162,7 @@ class LateRows:
 
         A row that silver has from these very coordinates is one that a replayed batch has merged before.
         """
-        key, itself = event_key(self.silver), row_coordinates(first.columns)
+        key, itself = self.silver.event_key, row_coordinates(first.columns)
         names = tuple(dict.fromkeys((*key, *itself)))
         table = delta_merge.rows_with_keys(self.silver_path, first, key, names)
         in_time = accepted(judged.kept).only(names).narrowed_to(first, key)

@@ -53,20 +53,8 @@ def check_checkpoint(  # noqa: PLR0913
         CheckpointMismatchError: Names the table or the checkpoint as the wrong one, and what to do; also
             where a RESTORE has removed rows that the checkpoint counts as written.
     """
-    checkpoint = Checkpoint(checkpoint_path)
-    found = _Start(
-        table=table,
-        table_path=table_path,
-        checkpoint_path=checkpoint_path,
-        query=query or table,
-        query_id=checkpoint.query_id(),
-        planned=checkpoint.last_planned(),
-        committed=checkpoint.last_committed(),
-        may_begin_anew=may_begin_anew,
-        last=None,
-    )
-    last = last_commit_metadata(table_path, found.query)
-    found = replace(found, last=last)
+    found = _start(table, table_path, checkpoint_path, query or table, may_begin_anew=may_begin_anew)
+    last = found.last
     if may_begin_anew and found.committed is None and not found.has_lost_entries:
         _refuse_foreign_rows(found)
         return None
@@ -77,6 +65,33 @@ def check_checkpoint(  # noqa: PLR0913
         if applies(found):
             raise CheckpointMismatchError(f"{table}: {message.format(start=found)}")
     return last
+
+
+def lost_commits(table: str, table_path: str, checkpoint_path: str) -> str | None:
+    """The refusal of a table that ends before micro-batches which its checkpoint has committed; else None.
+
+    A job may write meanwhile: the checkpoint is read before the table.
+    """
+    found = _start(table, table_path, checkpoint_path, table, may_begin_anew=False)
+    if found.last is None or found.query_id != found.last_id or not _ends_early(found):
+        return None
+    return f"{table}: {_ENDS_EARLY.format(start=found)}"
+
+
+def _start(table: str, table_path: str, checkpoint_path: str, query: str, *, may_begin_anew: bool) -> _Start:
+    checkpoint = Checkpoint(checkpoint_path)
+    found = _Start(
+        table=table,
+        table_path=table_path,
+        checkpoint_path=checkpoint_path,
+        query=query,
+        query_id=checkpoint.query_id(),
+        planned=checkpoint.last_planned(),
+        committed=checkpoint.last_committed(),
+        may_begin_anew=may_begin_anew,
+        last=None,
+    )
+    return replace(found, last=last_commit_metadata(table_path, query))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +171,17 @@ class _Start:
 _Refusals = tuple[tuple[Callable[[_Start], bool], str], ...]
 """Conditions, the first that applies counts, each with the message of the error."""
 
+
+def _ends_early(start: _Start) -> bool:
+    return start.committed is not None and start.last_batch < start.committed
+
+
+_ENDS_EARLY = (
+    "the checkpoint {start.checkpoint_path} has committed micro-batches up to {start.committed}, but the "
+    "table at {start.table_path} ends with {start.last_batch}: an older copy of it was restored. Going on "
+    "would leave out the rows in between. Restore the table's newest copy{start.recovery}"
+)
+
 _WITHOUT_OWN_COMMIT: _Refusals = (
     (
         lambda start: start.committed is not None and not is_log_cleaned(start.table_path),
@@ -209,15 +235,7 @@ _WITH_OWN_COMMIT: _Refusals = (
             "its entries were deleted. Going on would skip new rows. Restore the newest copy{start.recovery}."
         ),
     ),
-    (
-        lambda start: start.committed is not None and start.last_batch < start.committed,
-        (
-            "the checkpoint {start.checkpoint_path} has committed micro-batches up to "
-            "{start.committed}, but the table at {start.table_path} ends with {start.last_batch}: an "
-            "older copy of it was restored. Going on would leave out the rows in between. Restore the"
-            " table's newest copy{start.recovery}"
-        ),
-    ),
+    (_ends_early, _ENDS_EARLY),
     (
         lambda start: start.restore is not None,
         (

@@ -76,6 +76,7 @@ DOCUMENTS: Mapping[str, Any] = {
                         "without": "text  columns that were not compared",
                         "why": "text  why it was not compared; empty: it was",
                         "open_rows": "int  rows that the statement leaves open, which were not compared",
+                        "left_out": "text  newer versions that cannot be compared yet; empty: none",
                     }
                 ],
                 "without_digest": "int  micro-batches that were checked by offsets only",
@@ -140,6 +141,8 @@ DOCUMENTS: Mapping[str, Any] = {
         "columns": ["text  that were compared"],
         "left_out": ["text  columns that one side lacks"],
         "read_until": "time?  the newest Kafka time that the table has read; null without `--changed-at`",
+        "not_yet_since": "time?  the time of the oldest row that is not read yet",
+        "farthest_ahead": "time?  the latest time that has not come",
         "is_equal": "bool",
         "rows": {"here": "int", "there": "int"},
         "keys": {
@@ -149,6 +152,7 @@ DOCUMENTS: Mapping[str, Any] = {
             "differs": "int",
             "repeated": "int",
             "not_yet": "int  newer in the source than what the table has read",
+            "ahead": "int  of those that differ, of a time that has not come",
             "settled": "int  differed at first, and no longer",
         },
         "ranges": [{"first": "any", "here": "int", "there": "int", "wrong": "int"}],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
@@ -27,11 +28,13 @@ class GivenReceipts:
         receipts: The receipts, each once; with a key only those that it has signed.
         wrong: How many of its records are none, by why.
         is_cut: Whether retention has deleted the oldest records of the topic.
+        newest: When the newest of its records was written, by Kafka's clock; None: there is none.
     """
 
     receipts: tuple[Receipt, ...] = ()
     wrong: Mapping[str, int] = field(default_factory=dict)
     is_cut: bool = False
+    newest: datetime | None = None
 
 
 def read_receipts(
@@ -55,9 +58,11 @@ def read_receipts(
         raise BrokerError(f"Topic {topic} does not exist at {bootstrap}. Create it, or correct receipts=….")
     found: dict[Receipt, None] = {}
     wrong: dict[str, int] = {}
+    newest = 0
     consumer = open_consumer(bootstrap, options)
     try:
         for message in _messages(consumer, bootstrap, topic, firsts, ends):
+            newest = max(newest, message.timestamp()[1])
             try:
                 found[replace(_receipt(message.value(), key), signature=None)] = None
             except ValueError as error:
@@ -69,7 +74,8 @@ def read_receipts(
         ) from error
     finally:
         consumer.close()
-    return GivenReceipts(tuple(found), wrong, any(firsts.values()))
+    at = datetime.fromtimestamp(newest / 1000, UTC) if newest else None
+    return GivenReceipts(tuple(found), wrong, any(firsts.values()), at)
 
 
 def _receipt(value: bytes | None, key: str | None) -> Receipt:

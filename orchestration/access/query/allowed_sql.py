@@ -45,6 +45,9 @@ _EXPLAIN = re.compile(
     r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*explain\s+(?:analyze\s+|\([^)]*\)\s*)?", re.IGNORECASE | re.DOTALL
 )
 
+_FILE_NAME = re.compile(r"/|\.(csv|tsv|parquet|json|jsonl|ndjson|txt|db|duckdb)(\.gz|\.zst)?$", re.IGNORECASE)
+"""A name in a FROM clause that DuckDB takes for a file."""
+
 _UNSAFE = "With --unsafe, the SQL may do whatever DuckDB can with the files and the network of this user."
 
 
@@ -75,18 +78,34 @@ def refuse_unsafe(connection: DuckDBPyConnection, sql: str) -> None:
             )
 
 
+def refuse_unsafe_expression(connection: DuckDBPyConnection, option: str, text: str) -> None:
+    """Refuse an expression of an option that reads a file or an address.
+
+    Raises:
+        UsageError: It does.
+    """
+    try:
+        refuse_unsafe(connection, f"SELECT ({text})")
+    except UsageError as error:
+        raise UsageError(
+            f"{option} is SQL over the table's columns; it opens no file and no address."
+        ) from error
+
+
 def explain_refusal(message: str) -> str:
     """DuckDB's message for a file or an extension that it may not open, with the way to permit it."""
     return f"{message}\nmedallion query opens nothing but the pipeline's tables. {_UNSAFE}"
 
 
 def _table_functions(node: object) -> Iterator[str]:
-    """Names of all table functions in serialized SQL, in lower case."""
+    """Names of all table functions in serialized SQL, in lower case, and of files."""
     if isinstance(node, list):
         for each in node:
             yield from _table_functions(each)
     elif isinstance(node, dict):
         if node.get("type") == "TABLE_FUNCTION":
             yield str(node.get("function", {}).get("function_name", "")).lower()
+        if node.get("type") == "BASE_TABLE" and _FILE_NAME.search(name := str(node.get("table_name", ""))):
+            yield name
         for each in node.values():
             yield from _table_functions(each)

@@ -18,7 +18,7 @@ from common.delta.maintenance.retention import ExpiredTopic, expired_topics
 from common.errors import UsageError
 from orchestration.records.rejudge.select import coordinates_of, renamed
 from orchestration.records.rejudge.stage import newest
-from silver.judge.dedupe import event_key, key_text
+from silver.judge.dedupe import key_text
 from silver.read.column_names import KAFKA_TIMESTAMP, KEY, PLACE, row_coordinates
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def with_expired(
     }
     if silver.table not in expired:
         return both
-    key, mine, others = event_key(silver), rows[silver.table], expired[silver.table]
+    key, mine, others = silver.event_key, rows[silver.table], expired[silver.table]
     place = row_coordinates(mine.columns)
     if silver.keep == "newest":
         every = both[silver.table]

@@ -69,7 +69,8 @@ def audit(
     The broker is asked whether the topics are the ones that bronze has read, and whether they still have
     what bronze has not read yet. Without its answer the last line says what was not compared.
 
-    Each gold table is compared with what its declaration gives over silver at the version that its commit
+    Silver's values are compared with what today's declaration makes of the bytes in bronze. Each gold table
+    is compared with what its declaration gives over silver at the version that its commit
     names: of a table with more than 10,000 rows a range of keys that is chosen anew each time, with --gold
     all rows. An audit with --since compares gold tables with --gold only.
 
@@ -88,8 +89,8 @@ def audit(
     "versions": {table: version}, "offsets", "looked_at", "totals": {place: offsets}, "partitions": [{"topic",
     "partition", "first", "end", "offsets", and a number per place}], "faults": [{"fault", "text", "count",
     "examples": [{"topic", "partition", "offset"}], "keys"}], "gold": [{"table", "version", "range_of",
-    "without", "why", "open_rows"}], "without_digest", "notes", "compared_with_kafka", "not_compared_because",
-    "seconds"}]}. Numbers are exact; examples are the first 20, keys the first 10.
+    "without", "why", "open_rows", "left_out"}], "without_digest", "notes", "compared_with_kafka",
+    "not_compared_because", "seconds"}]}. Numbers are exact; examples are the first 20, keys the first 10.
     """
     from orchestration.records.audit import audit as audits
 
@@ -114,7 +115,7 @@ def _write_script(ready: Context, silvers: Sequence[Silver], file: Path, *, is_p
         raise UsageError(
             "--script writes a file that covers all offsets; leave out --json, --gold and --since."
         )
-    text = write(ready.pipeline, silvers, ready.layout)
+    text = write(ready.pipeline, silvers, ready.layout, ready.settings)
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:

@@ -22,6 +22,7 @@ _NEXT = {
     "counts": "see that version in the history of the table: which program wrote it, and what changed since",
     "changed": "fill the gold table again with medallion rebuild, or restore the version before; or accept "
     "the change by name",
+    "values": "type the command, then start the jobs: the gold tables follow",
     "bytes": "restore these files from a copy of the table; where there is none, the rows are as they are",
     "files": "restore these files from a copy of the table, or type the command",
     "content": "type the command: it fills the table from the rows of its source",
@@ -77,6 +78,8 @@ def notes(account: Account) -> Iterator[str]:
             "of its rows, as where Spark wrote it (its files have checksums) or an earlier version did"
         )
     for one in account.gold:
+        if one.left_out and not one.why:
+            yield f"{one.table}: {one.left_out}"
         if one.why:
             yield f"{one.table} was not compared with its declaration: {one.why}"
         elif one.without:

@@ -94,9 +94,10 @@ def reconcile(
     read, --settle compares what differs once more. Needs no Spark. Exit code 1: rows differ.
 
     --json: {"table", "version", "against", "key", "columns", "left_out", "read_until", "is_equal", "rows":
-    {"here", "there"}, "keys": {"equal", "missing", "extra", "differs", "repeated", "not_yet", "settled"},
-    "ranges": [{"first", "here", "there", "wrong"}], "differences": [{"kind", "key", "columns", "here",
-    "there"}]}; "here" and "there" of a difference only with --values.
+    {"here", "there"}, "keys": {"equal", "missing", "extra", "differs", "repeated", "not_yet", "ahead",
+    "settled"}, "not_yet_since", "farthest_ahead", "ranges": [{"first", "here", "there", "wrong"}],
+    "differences": [{"kind", "key", "columns", "here", "there"}]}; "here" and "there" of a difference only
+    with --values.
     """
     from orchestration.cli.records import reconcile_output
     from orchestration.records.reconcile.reconcile import Wanted

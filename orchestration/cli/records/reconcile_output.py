@@ -28,7 +28,11 @@ def report(found: Reconciled, *, has_values: bool) -> Iterator[Grid | Text]:
     )
     counted = [(f"{name}: {text}", result.kinds[name]) for name, text in KINDS.items()]
     counted += [
-        ("not yet: newer in the source than what the table has read", result.not_yet),
+        (
+            f"not yet: newer in the source than what the table has read, since {result.not_yet_since}",
+            result.not_yet,
+        ),
+        (f"of these of a time that has not come, up to {result.farthest}", result.ahead),
         ("settled: differed at first, and no longer", result.settled),
     ]
     keys = [(text, f"{count:,}") for text, count in counted if count]
@@ -111,8 +115,11 @@ def document(found: Reconciled, *, has_values: bool) -> dict[str, Any]:
                 "equal": result.equal,
                 **result.kinds,
                 "not_yet": result.not_yet,
+                "ahead": result.ahead,
                 "settled": result.settled,
             },
+            "not_yet_since": result.not_yet_since,
+            "farthest_ahead": result.farthest,
             "ranges": [
                 {"first": one.first, "here": one.here, "there": one.there, "wrong": one.wrong}
                 for one in result.ranges

@@ -54,7 +54,7 @@ from orchestration.records.audit.result import SHOWN, Account, Fault, PartitionA
 from orchestration.records.audit.starting_point import PartitionCounts, StartingPoint
 from orchestration.records.audit.stored_bytes.bronze_bytes import byte_faults, undigested
 from orchestration.records.audit.stored_bytes.file_bytes import changed_files, without_digest
-from orchestration.records.audit.table_log import Pins, TableLog, pin, pins_of_sources
+from orchestration.records.audit.table_log import Pins, TableLog, pin, pins_of_sources, read_log
 from orchestration.records.audit.topic_faults import Ask, compare_with_broker
 from orchestration.records.receipts.account import compare_receipts
 from silver.write.past_conditions import past_conditions
@@ -66,6 +66,8 @@ if TYPE_CHECKING:
 
 _FILE = re.compile(r"\S+\.parquet")
 _AGAIN_SECONDS = 5.0
+_OF_SILVER = {"values", "missing", "no witness", "twice", "unknown", "counts", "lost commit"}
+"""Faults of a silver table itself, from which those of the gold tables behind it may follow."""
 
 Say = Callable[[str], None]
 Receipts = Callable[[Topic], GivenReceipts]
@@ -150,7 +152,7 @@ def audit(  # noqa: PLR0913  # the options of the command
         return (
             account
             if gold is None or any(one.name == "files" for one in account.faults)
-            else _with_gold(account, ContentAudit(spark, pipeline, layout, gold), silver, say)
+            else _with_values(account, ContentAudit(spark, pipeline, layout, gold), silver, say)
         )
 
     try:
@@ -203,7 +205,9 @@ def _with_receipts(  # noqa: PLR0913, PLR0917  # an account, and what it is comp
         ask=None if ask is None else partial(ask, topic),
     )
     faults = [Fault("receipt", text, count) for text, count in found.faults(SHOWN)]
-    return replace(account, faults=(*account.faults, *faults), notes=(*account.notes, found.note))
+    return replace(
+        account, faults=(*account.faults, *faults), notes=(*account.notes, found.note, found.coverage)
+    )
 
 
 def _begins(account: Account, topic: Topic, path: str) -> dict[tuple[str, int], int]:
@@ -219,15 +223,48 @@ def _begins(account: Account, topic: Topic, path: str) -> dict[tuple[str, int], 
     return found
 
 
-def _with_gold(account: Account, content: ContentAudit, silver: Silver, say: Say) -> Account:
-    """The account with what comparing the gold tables with their definitions has found."""
+def _with_values(account: Account, content: ContentAudit, silver: Silver, say: Say) -> Account:
+    """The account with what comparing values has found: of silver with bronze, of gold with its definitions.
+
+    What a fault of silver makes of the tables behind it is told as its consequence: it has no command of its
+    own, which would spread it.
+    """
+    of_silver, more = _value_faults(account, content, silver, say)
     say(f"{silver.table}: comparing the gold tables with their definitions")
     compared = tuple(content.compared(made_of(content.pipeline, silver)))
-    of_gold = (fault for _, fault in compared if fault is not None)
+    of_gold = [fault for _, fault in compared if fault is not None]
     of_messages, notes = message_faults(content, tuple(published(content.pipeline, silver)))
-    faults = (*account.faults, *of_gold, *of_messages)
+    faults = [*account.faults, *of_silver]
+    behind = [*of_gold, *of_messages]
+    if any(one.name in _OF_SILVER for one in faults):
+        behind = [_following(one, silver) for one in behind]
     gold = tuple(table for table, _ in compared)
-    return replace(account, faults=faults, gold=gold, notes=(*account.notes, *notes))
+    return replace(account, faults=(*faults, *behind), gold=gold, notes=(*account.notes, *more, *notes))
+
+
+def _value_faults(
+    account: Account, content: ContentAudit, silver: Silver, say: Say
+) -> tuple[list[Fault], list[str]]:
+    """Faults of silver's values, or a note why they were not compared."""
+    from orchestration.records.audit.silver_values import SilverValues, why_values_may_differ
+
+    if silver.table not in account.versions:
+        return [], []
+    log = read_log(silver.table, content.layout.table_path(silver.table), silver.table)
+    why = why_values_may_differ(silver, log)
+    if not isinstance(silver.columns, Mapping):
+        why = "a function makes its columns"
+    if why:
+        return [], [f"the values of {silver.table} were not compared with bronze: {why}"]
+    say(f"{silver.table}: comparing its values with bronze")
+    given = (content.spark, content.pipeline, silver, content.layout, content.proof, account.versions)
+    return list(SilverValues(*given).faults()), []
+
+
+def _following(fault: Fault, silver: Silver) -> Fault:
+    """A fault of a table behind a silver table that has faults itself."""
+    text = fault.text.partition(". To fill it again")[0]
+    return replace(fault, text=f"{text}. It may follow from the faults of {silver.table}: mend those first")
 
 
 def _unreadable_file(silver: Silver, text: str) -> AccountError | None:

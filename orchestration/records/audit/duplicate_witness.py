@@ -18,7 +18,7 @@ from common.declare import Silver
 from common.rows.spark_rows import SparkRows
 from orchestration.records.audit.offset_places import PLACE, WHOLE, place_of
 from orchestration.records.audit.other_records import IS_OTHER, Decision, read_marked
-from silver.judge.dedupe import event_key, key_text
+from silver.judge.dedupe import key_text
 from silver.read.column_names import ELEMENT, META, row_coordinates
 
 KEY = "key_text"
@@ -34,7 +34,7 @@ def bronze_keys(bronze: DataFrame, rest: DataFrame, silver: Silver, decision: De
     without an element, and whether it is another table's record. Keys come from today's column declarations;
     the rules are not applied.
     """
-    names = event_key(silver)
+    names = silver.event_key
     typed = read_marked(bronze.join(rest.select(*PLACE), list(PLACE), "left_semi"), silver, decision)
     place, is_empty = place_of(rest), F.lit(False)
     units = [F.col(f"{META}.{name}").alias(name) for name in PLACE]
@@ -56,7 +56,7 @@ def bronze_keys(bronze: DataFrame, rest: DataFrame, silver: Silver, decision: De
 
 def late_keys(late: DataFrame, only: DataFrame, silver: Silver) -> DataFrame:
     """The keys of the late rows at the coordinates of ``only``, in the columns of ``bronze_keys``."""
-    names, place = event_key(silver), place_of(only)
+    names, place = silver.event_key, place_of(only)
     named = late.select(
         *(F.col(name).alias(alias) for name, alias in zip(row_coordinates(late.columns), place, strict=True)),
         F.lit(False).alias(IS_TOMBSTONE),
@@ -76,7 +76,7 @@ def without_witness(found: DataFrame, accepted: Sequence[DataFrame | None], silv
             by literal bounds of the keys, so that Delta skips files that cannot hold a key.
         silver: The declaration.
     """
-    names = event_key(silver)
+    names = silver.event_key
     left = found
     for place, each in enumerate(accepted):
         if each is None or (place > 0 and left.isEmpty()):

@@ -38,8 +38,9 @@ class Fault:
             table whose source has gone back, ``changed`` for a gold table that another program has written,
             ``content`` for one that is not what its declaration gives, ``publication`` for files that are
             not what was published, ``published`` for a published version that is not the table's any more,
-            ``bytes`` for rows of bronze that are not what was read, ``files`` for data files that are not
-            what was written, or ``receipt`` for records that are not what a producer has sent.
+            ``values`` for rows of silver that are not what their records give, ``bytes`` for rows of bronze
+            that are not what was read, ``files`` for data files that are not what was written, or
+            ``receipt`` for records that are not what a producer has sent.
         text: The explanation for a user.
         count: Number of offsets affected, of keys, or of micro-batches whose bytes differ; 1 for a fault of
             counts or commits.
@@ -66,6 +67,7 @@ class GoldTable:
             time; with commas between them.
         why: Why the table was not compared, in words; empty if it was.
         open_rows: Rows that are others than those computed now, where the statement leaves open which come.
+        left_out: Which newer versions cannot be compared yet, in words; empty where there are none.
     """
 
     table: str
@@ -74,6 +76,7 @@ class GoldTable:
     without: str = ""
     why: str = ""
     open_rows: int = 0
+    left_out: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from orchestration.records.rejudge.select import (
     renamed,
     tables_with_own_row,
 )
-from silver.judge.dedupe import event_key, key_text
+from silver.judge.dedupe import key_text
 from silver.judge.read_and_judge import read_rows
 from silver.read.column_names import COORDINATES, ELEMENT, META, PLACE
 from silver.read.where import is_other_record
@@ -159,7 +159,7 @@ class _Finder:
         if rows is None or not raw:
             return found
         for other in readers:
-            is_alike = other.table != silver.table and event_key(other) == event_key(silver)
+            is_alike = other.table != silver.table and other.event_key == silver.event_key
             lost = self._lost(other, found) if is_alike else None
             if lost is None:
                 continue
@@ -178,7 +178,7 @@ class _Finder:
         rows = self.table(silver.table)
         if rows is None:
             return None
-        return rows.select(*_placed(), key_text(rows, event_key(silver)).alias(_KEY))
+        return rows.select(*_placed(), key_text(rows, silver.event_key).alias(_KEY))
 
     def _lost(self, silver: Silver, found: Rows) -> Rows | None:
         """The events of which all rows of a table are erased, by key text; None where no row is erased."""
@@ -239,7 +239,7 @@ def _keys(tables: Sequence[DataFrame], silver: Silver) -> DataFrame:
         typed = _own_records(raw, silver)
         if silver.tombstones != "keep":
             typed = typed.where(F.col(f"{META}.value").isNotNull())
-        text = key_text(typed, event_key(silver)).alias(_KEY)
+        text = key_text(typed, silver.event_key).alias(_KEY)
         keys.append(typed.select(*(f"{META}.{name}" for name in PLACE), text))
     return reduce(DataFrame.unionAll, keys)
 

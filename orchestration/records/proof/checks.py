@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from common.sql.quoting import standard_text
+from orchestration.records.audit.gold.state import TOLERANCE
 
-START = """\
+_TABLES = """\
 CREATE TABLE checks (about VARCHAR, "check" VARCHAR, verdict VARCHAR, expected VARCHAR, found VARCHAR,
   first_differing VARCHAR);
 -- The checks that need an answer: each has a row 'answered' below, unless DuckDB could not finish it.
@@ -13,16 +14,26 @@ CREATE TABLE planned (about VARCHAR, "check" VARCHAR);
 CREATE MACRO shown_places(places) AS
   array_to_string(list_transform(places, lambda p: p.topic || '/' || p.partition || '/' || p."offset"), ', ');
 
--- Two computations of a sum of floating-point numbers may differ in their last digits.
-CREATE MACRO is_close(a, b) AS
-  a IS NOT DISTINCT FROM b OR abs(a - b) <= 1e-9 * greatest(abs(a), abs(b));
+"""
 
+_CLOSE = f"""\
+-- Two computations of a sum of floating-point numbers may differ in their last digits, of the values and of
+-- 1: terms of a sum may cancel each other. Infinities and NaN are close to nothing but themselves.
+CREATE MACRO is_close(a, b) AS
+  coalesce(a IS NOT DISTINCT FROM b
+    OR (isfinite(a) AND isfinite(b) AND abs(a - b) <= {TOLERANCE} * (1 + greatest(abs(a), abs(b)))), false);
+
+"""
+
+_SHOWN = """\
 -- Keys may hold anything: letters that control or deceive a terminal are shown as question marks.
 CREATE MACRO shown_keys(keys) AS
   regexp_replace(array_to_string(keys, ', '),
     '[\\x{00}-\\x{1f}\\x{7f}-\\x{9f}\\x{061c}\\x{200b}-\\x{200f}\\x{2028}-\\x{202e}\\x{2060}-\\x{2069}\\x{feff}]',
     '?', 'g');
 """
+
+START = _TABLES + _CLOSE + _SHOWN
 
 END = """\
 CREATE VIEW answers AS

@@ -5,7 +5,7 @@ Everything else is computed from the tables by the script itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from common.config.paths import ERASED, Layout
@@ -27,6 +27,7 @@ from orchestration.records.audit.offset_ranges import (
     lowest_erased,
     unprocessed_from,
 )
+from orchestration.records.audit.silver_values import why_values_may_differ
 from orchestration.records.audit.table_log import (
     BATCH_COUNTS,
     REBUILT,
@@ -38,9 +39,6 @@ from orchestration.records.audit.table_log import (
     since_rebuild,
 )
 from silver.write.past_conditions import past_conditions
-
-_DECISIVE = ("value", "columns", "key", "event_time")
-"""Attributes of a silver table whose change leaves earlier rows as an earlier declaration read them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +57,7 @@ class Given:
         why_uncounted: The reason why not.
         faults: Faults that the logs show by themselves, in words.
         past_conditions: Former conditions ``where``.
-        is_declared_alike: Whether all rows were read by one declaration of value, columns, key and time.
+        why_values_differ: Why rows may have other values than today's declaration gives; empty if none may.
     """
 
     silver: Silver
@@ -73,7 +71,7 @@ class Given:
     why_uncounted: str
     faults: tuple[str, ...]
     past_conditions: tuple[str, ...]
-    is_declared_alike: bool
+    why_values_differ: str
 
     @property
     def why_no_balance(self) -> str:
@@ -117,15 +115,8 @@ def given(database: Database, layout: Layout, topic: Bronze, silver: Silver) -> 
         why_uncounted=why,
         faults=tuple(faults),
         past_conditions=tuple(past_conditions(layout.table_path(silver.table))),
-        is_declared_alike=len(set(_declarations(pins))) <= 1,
+        why_values_differ=why_values_may_differ(silver, pins.silver),
     )
-
-
-def _declarations(pins: Pins) -> Iterator[tuple[object, ...]]:
-    for one in pins.silver.commits:
-        marks = one.metadata.get("judged_by")
-        if isinstance(marks, dict):
-            yield tuple(marks.get(name) for name in _DECISIVE)
 
 
 def _counted(pins: Pins, silver: Silver) -> tuple[Mapping[str, int] | None, str]:

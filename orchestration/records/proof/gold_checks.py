@@ -2,45 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
 from common.config.paths import Layout
+from common.config.settings import GoldSettings
 from common.declare import Aggregate, Gold, Pipeline, Upsert, View
 from common.declare.declared import is_path
-from common.delta.checkpoint import DeltaPosition, delta_position_of
-from common.delta.log import LogReader
+from common.delta.match.checkpoint_match import lost_commits
 from common.errors import SqlError, TableError
-from common.machine.object_store import storage_options
 from common.sql.quoting import double_quoted, standard_text
-from orchestration.records.proof.checks import compared, heading, not_compared
+from orchestration.records.audit.gold.state import GoldState, declared_anew, newest_state, why_it_may_differ
+from orchestration.records.proof.checks import compared, heading, not_compared, stated
 from orchestration.records.proof.definitions import Definition, definition
 from orchestration.records.proof.tables import Tables
 
-_FEED = "delta.enableChangeDataFeed"
 _FLOATS = {"FLOAT", "DOUBLE"}
 
 
-@dataclass(frozen=True, slots=True)
-class State:
-    """A version of a gold table, and the version of each source that it has read to the end."""
-
-    version: int
-    sources: Mapping[str, int]
+_DEFINED = "equals its definition"
 
 
-def gold_checks(pipeline: Pipeline, layout: Layout, tables: Tables) -> Iterator[str]:
+def gold_checks(pipeline: Pipeline, layout: Layout, tables: Tables, settings: GoldSettings) -> Iterator[str]:
     """The statements for all gold tables of a pipeline, in the order of their declaration."""
     for gold in pipeline.gold:
-        yield heading(f"{gold.table} equals its definition")
+        yield heading(f"{gold.table} {_DEFINED}")
+        path = layout.table_path(gold.table)
+        if (lost := lost_commits(gold.table, path, layout.checkpoint_path(gold.table))) is not None:
+            yield stated(gold.table, "log", "different", "every commit", lost)
         try:
-            yield from _checks(gold, layout, tables)
+            yield from _checks(gold, layout, tables, settings)
         except (SqlError, TableError) as error:
-            yield not_compared(gold.table, "equals its definition", str(error).splitlines()[0])
+            yield not_compared(gold.table, _DEFINED, str(error).splitlines()[0])
 
 
-def _checks(gold: Gold, layout: Layout, tables: Tables) -> Iterator[str]:
+def _checks(gold: Gold, layout: Layout, tables: Tables, settings: GoldSettings) -> Iterator[str]:
     """The statements for one table.
 
     Raises:
@@ -54,93 +49,33 @@ def _checks(gold: Gold, layout: Layout, tables: Tables) -> Iterator[str]:
         raise SqlError("begins at a later version of its source")
     if not isinstance(gold, View | Upsert | Aggregate):
         definition(gold, {}, {})  # says why
-    state = newest_state(gold.table, names, layout.table_path)
-    _refuse_unfollowed(gold, layout, state)
+    state = newest_state(gold, layout)
+    if why := declared_anew(gold, state):
+        raise SqlError(why)
+    if state.left_out:
+        yield not_compared(gold.table, "newest version", state.left_out)
     found = tables.view(gold.table, layout.table_path(gold.table), state.version)
-    views = {
-        name: tables.view(name, layout.table_path(name), version) for name, version in state.sources.items()
-    }
+    views = {}
+    for name, version in state.sources.items():
+        if version is None:
+            raise TableError(f"{name} had no version when {gold.table} read it")
+        views[name] = tables.view(name, layout.table_path(name), version)
     columns = {name: tables.columns(view) for name, view in {**views, gold.table: found}.items()}
     defined = definition(gold, views, columns)
-    yield from _comparison(gold.table, found, defined, columns[gold.table], tables)
+    excuse = why_it_may_differ(gold, layout, state, settings)
+    yield from _comparison(state, excuse, found, defined, columns[gold.table], tables)
 
 
-def newest_state(table: str, sources: Sequence[str], path_of: Callable[[str], str]) -> State:
-    """The newest version of a table that has read each source up to the end of a commit.
-
-    Args:
-        sources: The tables that its query reads, in the order of its positions.
-        path_of: Gives the path of a table.
-
-    Raises:
-        TableError: There is none.
-    """
-    log = LogReader(path_of(table))
-    oldest, latest = log.oldest_version(), log.latest_version()
-    if oldest is None or latest is None:
-        raise TableError(f"{table} is not written yet")
-    version = latest
-    for one in reversed(list(log.commits(oldest))):
-        told = one.metadata
-        if told.get("query") != table or "batch_id" not in told:
-            continue
-        if (read := _read_to(told, sources, path_of)) is not None:
-            return State(version, read)
-        version = one.version - 1
-    raise TableError(f"no commit of {table} says up to which version it has read its sources")
-
-
-def _read_to(
-    told: Mapping[str, Any], sources: Sequence[str], path_of: Callable[[str], str]
-) -> Mapping[str, int] | None:
-    """The versions that a micro-batch has read; None where one is read in part."""
-    read: dict[str, int] = {}
-    positions = told.get("positions") or ()
-    covered = (told.get("counts") or {}).get("covers")
-    for number, name in enumerate(sources):
-        end = delta_position_of(positions, number)
-        if end is None or (version := _version(end, covered, path_of(name))) is None:
-            return None
-        read[name] = version
-    return read
-
-
-def _version(end: DeltaPosition, covered: object, path: str) -> int | None:
-    """The version that is read to its end; None where its rows are read in part."""
-    if end.in_snapshot:
-        is_whole = covered == end.version or end.index + 1 >= _number_of_files(path, end.version)
-        return end.version if is_whole else None
-    return end.version - 1 if end.index < 0 else None
-
-
-def _number_of_files(path: str, version: int) -> int:
-    from deltalake import DeltaTable  # imported here: needed for a table that has only read a first state
-
-    return len(DeltaTable(path, version=version, storage_options=storage_options(path)).file_uris())
-
-
-def _refuse_unfollowed(gold: Gold, layout: Layout, state: State) -> None:
-    """Refuse a table that has not followed rows which its source has lost or changed.
-
-    Raises:
-        SqlError: Names the first such commit.
-    """
-    if isinstance(gold, View):
-        return
-    log = LogReader(layout.table_path(gold.reads))
-    has_feed = log.properties().get(_FEED, "").lower() == "true"
-    if gold.takes_rows_back and gold.reading.changes != "appends" and has_feed:
-        return
-    oldest = log.oldest_version() or 0
-    for one in log.commits(oldest):
-        if one.is_change and one.version <= state.sources[gold.reads]:
-            raise SqlError(f"does not follow the rows that {gold.reads} took away in version {one.version}")
-
-
-def _comparison(
-    table: str, found: str, defined: Definition, columns: Mapping[str, str], tables: Tables
+def _comparison(  # noqa: PLR0913, PLR0917  # what a comparison is made of
+    state: GoldState,
+    excuse: str,
+    found: str,
+    defined: Definition,
+    columns: Mapping[str, str],
+    tables: Tables,
 ) -> Iterator[str]:
     """The rows of both as multisets; what is computed with floating-point numbers may differ a little."""
+    table = state.batch.query
     expected = {name.lower(): kind for name, kind in tables.columns(defined.sql).items()}
     exact, close = [], []
     for name, kind in columns.items():
@@ -156,53 +91,61 @@ def _comparison(
             close.append(name)
         else:
             exact.append(name)
-    keys = [name for name in defined.keys if name in columns]
-    yield _statement(table, found, defined, columns, exact, close, keys)
-
-
-def _statement(  # noqa: PLR0913, PLR0917  # what a comparison is made of
-    table: str,
-    found: str,
-    defined: Definition,
-    columns: Mapping[str, str],
-    exact: Sequence[str],
-    close: Sequence[str],
-    keys: Sequence[str],
-) -> str:
-    def listed(*more: str) -> str:
-        return ", ".join([*map(double_quoted, (*exact, *close)), *more])
-
-    same = " AND ".join(
-        f"is_close({how}({double_quoted(name)}) FILTER (is_expected), "
-        f"{how}({double_quoted(name)}) FILTER (NOT is_expected))"
-        for name in close
-        for how in ("min", "max", "sum")
+    of = ", ".join(f"{name}@{version}" for name, version in state.sources.items())
+    names = (*exact, *close)
+    cast = ", ".join(f"CAST({_q(name)} AS {columns[name]}) AS {_q(name)}" for name in names)
+    keys = ", ".join(f"{_q(name)}: {_q(name)}" for name in defined.keys if name in columns)
+    view = _q(f"definition of {table}")
+    yield f"CREATE VIEW {view} AS\n  {defined.sql};\n"
+    yield compared(
+        about=table,
+        check=standard_text(_DEFINED if len(names) == len(columns) else f"{_DEFINED} in {', '.join(names)}"),
+        holds="count(*) = count(*) FILTER (is_same)",
+        expected=f"coalesce(sum(expected), 0) || ' rows, of {of}'",
+        found=f"coalesce(sum(found), 0) || ' rows at version {state.version} of {state.newest}, ' "
+        "|| count(*) FILTER (NOT is_same) || ' differ'",
+        shown=f"shown_keys(min(to_json({{{keys}}})::VARCHAR, 5) FILTER (NOT is_same))" if keys else "''",
+        rows=_groups(exact, close, f"(SELECT {cast} FROM {view})", found),
+        otherwise=standard_text(f"not compared: {excuse}" if excuse else "different"),
     )
-    cast = ", ".join(f"CAST({double_quoted(name)} AS {columns[name]}) AS {double_quoted(name)}" for name in (*exact, *close))  # noqa: E501  # fmt: skip
-    key = ", ".join(f"{double_quoted(name)}: {double_quoted(name)}" for name in keys)
-    shown = f"shown_keys(min(to_json({{{key}}})::VARCHAR, 5) FILTER (NOT is_same))" if keys else "''"
-    grouped = ", ".join(map(double_quoted, exact)) or "()"
-    own = ", ".join(map(double_quoted, keys))
-    return f"""\
-CREATE VIEW {double_quoted(f"definition of {table}")} AS
-  {defined.sql};
 
-{compared(
-    about=table,
-    check=standard_text("equals its definition" if len(exact) + len(close) == len(columns)
-                        else f"equals its definition in {', '.join((*exact, *close))}"),
-    holds="count(*) = count(*) FILTER (is_same)",
-    expected="coalesce(sum(expected), 0) || ' rows'",
-    found="coalesce(sum(found), 0) || ' rows, ' || count(*) FILTER (NOT is_same) || ' differ'",
-    shown=shown,
-    rows=f'''FROM (
-  SELECT {own + ", " if own else ""}count(*) FILTER (is_expected) AS expected,
-    count(*) FILTER (NOT is_expected) AS found,
-    count(*) FILTER (is_expected) = count(*) FILTER (NOT is_expected)
-      {" AND " + same if same else ""} AS is_same
+
+def _groups(exact: Sequence[str], close: Sequence[str], want: str, have: str) -> str:
+    """Rows that are alike in their exact columns: how many there must be and are, and whether all are there.
+
+    Rows that are alike in all columns need no comparison; those that are left are compared rank by rank.
+    """
+    names = "".join(f"{_q(name)}, " for name in (*exact, *close))
+    by = "".join(f"{_q(name)}, " for name in exact)
+    near = _near(close) if close else "false"
+    return f"""FROM (
+  SELECT {by}sum(e)::BIGINT AS expected, sum(f)::BIGINT AS found,
+    coalesce(bool_and(e = f) OR {near}, false) AS is_same
   FROM (
-    SELECT {cast}, true AS is_expected FROM {double_quoted(f"definition of {table}")}
-    UNION ALL
-    SELECT {listed("false")} FROM {found})
-  GROUP BY {grouped})''',
-)}"""  # fmt: skip
+    SELECT {names}count(*) FILTER (is_expected) AS e, count(*) FILTER (NOT is_expected) AS f
+    FROM (SELECT {names}true AS is_expected FROM {want} UNION ALL SELECT {names}false FROM {have})
+    GROUP BY ALL)
+  GROUP BY ALL)"""
+
+
+def _near(close: Sequence[str]) -> str:
+    """Whether the rows that are left of a group are alike, up to the last digits of their floats.
+
+    In which column they are put in order first is tried in turn: where two values of it differ in their last
+    digits only, the other columns decide.
+    """
+    row = "{" + ", ".join(f"c{at}: {_q(name)}" for at, name in enumerate(close)) + "}"
+    same = " AND ".join(f"is_close(p[1].c{at}, p[2].c{at})" for at in range(len(close)))
+    ways = []
+    for first in close:
+        order = ", ".join(_q(name) for name in dict.fromkeys((first, *close)))
+        sides = ", ".join(
+            f"flatten(list(list_transform(range({more} - {less}), lambda n: {row}) ORDER BY {order}) "
+            f"FILTER ({more} > {less}))"
+            for more, less in (("e", "f"), ("f", "e"))
+        )
+        ways.append(f"coalesce(list_bool_and(list_transform(list_zip({sides}), lambda p: {same})), false)")
+    return f"(sum(e) = sum(f) AND ({' OR '.join(ways)}))"
+
+
+_q = double_quoted

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from common.config.paths import Layout
+from common.config.settings import Settings
 from common.declare import Pipeline, Silver
 from common.sql.quoting import standard_text
 from orchestration.access.query.duckdb_views import Database
@@ -41,7 +42,7 @@ SET VARIABLE lake = {lake};
 """
 
 
-def write(pipeline: Pipeline, silvers: Sequence[Silver], layout: Layout) -> str:
+def write(pipeline: Pipeline, silvers: Sequence[Silver], layout: Layout, settings: Settings) -> str:
     """The text of the script for some silver tables, and for the gold tables if these are all.
 
     Raises:
@@ -53,7 +54,7 @@ def write(pipeline: Pipeline, silvers: Sequence[Silver], layout: Layout) -> str:
     for silver in silvers:
         parts += _silver(pipeline, silver, layout, tables)
     if len(silvers) == len(pipeline.silver):
-        parts += gold_checks(pipeline, layout, tables)
+        parts += gold_checks(pipeline, layout, tables, settings.gold)
     at = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%SZ}"
     head = _HEAD.format(name=pipeline.name, at=at, lake=standard_text(as_duckdb_has_it(layout.warehouse)))
     views = "\n".join(dict.fromkeys(tables.statements))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -24,6 +25,19 @@ _TYPES = {
     "bigint": "BIGINT",
     "date": "DATE",
 }
+_WHOLE = "'BIGINT', 'UBIGINT'"
+_TIME_TEXT = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)?"
+_READ_ALIKE = {
+    "VARCHAR": f"{{kind}} IN ('VARCHAR', 'BOOLEAN') OR ({{kind}} IN ({_WHOLE}) AND {{text}} <> '0')",
+    "BOOLEAN": "{kind} = 'BOOLEAN'",
+    "DOUBLE": f"{{kind}} IN ({_WHOLE}, 'DOUBLE')",
+    TIME: f"{{kind}} = 'VARCHAR' AND regexp_full_match({{text}}, '{_TIME_TEXT}')",
+    "DATE": r"{kind} = 'VARCHAR' AND regexp_full_match({text}, '\d{4}-\d\d-\d\d')",
+}
+"""By type, the values of JSON that DuckDB gives as the bytes have them. It reads a number through a double
+and spells it anew, which shows in a text and in a decimal of more digits than a double has."""
+_DIGITS_OF_A_DOUBLE = 15
+
 _COORDINATES = {"topic": "VARCHAR", "partition": "INTEGER", "offset": "BIGINT", "timestamp": TIME}
 
 
@@ -35,22 +49,38 @@ class ValueColumns:
         silver: The declaration.
         texts: By column, its expression in DuckDB's SQL, over the columns of ``source``.
         why_not: By column, why it is not computed.
+        fields_of: By column, the numbers of the fields that it is computed from.
     """
 
     silver: Silver
     texts: dict[str, str] = field(default_factory=dict)
     why_not: dict[str, str] = field(default_factory=dict)
+    fields_of: dict[str, set[int]] = field(default_factory=dict)
     _paths: list[tuple[str, str]] = field(default_factory=list)
     _fields: Sequence[Field] = ()
+    _using: set[int] = field(default_factory=set)
+
+    def is_read_alike(self, names: Iterable[str]) -> str:
+        """The condition on rows of ``source`` that DuckDB has the fields of columns as the bytes have them.
+
+        It reads the document again: to be asked of rows that differ.
+        """
+        numbers = sorted(set().union(*(self.fields_of.get(name, set()) for name in names)))
+        if not numbers:
+            return "true"
+        each = " AND ".join(_alike(number, *self._paths[number - 1]) for number in numbers)
+        return f"coalesce(value IS NULL OR (fields IS NOT NULL AND {each}), false)"
 
     def add(self, name: str, sql: str) -> None:
         """Add an expression of the declaration, or the reason why DuckDB does not compute it."""
         if (why := self._refused_value()) is not None:
             self.why_not[name] = why
             return
+        self._using = set()
         try:
             self._fields = self._fields or fields(self.silver.value, folder_of(self.silver))  # type: ignore[arg-type]
             self.texts[name] = expression(sql, self._column, written=True).sql
+            self.fields_of[name] = self._using
         except (SqlError, PipelineError) as error:
             self.why_not[name] = str(error).splitlines()[0]
 
@@ -83,7 +113,9 @@ class ValueColumns:
         kind = _type(path, self._fields)
         if (where, kind) not in self._paths:
             self._paths.append((where, kind))
-        return Value(double_quoted(f"field {self._paths.index((where, kind)) + 1}"), kind)
+        number = self._paths.index((where, kind)) + 1
+        self._using.add(number)
+        return Value(double_quoted(f"field {number}"), kind)
 
     def _written(self, path: Sequence[str], among: Iterable[Field]) -> list[str]:
         found = _field(path, among)
@@ -96,6 +128,19 @@ def _cast(number: int, kind: str) -> str:
     """A field by its number; a cast of text to text would cost time for nothing."""
     found = f"fields[{number}]"
     return found if kind == "VARCHAR" else f"try_cast({found} AS {kind})"
+
+
+def _alike(number: int, path: str, kind: str) -> str:
+    """Whether DuckDB has a field, by its number, as the bytes have it."""
+    if kind in _READ_ALIKE:
+        own = _READ_ALIKE[kind]
+    else:
+        digits = int(re.findall(r"\d+", kind)[0]) if kind.startswith("DECIMAL") else 0
+        of_double = ", 'DOUBLE'" if 0 < digits <= _DIGITS_OF_A_DOUBLE else ""
+        own = f"{{kind}} IN ({_WHOLE}{of_double})"
+    there = f"coalesce(try(json_type(decode(value), {standard_text(path)})), 'NULL')"
+    is_own = own.replace("{kind}", there).replace("{text}", f"fields[{number}]")
+    return f"({there} = 'NULL' OR {is_own})"
 
 
 def _field(path: Sequence[str], among: Iterable[Field]) -> Field:

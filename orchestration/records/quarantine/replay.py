@@ -30,7 +30,6 @@ from orchestration.records.rejudge.judge_again import persisted, rows_of_events
 from orchestration.records.rejudge.select import Say, condition
 from orchestration.records.rejudge.stage import newest, refuse_unfinished
 from silver.judge import lookups
-from silver.judge.dedupe import event_key
 from silver.judge.read_and_judge import judge, read_rows
 from silver.judge.reasons_and_verdict import rules_version
 from silver.read.column_names import (
@@ -281,7 +280,7 @@ class _Move:
         known_keys.remember(fresh.sparkSession, path, self._metadata(silver.table), int(newest_ms))
         rows = accepted(SparkRows(fresh.drop(_OUTCOME, elements.AS_QUARANTINED)), count=int(count))
         rows = evolved(rows, silver, self.pipeline, path)
-        delta_merge.insert_new(rows.frame, path, metadata, key=event_key(silver))
+        delta_merge.insert_new(rows.frame, path, metadata, key=silver.event_key)
 
     def delete(self, decided: DataFrame, result: Replay, say: Say) -> None:
         """Delete the rows that passed, and other tables' records, from quarantine."""

@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from common.declare import Topic
@@ -20,9 +21,11 @@ from orchestration.access.kafka.receipts_topic import GivenReceipts
 from orchestration.records.receipts.compare import (
     InBronze,
     Partition,
+    Uncovered,
     Wrong,
     in_bronze,
     sort_receipts,
+    uncovered,
     without_records,
 )
 from orchestration.records.receipts.numbers import Uncounted, uncounted
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
 
 _ATTEMPTS = 3
 _PAUSE_SECONDS = 1.0
+_MOST_PARTITIONS = 5
+"""Most partitions whose records without a receipt are named."""
 
 Ask = Callable[[Collection[str]], Mapping[str, BrokerTopic]]
 """Gives the topics of these names as the broker has them; raises ``BrokerError`` where it does not answer."""
@@ -51,6 +56,8 @@ class ReceiptsAccount:
         numbers: The numbers that are not those of one receipt each.
         cut: How many receipts retention has deleted from the topic.
         wrong: How many of its records are no receipts, by why.
+        uncovered: The records of bronze that no receipt is of.
+        newest: When the newest receipt was written; None: there is none.
     """
 
     topic: str
@@ -62,6 +69,8 @@ class ReceiptsAccount:
     numbers: Sequence[Uncounted]
     cut: int
     wrong: Mapping[str, int]
+    uncovered: Sequence[Uncovered] = ()
+    newest: datetime | None = None
 
     def faults(self, most: int) -> Iterator[tuple[str, int]]:
         """Text and count of each fault; of one kind at most so many, then how many more."""
@@ -80,11 +89,11 @@ class ReceiptsAccount:
     def note(self) -> str:
         """How many receipts were compared, and how many were not."""
         wrong = len(self.compared.wrong)
-        texts = [
-            f"receipts in {self.topic}: {self.compared.records:,} records sent in "
-            f"{self.compared.receipts:,} receipts"
-            + (f"; {wrong:,} are not as sent" if wrong else ", and read as they were sent")
-        ]
+        as_sent = f"; {wrong:,} are not as sent" if wrong else ", and read as they were sent"
+        if not self.compared.receipts:
+            as_sent = ": nothing was compared"
+        sent = f"{self.compared.records:,} records sent in {self.compared.receipts:,} receipts"
+        texts = [f"receipts in {self.topic}: {sent}{as_sent}"]
         if self.lost:
             texts.append(f"{len(self.lost):,} are of records that the broker has lost")
         if self.waiting:
@@ -95,6 +104,21 @@ class ReceiptsAccount:
         if self.cut:
             texts.append(f"retention of {self.topic} has deleted {self.cut:,}")
         return "; ".join(texts)
+
+    @property
+    def coverage(self) -> str:
+        """How many records of bronze have no receipt, and when the newest one came."""
+        newest = (
+            "there is no receipt"
+            if self.newest is None
+            else f"the newest is of {self.newest:%Y-%m-%d %H:%M:%SZ}"
+        )
+        if not self.uncovered:
+            return f"{self.topic}: each record of bronze has a receipt; {newest}"
+        count = sum(one.records for one in self.uncovered)
+        some = "; ".join(map(str, self.uncovered[:_MOST_PARTITIONS]))
+        more = "; …" if len(self.uncovered) > _MOST_PARTITIONS else ""
+        return f"{self.topic}: {count:,} records of bronze have no receipt ({some}{more}); {newest}"
 
 
 def compare_receipts(  # noqa: PLR0913  # what may be gone is said by name
@@ -138,13 +162,20 @@ def compare_receipts(  # noqa: PLR0913  # what may be gone is said by name
         numbers=[one for one in numbers if one not in cut],
         cut=sum(one.receipts for one in cut),
         wrong=given.wrong,
+        uncovered=uncovered(spark, bronze, own, last, lambda name: _reads(topic, name)),
+        newest=given.newest,
     )
 
 
 def _is_declared(topic: Topic, receipt: Receipt) -> bool:
     """Whether bronze reads the topic of a receipt."""
-    matches = topic.pattern is not None and re.fullmatch(topic.pattern, receipt.topic) is not None
-    return matches or receipt.topic in topic.topic_names
+    return _reads(topic, receipt.topic)
+
+
+def _reads(topic: Topic, name: str) -> bool:
+    """Whether bronze reads the topic of a name."""
+    matches = topic.pattern is not None and re.fullmatch(topic.pattern, name) is not None
+    return matches or name in topic.topic_names
 
 
 def _lost(waiting: Sequence[Receipt], ask: Ask | None) -> tuple[list[Wrong], str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -160,6 +160,64 @@ def in_bronze(
     return InBronze(len(compared), records, tuple(wrong), len(erased))
 
 
+@dataclass(frozen=True, slots=True)
+class Uncovered:
+    """Records of bronze, of one partition, that no receipt is of: their number, first and last offset."""
+
+    topic: str
+    partition: int
+    records: int
+    first: int
+    last: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.partition}: {self.records:,}, offsets {self.first:,} to {self.last:,}"
+
+
+def uncovered(
+    spark: SparkSession,
+    bronze: DataFrame,
+    receipts: Sequence[Receipt],
+    last: Mapping[str, Any] | None,
+    topics: Callable[[str], bool],
+) -> tuple[Uncovered, ...]:
+    """The records that bronze has read and no receipt is of, by topic and partition.
+
+    Args:
+        bronze: Bronze: topic, partition, offset.
+        receipts: All receipts of its topics.
+        last: The metadata of bronze's newest micro-batch: what has been read by it.
+        topics: Whether the topic of this name is read by the declaration.
+    """
+    known, free = recorded_topics(last), list[tuple[int, str, int, int, int]]()
+    for name, ends in read_ends(last).items():
+        state = known.get(name, TopicState())
+        for partition, end in ends.items() if topics(name) else ():
+            own = (one for one in receipts if (one.topic, one.partition) == (name, partition))
+            given = [span for one in own if _may_be_same(one.topic_id, state.id) for span in one.offsets]
+            spans = _between(sorted(given), end)
+            free += [(0, state.coordinate(name), partition, first, until) for first, until in spans]
+    if not free:
+        return ()
+    own_rows = _within(bronze, _bucketed(spark, free))
+    of_each = own_rows.groupBy("topic", "partition").agg(
+        F.count("*").alias("n"), F.min("offset").alias("first"), F.max("offset").alias("last")
+    )
+    rows = of_each.orderBy("topic", "partition").collect()
+    return tuple(Uncovered(row[0], row[1], row["n"], row["first"], row["last"]) for row in rows)
+
+
+def _between(spans: Sequence[Span], end: int) -> Iterator[Span]:
+    """What some spans, in order, leave of the offsets below an end."""
+    begin = 0
+    for first, last in spans:
+        if begin < min(first, end):
+            yield begin, min(first, end) - 1
+        begin = max(begin, last + 1)
+    if begin < end:
+        yield begin, end - 1
+
+
 def _overlap(spans: Sequence[Span], others: Sequence[Span]) -> bool:
     """Whether an offset is in both."""
     return any(first <= end and begin <= last for first, last in spans for begin, end in others)
@@ -177,6 +235,11 @@ def _spans(spark: SparkSession, due: Sequence[tuple[Receipt, str]]) -> DataFrame
         for number, (one, topic) in enumerate(due)
         for first, last in one.offsets
     ]
+    return _bucketed(spark, rows)
+
+
+def _bucketed(spark: SparkSession, rows: Sequence[tuple[int, str, int, int, int]]) -> DataFrame:
+    """Spans of offsets, one row per bucket of each."""
     given = spark.createDataFrame(rows, "receipt int, topic string, partition int, first bigint, last bigint")
     buckets = F.expr(f"sequence(first div {_BUCKET}, last div {_BUCKET})")
     return given.withColumn("bucket", F.explode(buckets))

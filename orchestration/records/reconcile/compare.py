@@ -20,6 +20,7 @@ from typing import Any, Literal
 from common.errors import UsageError, first_line, nearest
 from common.sql.quoting import double_quoted, standard_text
 from gold.table.identity import ELEMENT, MATCH, RECORD
+from orchestration.access.query.allowed_sql import refuse_unsafe_expression
 from orchestration.access.query.duckdb_views import Database
 from orchestration.records.reconcile.text_values import holds, is_nested
 from silver.read.column_names import INGESTED_AT, KAFKA_TIMESTAMP, WATERMARK
@@ -40,6 +41,8 @@ OWN = frozenset({*RECORD, KAFKA_TIMESTAMP, INGESTED_AT, ELEMENT, MATCH, WATERMAR
 KEY_CANNOT_BE_READ = "of the other side cannot be read as"
 """A part of the error of a key that is none of the type of the table's key."""
 
+_MOST_AHEAD = "5 minutes"
+"""By how much the source's clock may be ahead of this machine's."""
 _RANGES = 10
 _SAMPLE = 20_000
 
@@ -91,7 +94,11 @@ class Comparison:
         rows_there: Rows of the other side.
         equal: Keys that are the same on both sides.
         kinds: Number of keys by what is wrong with them.
-        not_yet: Keys that differ, whose row of the other side is newer than all that the table has read.
+        not_yet: Keys that differ, whose row of the other side is newer than all that the table has read, and
+            not ahead of the clock.
+        not_yet_since: The time of the oldest of them; None without any.
+        ahead: Keys that differ, whose row of the other side is of a time that has not come: they are wrong.
+        farthest: The latest of these times; None without any.
         settled: Keys that differed, and no longer did when they were compared again.
         differences: The first differing keys, in the order of the keys.
         ranges: The keys by range; empty where nothing is wrong.
@@ -104,6 +111,9 @@ class Comparison:
     equal: int = 0
     kinds: dict[str, int] = field(default_factory=dict)
     not_yet: int = 0
+    not_yet_since: datetime | None = None
+    ahead: int = 0
+    farthest: datetime | None = None
     settled: int = 0
     differences: list[Difference] = field(default_factory=list)
     ranges: list[Range] = field(default_factory=list)
@@ -218,6 +228,7 @@ class Sides:
         import duckdb
 
         text = self.expressions[name]
+        refuse_unsafe_expression(self.database.connection, f"--map {name}={text}", text)
         try:
             return self._types(f"(SELECT ({text}) AS x FROM {self.there})")["x"]
         except (duckdb.ParserException, duckdb.BinderException) as error:
@@ -271,6 +282,9 @@ def compare(sides: Sides, limit: int, *, is_again: bool = False) -> Comparison:
         equal=work.number("SELECT (SELECT count(*) FROM __here) - count(here) FROM __unlike"),
         kinds=dict.fromkeys(KINDS, 0) | wrong,
         not_yet=work.number("SELECT count(*) FROM __unlike WHERE is_newer"),
+        not_yet_since=work.run("SELECT min(changed) FROM __unlike WHERE is_newer")[0][0],
+        ahead=work.number("SELECT count(*) FROM __unlike WHERE is_ahead"),
+        farthest=work.run("SELECT max(changed) FROM __unlike WHERE is_ahead")[0][0],
         columns=tuple(columns),
         left_out=left_out,
     )
@@ -366,21 +380,25 @@ class _Work:
     def keep_wrong(self, *, is_again: bool) -> dict[str, int]:
         """The keys that are not the same, and those of them that are wrong; returns how many by kind."""
         until = self.sides.read_until
+        is_ahead = f"coalesce(t.changed > now() + INTERVAL {_MOST_AHEAD}, false)"
         is_newer = (
-            "false" if until is None else f"coalesce(t.changed > TIMESTAMPTZ '{until.isoformat()}', false)"
+            "false"
+            if until is None
+            else f"coalesce(t.changed > TIMESTAMPTZ '{until.isoformat()}', false) AND NOT {is_ahead}"
         )
         if is_again:
             self.run("CREATE OR REPLACE TEMP TABLE __before AS FROM __wrong")
         keys = ", ".join(f"CASE WHEN h.n IS NULL THEN t.{key} ELSE h.{key} END AS {key}" for key in self.keys)
         self.run(
             f"CREATE OR REPLACE TEMP TABLE __unlike AS SELECT {keys}, h.n AS here, t.n AS there, "
-            f"{_KIND} AS kind, {is_newer} AS is_newer FROM __here AS h "
-            f"FULL JOIN __there AS t ON {self.same('h', 't')} "
+            f"{_KIND} AS kind, {is_newer} AS is_newer, {is_ahead} AS is_ahead, t.changed AS changed "
+            f"FROM __here AS h FULL JOIN __there AS t ON {self.same('h', 't')} "
             f"WHERE {_KIND} IS NOT NULL"
         )
         still = f" SEMI JOIN __before AS b ON {self.same('u', 'b')}" if is_again else ""
         self.run(
-            f"CREATE OR REPLACE TEMP TABLE __wrong AS SELECT u.* FROM __unlike AS u{still} WHERE NOT is_newer"
+            "CREATE OR REPLACE TEMP TABLE __wrong AS SELECT u.* EXCLUDE (changed, is_ahead) "
+            f"FROM __unlike AS u{still} WHERE NOT is_newer"
         )
         return {
             str(kind): int(count) for kind, count in self.run("SELECT kind, count(*) FROM __wrong GROUP BY 1")

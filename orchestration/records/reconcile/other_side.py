@@ -13,6 +13,8 @@ written                                                   is
 
 from __future__ import annotations
 
+import csv
+import gzip
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -32,6 +34,9 @@ _FORMS = (
     "postgresql://user@host/database?table=schema.name, the folder of a Delta table, or files that end in "
     ".parquet, .csv or .csv.gz"
 )
+_OTHER_DATABASES = frozenset(
+    {"duckdb", "jdbc", "mariadb", "mongodb", "mssql", "mysql", "oracle", "snowflake", "sqlite", "sqlserver"}
+)
 _ATTACHED = "other_side"
 _CSV = (
     # Text stays text: the types are those of the pipeline's table, and none is guessed.
@@ -41,6 +46,7 @@ _CSV = (
     # Nothing between commas is null, an empty text in quotes is one.
     "allow_quoted_nulls = false"
 )
+_SNIFFING = "Error when sniffing file"
 _RENAMED = re.compile(r"(.*)_\d+")
 _CSV_ERROR = re.compile(
     r"CSV Error on Line: (\d+)\n(.*?)\nPossible (?:Solution|fixes):?.*?\n  file = (.*?)\n", re.DOTALL
@@ -98,11 +104,30 @@ class OtherSide:
                 2
             ]  # before it is the line itself, which may hold any payload
             return TableError(f"{file} cannot be read: line {line}: {reason}")
+        if _SNIFFING in str(error):
+            return TableError(f"{self.shown} cannot be read: {_unended_quote(self.shown)}")
         # The client quotes the address that it was given, with the secrets that its options may have.
         text = re.sub(r"postgres(ql)?://[^\s\"']*", "the database", first_line(error))
         return TableError(
             f"{self.shown} cannot be read: {text.replace(self.secret, '***') if self.secret else text}"
         )
+
+
+def _unended_quote(given: str) -> str:
+    """Where a file of CSV has a value in double quotes that never ends, in words."""
+    for file in sorted(Path().glob(given) if not Path(given).is_absolute() else _absolute(given)):
+        reading = gzip.open if file.suffix == ".gz" else open
+        try:
+            with reading(file, "rt", encoding="utf-8", newline="") as lines:
+                begin = 1
+                reader = csv.reader(lines, strict=True)
+                for _ in reader:
+                    begin = reader.line_num + 1
+        except csv.Error:
+            return f"{file}: line {begin}: a value in double quotes that does not end; the file may be cut"
+        except (OSError, EOFError, UnicodeDecodeError) as error:
+            return f"{file}: {first_line(error)}"
+    return "its lines are none of CSV with commas"
 
 
 def other_side(given: str, database: Database) -> OtherSide:
@@ -115,6 +140,11 @@ def other_side(given: str, database: Database) -> OtherSide:
     """
     if urlsplit(given).scheme in {"postgres", "postgresql"}:
         return _postgres(given)
+    if (scheme := urlsplit(given).scheme.partition("+")[0].lower()) in _OTHER_DATABASES:
+        raise UsageError(
+            f"--against {scheme}://…: of databases PostgreSQL alone is read. Have the table written to a "
+            f"file of Parquet or CSV, and name that. It is {_FORMS}"
+        )
     if given.endswith((".parquet", ".csv", ".csv.gz")):
         return _files(given, database)
     return _delta(given, database)
@@ -144,8 +174,11 @@ def _files(given: str, database: Database) -> OtherSide:
             f"--against {urlsplit(given).scheme}://…: files are read from local disks only; copy them to "
             "one. In an object store the folder of a Delta table can be read"
         )
-    if not any(Path().glob(given) if not Path(given).is_absolute() else _absolute(given)):
+    files = list(Path().glob(given) if not Path(given).is_absolute() else _absolute(given))
+    if not files:
         raise UsageError(f"--against {given}: there is no such file")
+    if empty := [file for file in files if not file.stat().st_size]:
+        raise UsageError(f"--against {given}: {empty[0]} is empty; it has no header")
     if given.endswith(".parquet"):
         return OtherSide(given, f"read_parquet({standard_text(given)}, union_by_name = true)")
     side = OtherSide(given, f"read_csv({standard_text(given)}, header = true, {_CSV})")

@@ -15,7 +15,6 @@ from gold.table.identity import identity
 from orchestration.access.query.duckdb_views import Database
 from orchestration.records.reconcile.compare import KEY_CANNOT_BE_READ, Comparison, Sides, compare
 from orchestration.records.reconcile.other_side import OtherSide, other_side
-from silver.judge.dedupe import event_key
 from silver.read.column_names import KAFKA_TIMESTAMP
 
 
@@ -138,7 +137,7 @@ def _declared_key(pipeline: Pipeline, table: str) -> tuple[str, ...]:
     Raises:
         UsageError: No declaration says what identifies a row.
     """
-    events = {silver.table: event_key(silver) for silver in pipeline.silver}
+    events = {silver.table: silver.event_key for silver in pipeline.silver}
     key = events.get(table) or identity(pipeline, table)
     if not key:
         raise UsageError(f"{table} declares no key; name its columns: --key order_id")

@@ -31,7 +31,7 @@ from common.errors import UsageError
 from common.rows.spark_rows import SparkRows
 from orchestration.access.progress.record_range import BRONZE, SILVER, RecordRange
 from orchestration.records.rejudge.select import Say, coordinates_of, renamed, tables_with_own_row
-from silver.judge.dedupe import event_key, key_text
+from silver.judge.dedupe import key_text
 from silver.query import Builder, with_bytes_of_rejected
 from silver.read.column_names import (
     ACCEPT,
@@ -133,7 +133,7 @@ class RestatedRows:
     def _read(self, bronze: DataFrame) -> DataFrame:
         """Records judged, with their coordinates as silver names them; late ones have the verdict late."""
         judged = with_bytes_of_rejected(self.builder.judged(bronze))
-        today = key_text(judged, event_key(self.builder.silver))
+        today = key_text(judged, self.builder.silver.event_key)
         places = renamed([f"{META}.{name}" for name in PLACE], COORDINATES)
         judged = judged.select("*", today.alias(_TODAY), *places)
         late = self.tables[self.builder.silver.late_table]
@@ -172,7 +172,7 @@ class RestatedRows:
         own = self._silver.where(self.records.holds(SILVER))
         own = own.select(
             *COORDINATES,
-            key_text(own, event_key(silver)).alias(_WAS),
+            key_text(own, silver.event_key).alias(_WAS),
             F.col(silver.event_time).alias("__was_at"),
         )
         accepts = F.col(VERDICT).isin(*self._taken)
@@ -280,7 +280,7 @@ class RestatedRows:
         lost = self._former.where(~F.col(_STAYS)).select(F.col(_WAS).alias(KEY), "__was_at")
         gone = lost.join(decided.where(_MINE).select(KEY), KEY, "left_anti")
         stay = self._outside(self._silver)
-        stay = stay.select(key_text(stay, event_key(silver)).alias(KEY), *COORDINATES)
+        stay = stay.select(key_text(stay, silver.event_key).alias(KEY), *COORDINATES)
         stay = stay.join(decided.where(~F.col(_MINE)).select(*COORDINATES), list(COORDINATES), "left_anti")
         gone = gone.join(stay.select(KEY), KEY, "left_anti")
         until = F.unix_millis("__was_at") + length_of(silver.watermark).milliseconds
@@ -307,7 +307,7 @@ def rows_of_events(rows: DataFrame, judged: DataFrame, silver: Silver) -> DataFr
 
     Files that cannot hold such a row are not read.
     """
-    key = event_key(silver)
+    key = silver.event_key
     near = rows.where(reduce(and_, SparkRows(judged.select(*key)).bounds(key), F.lit(True)))
     found = near.withColumn(KEY, key_text(near, key))
     return found.join(judged.select(KEY).distinct(), KEY, "left_semi")

@@ -119,26 +119,31 @@ class Behind:
         return source_of(self.tables, table)
 
 
-def source_of(tables: Tables, table: str) -> str:
-    """A table in a FROM clause.
+def source_of(tables: Tables, table: str, version: int | None = None) -> str:
+    """A table in a FROM clause, at its newest version unless another one is given.
 
     Raises:
         SqlError: It does not exist.
     """
-    source = tables.source(table)
+    source = tables.source(table, version)
     if source is None:
         raise SqlError(f"{table} is not written yet")
     return source
 
 
-def view_rows(tables: Tables, view: View) -> ViewRows:
+def view_rows(tables: Tables, view: View, versions: Mapping[str, int | None] | None = None) -> ViewRows:
     """The rows of a view by the relations of its statement.
+
+    Args:
+        versions: By table, the version that the view has read; unset: tables count as they are now.
 
     Raises:
         SqlError: The statement is computed whole, or a table is not written yet.
     """
     sources = {
-        table: tables.database.source(table) if is_path(table) else source_of(tables, table)
+        table: tables.database.source(table)
+        if is_path(table)
+        else source_of(tables, table, (versions or {}).get(table))
         for table in view.tables
     }
     columns = {table: list(tables.types(source)) for table, source in sources.items()}

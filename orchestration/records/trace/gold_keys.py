@@ -75,11 +75,14 @@ class GoldKeys:
         return " AND ".join([*same, *([self.also] if self.also else [])]) or "true"
 
 
-def gold_keys(tables: Tables, gold: Gold, table: str, sql: str) -> GoldKeys | None:
+def gold_keys(
+    tables: Tables, gold: Gold, table: str, sql: str, versions: Mapping[str, int | None] | None = None
+) -> GoldKeys | None:
     """The gold table's rows that rows of one of its sources belong to; None for a function's table.
 
     Args:
         sql: A query that gives the source's rows.
+        versions: By table of a view, the version that counts; unset: tables count as they are now.
 
     Raises:
         SqlError: The key's SQL is not known to mean the same in DuckDB, or a view's row has no key.
@@ -96,7 +99,7 @@ def gold_keys(tables: Tables, gold: Gold, table: str, sql: str) -> GoldKeys | No
         case Aggregate():
             return _keys_of_groups(tables, gold, rows)
         case View():
-            return _keys_of_view(tables, gold, table, sql)
+            return _keys_of_view(tables, gold, table, sql, versions)
         case Join():
             return _keys_of_join(tables, gold, table, rows)
         case _:
@@ -129,11 +132,13 @@ def _keys_of_groups(tables: Tables, gold: Aggregate, rows: str) -> GoldKeys:
     return _keys(tables, named, rows)
 
 
-def _keys_of_view(tables: Tables, view: View, table: str, sql: str) -> GoldKeys:
+def _keys_of_view(
+    tables: Tables, view: View, table: str, sql: str, versions: Mapping[str, int | None] | None
+) -> GoldKeys:
     import duckdb
 
     try:
-        found = view_rows(tables, view).following(table, sql)
+        found = view_rows(tables, view, versions).following(table, sql)
     except duckdb.Error as error:
         raise TableError(first_line(error)) from error
     listed = ", ".join(map(double_quoted, found.columns)) or "1"

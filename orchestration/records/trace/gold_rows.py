@@ -72,6 +72,11 @@ def read_by(tables: Tables, table: str, source: int, version: int) -> list[Batch
     return found
 
 
+def newest_batch(tables: Tables, table: str) -> Batch:
+    """The newest micro-batch of a table that has one."""
+    return _batches(tables, table)[-1]
+
+
 def _batches(tables: Tables, table: str) -> list[Batch]:
     """All micro-batches of a table."""
     found: list[Batch] = []

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from common.declare import Gold, Join
+from common.declare import Gold, Join, View
 from common.errors import SqlError, TableError, first_line
 from orchestration.access.declaration.lineage import read_tables
 from orchestration.records.trace.gold_keys import gold_keys
-from orchestration.records.trace.gold_rows import GoldRows, Rows, read_by
+from orchestration.records.trace.gold_rows import Batch, GoldChange, GoldRows, Rows, newest_batch, read_by
 from orchestration.records.trace.tables import Tables, commit_document
 
 _MOST_ROWS = 5
@@ -38,12 +38,11 @@ def _in_gold(
     batch = batches[-1]
     following: Rows | None = Rows(gold.table, batch.last.version, None, rows.place, rows.is_gone)
     try:
-        keys = None if rows.sql is None else gold_keys(tables, gold, rows.table, rows.sql)
-        if keys is None:
+        found = _looked_up(tables, gold, rows, batches)
+        if found is None:
             told["why"] = "its rows are not looked up: a function of your own makes them"
         else:
-            rows_there = GoldRows(tables, gold, rows, keys)
-            batch, changes = rows_there.found(batches)
+            rows_there, batch, changes = found
             told["rows"] = [one.document(has_values=has_values) for one in changes[:_MOST_ROWS]]
             told["why"] = "" if changes else rows_there.why_none(batch)
             following = rows_there.following(batch, changes)
@@ -52,3 +51,27 @@ def _in_gold(
     told |= commit_document(batch.last)
     more = [] if following is None else reached(tables, following, has_values=has_values)
     return {**told, "gold": more}
+
+
+def _looked_up(
+    tables: Tables, gold: Gold, rows: Rows, batches: Sequence[Batch]
+) -> tuple[GoldRows, Batch, list[GoldChange]] | None:
+    """The gold rows, the micro-batch that brought them, what it made of them; None for a function's table.
+
+    Of a view the other tables count as each micro-batch has read them: first those that have read the rows,
+    then the newest one, as a row may wait for one of another table.
+    """
+    if rows.sql is None:
+        return None
+    if not isinstance(gold, View):
+        keys = gold_keys(tables, gold, rows.table, rows.sql)
+        there = None if keys is None else GoldRows(tables, gold, rows, keys)
+        return None if there is None else (there, *there.found(batches))
+    for batch in (*batches, newest_batch(tables, gold.table)):
+        keys = gold_keys(tables, gold, rows.table, rows.sql, batch.last.counts.get("versions"))
+        assert keys is not None  # only tables of functions have none  # noqa: S101
+        found = GoldRows(tables, gold, rows, keys)
+        _, changes = found.found([batch])
+        if changes:
+            break
+    return found, batch, changes

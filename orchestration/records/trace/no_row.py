@@ -29,7 +29,7 @@ def why_no_row(tables: Tables, gold: Gold, table: str, rows: str, keys: GoldKeys
         TableError: A table cannot be read.
     """
     if isinstance(gold, View):
-        return "no row: its statement gives none for this record"
+        return "no row: its statement gave none for this record, with the other tables as it has read them"
     found = tables.rows(f"SELECT * FROM ({keys.sql}) LIMIT 1")
     if isinstance(gold, Aggregate):
         return _of_group(tables, gold, rows, found)

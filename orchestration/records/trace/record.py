@@ -55,6 +55,13 @@ class Record:
                 return one
         return None
 
+    @cached_property
+    def _read_to(self) -> Mapping[tuple[str, int], int]:
+        """By topic and partition, the next offset that bronze reads."""
+        commits = reversed(self.tables.log(self.bronze).commits)
+        newest = next((one for one in commits if one.batch_id is not None), None)
+        return {} if newest is None else kafka_positions(newest)
+
     def document(self) -> dict[str, Any]:
         """The record in bronze, or where it is if bronze does not have it."""
         row = self.row
@@ -84,7 +91,14 @@ class Record:
             same = (gap.topic, gap.partition) == (place.topic, place.partition)
             if same and gap.first_offset <= place.offset <= gap.last_offset:
                 return "accepted as lost"
-        return "not read yet" if self.read_by is None else "not there, although bronze has read past it"
+        if self.read_by is not None:
+            return "not there, although bronze has read past it"
+        known = {number for topic, number in self._read_to if topic == place.topic}
+        if place.partition not in known:
+            read = ", ".join(map(str, sorted(known))) or "none"
+            return f"unknown: bronze has read no record of this partition (of this topic: {read})"
+        end = self._read_to[place.topic, place.partition]
+        return f"not read yet, or not in Kafka: bronze has read this partition up to offset {end - 1:,}"
 
     def silvers(self) -> Iterator[Silver]:
         """The silver tables that read the record's bronze table."""
@@ -185,7 +199,7 @@ class Record:
                 "why": f"its elements of {silver.each} are duplicates or other tables', or it has none: "
                 "medallion audit counts them",
             }
-        key = silver.key
+        key = silver.event_key
         values = ValueColumns(silver)
         for name in key:
             if isinstance(silver.columns, Mapping):

@@ -13,7 +13,7 @@ from common.config.paths import Layout, queryable_tables
 from common.declare import Gold, Join, Pipeline, Silver
 from common.errors import TableError, TableMissingError, UsageError, nearest
 from common.sql.quoting import double_quoted
-from orchestration.access.query.allowed_sql import refuse_unsafe
+from orchestration.access.query.allowed_sql import refuse_unsafe_expression
 from orchestration.access.query.duckdb_views import Database
 from orchestration.records.trace.behind import RECORD, Behind
 from orchestration.records.trace.gold_rows import Rows
@@ -105,7 +105,7 @@ class Trace:
         declared, source = self._declared(table), self._source(table)
         if set(RECORD) <= self._columns(table).keys() and not isinstance(declared, Join):
             return self._places(source, f"({where})", [], limit, RECORD)
-        refuse_unsafe_condition(self._tables.database, f"({where})")
+        refuse_unsafe_expression(self._tables.database.connection, "--where", where)
         rows = f"SELECT * FROM {source} WHERE ({where}) LIMIT {_MOST_ROWS}"
         return Behind(self._tables).places(declared, rows, limit)
 
@@ -129,7 +129,7 @@ class Trace:
         listed = ", ".join(map(double_quoted, names))
         sql = f"SELECT DISTINCT {listed} FROM {source} WHERE {condition} ORDER BY ALL LIMIT {limit + 1}"
         if not values:
-            refuse_unsafe_condition(self._tables.database, condition)
+            refuse_unsafe_expression(self._tables.database.connection, "--where", condition)
         try:
             found = self._tables.database.connection.execute(sql, values).fetchall()
         except duckdb.Error as error:
@@ -157,17 +157,3 @@ class Trace:
         except duckdb.Error as error:
             raise TableError(f"{table} cannot be read: {error}") from error
         return {str(row[0]): str(row[1]) for row in found.fetchall()}
-
-
-def refuse_unsafe_condition(database: Database, condition: str) -> None:
-    """Refuse a condition that calls a function which may open a file or an address.
-
-    Raises:
-        UsageError: It does.
-    """
-    try:
-        refuse_unsafe(database.connection, f"SELECT 1 FROM (SELECT 1) WHERE {condition}")
-    except UsageError as error:
-        raise UsageError(
-            "--where is a condition over the table's columns; it opens no file and no address."
-        ) from error

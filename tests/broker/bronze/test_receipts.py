@@ -85,6 +85,9 @@ def test_what_was_acknowledged_is_what_was_read(
         f"receipts in {receipts}: 3,000 records sent in {len(found)} receipts, and read as they were sent"
     )
 
+    covered = f"{receipts}: each record of bronze has a receipt; the newest is of 2"
+    assert any(covered in one for one in balanced.notes)
+
     run([3_000], "secret")  # not read yet
     first = found[0]
     forged = [
@@ -157,7 +160,13 @@ def test_who_has_no_key_can_neither_displace_a_receipt_nor_invent_one_nor_stop_t
     gone = next(one for one in genuine if one.number == 2)
     left = new_topic()
     put(broker, left, [one.with_signature("secret").message() for one in genuine if one != gone])
-    (fault,) = account(Engine(spark, pipeline_of(topic, left), settings)).faults
+    lacking = account(Engine(spark, pipeline_of(topic, left), settings))
+    spans = f"offsets {gone.offsets[0][0]:,} to {gone.offsets[-1][1]:,}"
+    place = f"{topic}/{gone.partition}: {gone.records:,}, {spans}"
+    assert any(
+        f"{gone.records:,} records of bronze have no receipt ({place})" in one for one in lacking.notes
+    )
+    (fault,) = lacking.faults
     assert fault.text == (
         f"{left}: {topic}/{gone.partition}: producer {gone.producer} has later receipts, and its receipt "
         "with the number 2 is missing"

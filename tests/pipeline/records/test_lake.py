@@ -18,11 +18,15 @@ from deltalake import DeltaTable
 
 from common.declare import Pipeline, Topic
 from common.errors import CheckpointMismatchError, MedallionError
+from orchestration.access.progress.record_range import parse_range
 from orchestration.change.rebuild.rebuild_silver import rebuild_silver
 from orchestration.change.recover.carry_out import recover_all
+from orchestration.records.audit.audit import audit
+from orchestration.records.audit.gold.content import GoldProof
 from orchestration.records.expiry.carry_out import carry_out
 from orchestration.records.expiry.choose import plan_expiry
 from orchestration.records.rejudge.refill_gold import refill
+from orchestration.records.rejudge.restate import restate
 from orchestration.run.maintenance import maintain
 from tests.pipeline.records import test_erasure as shop
 from tests.pipeline.records.test_audit import nonzero
@@ -146,6 +150,28 @@ def test_a_changed_bit_is_a_fault_of_the_file_that_has_it_and_the_named_command_
     assert [one.kind for one in done.steps if one.query == command] == ["refill"]
     lake.run("silver", "gold")
     require_right(lake, before)
+
+
+def change_a_value(engine: Engine) -> None:
+    """Another program changes an amount in silver; no count shows it."""
+    DeltaTable(engine.path(SILVER)).update({"amount": "amount + 1"}, predicate="_kafka_partition = 0")
+
+
+def test_a_changed_value_is_a_fault_of_silver_alone_and_the_named_command_ends_right(lake: Engine) -> None:
+    before = rows(lake)
+    change_a_value(lake)
+    proof = GoldProof(lake.settings)
+    given = (lake.spark, lake.pipeline, lake.pipeline.silver[0], lake.layout)
+    faults = {fault.name: fault for fault in audit(*given, again_seconds=0, gold=proof).faults}
+    assert faults["values"].count == 6
+    assert all("rebuild" not in fault.text for fault in faults.values())
+    words = faults["values"].text.rpartition("medallion restate ")[2].split()
+    assert words[:2] == [SILVER, "--from"]
+    records, silver = parse_range(words[2], words[4]), lake.pipeline.silver[0]
+    restate(lake.spark, lake.pipeline, lake.settings, lake.layout, silver, records, lambda _: None)
+    lake.run("silver", "gold")
+    require_right(lake, before)
+    assert audit(*given, again_seconds=0, gold=proof).faults == ()
 
 
 def test_the_checkpoint_of_another_query_is_refused(lake: Engine) -> None:

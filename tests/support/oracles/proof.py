@@ -11,6 +11,7 @@ import duckdb_extension_delta
 import pytest
 
 from common.config.paths import Layout
+from common.config.settings import Settings
 from common.declare import Pipeline
 from orchestration.records.proof.script import write
 
@@ -26,9 +27,9 @@ class Check(NamedTuple):
     first_differing: str
 
 
-def checks(pipeline: Pipeline, layout: Layout) -> list[Check]:
+def checks(pipeline: Pipeline, layout: Layout, settings: Settings | None = None) -> list[Check]:
     """The rows of a proof that is written now; its last row and its end must say what the others do."""
-    *rows, last = answer(write(pipeline, pipeline.silver, layout))
+    *rows, last = answer(write(pipeline, pipeline.silver, layout, settings or Settings()))
     differs = any(one.verdict == "different" for one in rows)
     assert (last.about, last.verdict) == ("all", "different" if differs else "equal")
     return rows

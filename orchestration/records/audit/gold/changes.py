@@ -16,7 +16,7 @@ from common.delta.checkpoint import Checkpoint
 from common.delta.commit import RESTORE, Commit
 from common.delta.foreign_commits import is_own
 from common.delta.log import LogReader
-from common.delta.match.checkpoint_match import last_commit_metadata
+from common.delta.match.checkpoint_match import last_commit_metadata, lost_commits
 from common.delta.match.source_match import SourceNote, source_faults
 from common.delta.micro_batch import SOURCE_COMMITS
 from common.delta.published_pointer import SUFFIX, read_published
@@ -63,7 +63,7 @@ def gold_faults(
 
 
 def history_faults(pipeline: Pipeline, silver: Silver, layout: Layout) -> Iterator[Fault]:
-    """Tables whose query has read another history of its source than the source has now.
+    """Tables without their newest commits, and those whose query has read another history of its source.
 
     Such a table may lack rows, or have them twice, although every offset has its place.
 
@@ -72,6 +72,10 @@ def history_faults(pipeline: Pipeline, silver: Silver, layout: Layout) -> Iterat
         silver: The silver table; it is asked itself, and the gold tables that are made of it.
         layout: Paths of the tables.
     """
+    for gold in made_of(pipeline, silver):
+        path, checkpoint = layout.table_path(gold.table), layout.checkpoint_path(gold.table)
+        if (lost := lost_commits(gold.table, path, checkpoint)) is not None:
+            yield Fault("lost commit", lost)
     for declared in (silver, *made_of(pipeline, silver)):
         last = last_commit_metadata(layout.table_path(declared.table), declared.table) or {}
         positions, commits = last.get("positions") or (), last.get(SOURCE_COMMITS) or ()

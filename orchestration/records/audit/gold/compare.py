@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_, or_
 
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
@@ -15,12 +17,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DoubleType, FloatType
 
 from common.spark.literals import as_python_value, has_literal, literal
+from orchestration.records.audit.gold.state import TOLERANCE
 
 SHOWN = 10
 """Most keys that one difference lists; its numbers cover all of them."""
 
-_TOLERANCE = 1e-9
-"""Of the values, and of 1: terms of a sum may cancel each other."""
 _SAMPLED_VALUES = 2_000
 PARTS = 20
 """Ranges that the values of a column are cut into; one of them is a sample."""
@@ -167,18 +168,51 @@ def _beyond_tolerance(rows: DataFrame, names: Sequence[str], kinds: Mapping[str,
     floats = [name for name in names if isinstance(kinds[name], FloatType | DoubleType)]
     if not floats:
         return rows
-    group = [F.col(f"`{name}`").alias(f"__e{at}") for at, name in enumerate(names) if name not in floats]
-    near = F.sum(_WEIGHT) == 0
-    for at, name in enumerate(floats):
-        value = F.col(f"`{name}`").cast("double")
-        is_plain = ~F.isnan(value) & (F.abs(value) != float("inf"))
-        group.append(F.when(~F.coalesce(is_plain, F.lit(False)), value).alias(f"__f{at}"))
-        weighted = F.when(is_plain, value) * F.col(_WEIGHT)
-        is_near = F.abs(F.sum(weighted)) <= (F.sum(F.abs(weighted)) + 1) * _TOLERANCE
-        near &= F.coalesce(is_near, F.lit(True))
-    own = [*_columns(names), F.col(_WEIGHT)]
-    groups = rows.groupBy(*group).agg(near.alias("__near"), F.collect_list(F.struct(*own)).alias("__rows"))
-    return groups.where("NOT __near").select(F.inline("__rows"))
+    exact = [F.col(f"`{name}`").alias(f"__e{at}") for at, name in enumerate(names) if name not in floats]
+    values = [F.col(f"`{name}`").cast("double").alias(f"v{at}") for at, name in enumerate(floats)]
+    row = F.struct(F.struct(*values).alias("floats"), F.col(_WEIGHT).alias("weight"))
+    own = F.struct(*_columns(names), F.col(_WEIGHT))
+    groups = rows.groupBy(*exact).agg(
+        F.collect_list(row).alias("__left"), F.collect_list(own).alias("__rows")
+    )
+    return groups.where(~_is_near(len(floats))).select(F.inline("__rows"))
+
+
+def _is_near(floats: int) -> Column:
+    """Whether the rows that are left of a group are alike, up to the last digits of their floats.
+
+    They are compared rank by rank. In which column they are put in order first is tried in turn: where two
+    values of it differ in their last digits only, the other columns decide.
+    """
+
+    def side(sign: int, first: int) -> Column:
+        order = [first, *(at for at in range(floats) if at != first)]
+        ranked = F.transform(
+            "__left",
+            lambda one: F.array_repeat(
+                F.struct(*(one.floats[f"v{at}"].alias(f"v{at}") for at in order)),
+                F.greatest(one.weight * sign, F.lit(0)).cast("int"),
+            ),
+        )
+        return F.sort_array(F.flatten(ranked))
+
+    def are_close(one: Column, other: Column) -> Column:
+        pairs = [(one[f"v{at}"], other[f"v{at}"]) for at in range(floats)]
+        return reduce(and_, (_is_close(mine, theirs) for mine, theirs in pairs))
+
+    ways = []
+    for first in range(floats):
+        have, want = side(1, first), side(-1, first)
+        pairs = F.zip_with(have, want, are_close)
+        ways.append((F.size(have) == F.size(want)) & F.forall(pairs, lambda is_same: is_same))
+    return reduce(or_, ways)
+
+
+def _is_close(mine: Column, theirs: Column) -> Column:
+    """Infinities and NaN are close to nothing but themselves."""
+    size = F.lit(1.0) + F.greatest(F.abs(mine), F.abs(theirs))
+    is_near = (size < float("inf")) & (F.abs(mine - theirs) <= size * TOLERANCE)  # NaN is the greatest
+    return F.coalesce(mine.eqNullSafe(theirs) | is_near, F.lit(False))
 
 
 def _by_key(rows: DataFrame, key: Sequence[str]) -> Difference | None:

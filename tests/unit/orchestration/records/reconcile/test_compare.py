@@ -182,6 +182,12 @@ def test_rows_newer_than_the_table_are_not_wrong(shop: Shop) -> None:
     assert shop.compare("delta").result.wrong == 2
     found = shop.compare("delta", changed_at="at")
     assert (found.result.wrong, found.result.not_yet, found.read_until) == (0, 2, DAY + timedelta(minutes=2))
+    assert found.result.not_yet_since == DAY + timedelta(minutes=50)
+    far = datetime(2099, 1, 1, tzinfo=UTC)
+    write_deltalake(str(shop.folder / "far"), table([order(1), order(2), (*order(3)[:2], far)]))
+    found = shop.compare("far", changed_at="at")
+    assert (found.result.wrong, found.result.not_yet) == (1, 0)
+    assert (found.result.ahead, found.result.farthest) == (1, far)
 
 
 def test_what_settles_is_not_wrong_and_what_stays_is(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,6 +226,8 @@ def test_one_version_is_compared_with_one_version(shop: Shop) -> None:
         ("delta", {"version": 5}, "gold.latest has no version 5 yet"),
         ("delta", {"version": 0, "settle_seconds": 1}, "--settle reads the newest version again"),
         ("delta", {"expressions": {"amount": "price * 2"}}, "--map amount=price * 2: Binder Error"),
+        ("delta", {"expressions": {"amount": "(from read_csv('/etc/passwd'))"}}, "opens no file"),
+        ("delta", {"expressions": {"amount": "(select 1 from 'delta/x.parquet')"}}, "opens no file"),
         ("delta", {"expressions": {"amount": "amount +"}}, "--map amount=amount .: Parser Error"),
     ],
 )
@@ -438,11 +446,18 @@ def test_a_nested_column_is_no_key(shop: Shop) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "against", ["s3://bucket/x.parquet", "https://u:hunter2@host/x.csv", "gs://b/*.csv.gz"]
+    ("against", "says"),
+    [
+        ("s3://bucket/x.parquet", "files are read from local disks only"),
+        ("https://u:hunter2@host/x.csv", "files are read from local disks only"),
+        ("gs://b/*.csv.gz", "files are read from local disks only"),
+        ("mysql://u:hunter2@host/shop?table=o", "of databases PostgreSQL alone is read"),
+        ("sqlite:///o.db?table=o", "of databases PostgreSQL alone is read"),
+    ],
 )
-def test_files_elsewhere_are_refused(shop: Shop, against: str) -> None:
+def test_what_is_elsewhere_is_refused(shop: Shop, against: str, says: str) -> None:
     shop.gold([order(1)])
-    with pytest.raises(UsageError, match="files are read from local disks only") as refused:
+    with pytest.raises(UsageError, match=says) as refused:
         reconcile(PIPELINE, shop.layout, Wanted("gold.latest", against))
     assert "hunter2" not in str(refused.value)
 
@@ -461,6 +476,11 @@ def test_an_address_of_no_store_cannot_be_read(shop: Shop) -> None:
             "bad.csv",
             b"id,amount\no1,1.50\nsecret,\xff\xfe\n",
             r"bad\.csv cannot be read: line 3: .*not utf-8",
+        ),
+        (
+            "cut.csv",
+            b'id,amount\no1,1.50\n"secret',
+            r"cut\.csv: line 3: a value in double quotes that does not end",
         ),
         (
             "long.csv",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -152,7 +153,64 @@ def test_what_cannot_be_found_is_refused(
 
 def test_records_that_are_not_in_bronze_are_named(shop: tuple[Pipeline, Layout, Path]) -> None:
     record = traced(shop).record(place(1000))
-    assert (record["bronze"]["place"], set(verdicts(record).values())) == ("not read yet", {"not read yet"})
+    (read_to,) = {record["bronze"]["place"], *verdicts(record).values()}
+    assert read_to == "not read yet, or not in Kafka: bronze has read this partition up to offset 23"
+    (unknown,) = set(verdicts(traced(shop).record(Place("golden_orders", 7, 0))).values())
+    assert unknown == "unknown: bronze has read no record of this partition (of this topic: 0)"
+
+
+@pytest.fixture
+def own(shop: tuple[Pipeline, Layout, Path], tmp_path: Path) -> tuple[Pipeline, Layout, Path]:
+    """A copy of the tables, to change them."""
+    settings = make_settings(tmp_path, "none:1")
+    shutil.copytree(shop[1].local, settings.data_dir / shop[0].name)
+    return shop[0], Layout.of(shop[0], settings), tmp_path
+
+
+def rewritten(layout: Layout, table: str, keeps: Callable[[dict[str, Any]], bool]) -> None:
+    """Take rows of a table away."""
+    path = layout.table_path(table)
+    read = DeltaTable(path).to_pyarrow_table()
+    rows = [row for row in read.to_pylist() if keeps(row)]
+    assert len(rows) < read.num_rows
+    write_deltalake(path, pa.Table.from_pylist(rows, read.schema), mode="overwrite")
+
+
+def test_a_lost_row_of_an_event_is_no_duplicate_of_another_event_of_its_key(
+    own: tuple[Pipeline, Layout, Path],
+) -> None:
+    pipeline, layout, folder = own
+    rows = DeltaTable(layout.table_path("silver.orders")).to_pyarrow_table().to_pylist()
+    first, *_, lost = sorted(row["_kafka_offset"] for row in rows if row["order_id"] == "o1")
+    rewritten(layout, "silver.orders", lambda row: row["_kafka_offset"] != lost)
+    silver = replace(pipeline.silver[0], key=["order_id"], dedupe="event_time")
+    declared = replace(pipeline, silver=[silver, *pipeline.silver[1:]])
+    trace = traced((declared, layout, folder))
+    assert trace.record(place(lost))["silver"][0]["place"] == "missing"
+    assert trace.record(place(first))["silver"][0]["place"] == "silver"
+
+
+def test_a_view_is_traced_with_the_other_table_as_it_has_read_it(own: tuple[Pipeline, Layout, Path]) -> None:
+    pipeline, layout, folder = own
+    sql = "select o.order_id, t.amount from silver.orders o join gold.totals t on t.country = o.country"
+    declared = replace(pipeline, gold=[*pipeline.gold, View("paired", sql=sql)])
+    tables = {name: DeltaTable(layout.table_path(name)) for name in ("silver.orders", "gold.totals")}
+    totals = {row["country"]: row["amount"] for row in tables["gold.totals"].to_pyarrow_table().to_pylist()}
+    orders = tables["silver.orders"].to_pyarrow_table().to_pylist()
+    rows = [{"order_id": row["order_id"], "amount": totals[row["country"]]} for row in orders]
+    (country,) = [row["country"] for row in orders if row["_kafka_offset"] == 3]
+    versions = {name: table.version() for name, table in tables.items()}
+    position = {"reservoirVersion": versions["silver.orders"] + 1, "index": -1, "isStartingVersion": False}
+    told = {"query": "gold.paired", "query_id": "v", "batch_id": 0, "step": "view"}
+    told |= {"positions": [position], "counts": {"versions": versions}}
+    write_deltalake(
+        layout.table_path("gold.paired"),
+        pa.Table.from_pylist(rows),
+        commit_properties=CommitProperties({"userMetadata": json.dumps(told)}),
+    )
+    rewritten(layout, "gold.totals", lambda row: row["country"] != country)
+    paired = in_gold(traced((declared, layout, folder), has_values=True).record(place(3)))["gold.paired"]
+    assert [row["after"] for row in paired["rows"]] == [{"order_id": "o4", "amount": totals[country]}]
 
 
 def test_hostile_values_are_text(shop: tuple[Pipeline, Layout, Path], tmp_path: Path) -> None:

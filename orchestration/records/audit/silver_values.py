@@ -1,0 +1,154 @@
+"""Compares silver's values with what today's declaration makes of the bytes in bronze.
+
+A value that another program has changed shows in no count, and makes right gold tables look wrong.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from common.config.paths import Layout
+from common.declare import Pipeline, Silver
+from common.errors import SqlError
+from common.sql.expression import analyze
+from common.sql.functions import NON_DETERMINISTIC
+from orchestration.access.declaration.lineage import readers_of
+from orchestration.records.audit.gold.compare import PARTS, key_range
+from orchestration.records.audit.gold.content import GoldProof
+from orchestration.records.audit.result import SHOWN, Fault
+from orchestration.records.audit.table_log import TableLog
+from silver.judge.reasons_and_verdict import rule_marks
+from silver.query import builder_of
+from silver.read.column_names import ACCEPT, COORDINATES, VERDICT, row_coordinates
+from silver.write.table_columns import accepted_frame
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_DECISIVE = ("value", "columns", "key", "event_time")
+"""Attributes of a silver table whose change leaves earlier rows as an earlier declaration read them."""
+
+
+def why_values_may_differ(silver: Silver, log: TableLog) -> str:
+    """Why rows may rightly have other values than today's declaration gives, in words; else empty."""
+    now = rule_marks(silver)
+    for one in log.commits:
+        before = one.metadata.get("judged_by")
+        if isinstance(before, dict) and any(before.get(name, now[name]) != now[name] for name in _DECISIVE):
+            return f"the declaration by which version {one.version} was written is another one"
+    return "" if log.is_whole else "the oldest commits are gone from the log"
+
+
+@dataclass(frozen=True)
+class SilverValues:
+    """Compares the rows of one silver table, and its late rows, with bronze.
+
+    Attributes:
+        spark: The session.
+        pipeline: The pipeline.
+        silver: The declaration.
+        layout: Paths of the tables.
+        proof: Whether all rows are compared, or those of a range of offsets where there are many.
+        versions: By table, the version that is compared.
+    """
+
+    spark: SparkSession
+    pipeline: Pipeline
+    silver: Silver
+    layout: Layout
+    proof: GoldProof
+    versions: Mapping[str, int]
+
+    def faults(self) -> Iterator[Fault]:
+        """One fault per table that has other values than its records give."""
+        bronze = reduce(DataFrame.unionByName, map(self._rows, self.silver.sources))
+        for table in (self.silver.table, self.silver.late_table):
+            if table in self.versions and (fault := self._fault(table, bronze)) is not None:
+                yield fault
+
+    def _rows(self, table: str) -> DataFrame:
+        reader = self.spark.read.format("delta").option("versionAsOf", self.versions[table])
+        return reader.load(self.layout.table_path(table))
+
+    def _fault(self, table: str, bronze: DataFrame) -> Fault | None:
+        have = self._rows(table)
+        if not self.proof.is_whole and have.count() > self.proof.few_rows:
+            part = random.randrange(PARTS)  # noqa: S311  # which part is looked at is no secret
+            offsets = have.select(F.col("_kafka_offset").alias("offset"))
+            if (some := key_range(offsets, "offset", part)) is not None:
+                bronze = bronze.where(some)
+        differing = self._differing(have, bronze).persist()
+        try:
+            topic, partition, offset = (F.col(name) for name in COORDINATES)
+            spans = differing.groupBy(topic, partition).agg(
+                F.min(offset).alias("first"), F.max(offset).alias("last"), F.count("*").alias("n")
+            )
+            found = spans.orderBy(topic, partition).collect()
+            if not found:
+                return None
+            shown = differing.orderBy(*COORDINATES).limit(SHOWN).collect()
+        finally:
+            differing.unpersist()
+        begin = ",".join(f"{row[0]}/{row[1]}={row['first']}" for row in found)
+        end = ",".join(f"{row[0]}/{row[1]}={row['last'] + 1}" for row in found)
+        command = f"restate {self.silver.table} --from {begin} --to {end}"
+        command = f"rebuild {self.silver.table}" if self.silver.each is not None else command
+        return Fault(
+            "values",
+            f"{table} has other values than the bytes in bronze give. To have these records judged again: "
+            f"medallion {command}",
+            sum(row["n"] for row in found),
+            tuple((row[0], row[1], row[2]) for row in shown),
+        )
+
+    def _differing(self, have: DataFrame, bronze: DataFrame) -> DataFrame:
+        """The coordinates of rows whose record gives other values; one that is rejected today gives none."""
+        builder = builder_of(
+            self.spark,
+            self.pipeline.name,
+            self.silver,
+            settings=self.proof.settings,
+            layout=self.layout,
+            readers=readers_of(self.pipeline, self.silver),
+        )
+        want = accepted_frame(builder.judged(bronze).where(F.col(VERDICT) == ACCEPT))
+        place = row_coordinates(have.columns)
+        names = [
+            name
+            for name in have.columns
+            if name in want.columns and name not in place and name not in _unsteady(self.silver)
+        ]
+        mine = have.select(*place, *(_comparable(have, name).alias(f"__have {name}") for name in names))
+        theirs = want.select(*place, *(_comparable(want, name).alias(f"__want {name}") for name in names))
+        differs = [~F.col(f"`__have {name}`").eqNullSafe(F.col(f"`__want {name}`")) for name in names]
+        both = mine.join(theirs, list(place))
+        return both.where(reduce(or_, differs, F.lit(False))).select(*place)
+
+
+def _comparable(rows: DataFrame, name: str) -> Column:
+    """A column as a value that Spark can compare: what has a map or a variant in it as JSON."""
+    kind = rows.schema[name].dataType.simpleString()
+    column = F.col(f"`{name}`")
+    return F.to_json(F.struct(column)) if "variant" in kind or "map<" in kind else column
+
+
+def _unsteady(silver: Silver) -> frozenset[str]:
+    """Columns whose value may be another one when it is computed again."""
+    columns = silver.columns if isinstance(silver.columns, Mapping) else {}
+    return frozenset(name for name, sql in columns.items() if _functions(sql) & NON_DETERMINISTIC)
+
+
+def _functions(sql: str) -> frozenset[str]:
+    try:
+        found = analyze(sql)
+    except SqlError:
+        return frozenset()
+    return frozenset((*found.functions, *found.non_deterministic))
