@@ -84,20 +84,26 @@ def test_each_wing_has_some() -> None:
     assert {wing: found[wing] for wing in wings if found[wing] < LEAST_OF_A_PART} == {}
 
 
-def test_of_the_bugs_in_a_commits_files_three_that_need_spark_are_tried_in_turn(
+def test_of_the_bugs_in_a_commits_files_some_are_tried_in_turn_and_of_the_others_a_fourth(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    unit, far = ALL[0], replace(ALL[0], file="elsewhere.py")
-    spark = [replace(unit, why=str(number), tests="spark/gold") for number in range(5)]
-    tried = set()
-    for count in range(5):
-        monkeypatch.setattr(runner, "last_commit", lambda count=count: (count, {unit.file}))
-        found = runner.chosen([far, unit, *spark], ["touched"])
-        assert found[0] == unit
-        assert len(found) == 1 + runner.MOST_OF_SPARK
-        tried |= set(found[1:])
-    assert tried == set(spark)
-    assert runner.chosen([far, unit, *spark], ["unit"]) == [far, unit]
+    unit = [replace(ALL[0], why=f"unit {number}") for number in range(70)]
+    spark = [replace(ALL[0], why=f"spark {number}", tests="spark/gold") for number in range(5)]
+    far = [replace(one, file="elsewhere.py") for one in (*unit, *spark)]
+    touched, turn = [], []
+    for count in range(runner.TURNS):
+        monkeypatch.setattr(runner, "last_commit", lambda count=count: (count, {ALL[0].file}))
+        found = runner.chosen([*unit, *spark, *far], ["touched"])
+        assert [sum(one in kind for one in found) for kind in (unit, spark, far)] == [60, 3, 0]
+        touched += found
+        turn.append(runner.chosen(far, ["turn"]))
+        both = runner.chosen([*unit, *spark, *far], ["touched", "turn"])
+        assert set(both) >= {*found, *turn[-1][:1]}
+        assert len(both) == len(set(both))
+    assert set(touched) == {*unit, *spark}
+    assert sorted(one.why for some in turn for one in some) == sorted(one.why for one in unit)
+    assert max(map(len, turn)) < len(unit) / 3
+    assert runner.chosen([*unit, *spark, *far], ["unit"]) == [*unit, *far[:70]]
 
 
 def test_a_table_keeps_the_ends_of_lines_and_blanks_of_its_texts(tmp_path: Path) -> None:
