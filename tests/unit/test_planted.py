@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import gc
 import re
+import runpy
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,6 +22,7 @@ from tests.chaos.planted.catalogue import BUGS, Bug, read_rows, write_rows
 from tests.chaos.planted.mutants import MUTANTS, is_there
 from tests.chaos.planted.mutate import Mutant, mutants_of
 from tests.chaos.planted.trial import FAILED, HANGS, planted, run_tests
+from tests.chaos.planted.warm import patched
 
 ROOT = Path(__file__).parents[2]
 ALL = read_rows(Bug, BUGS)
@@ -144,6 +147,17 @@ def test_each_kind_of_change_is_drawn_and_found_again_where_lines_have_moved() -
         assert [line.strip() for line in moved.split("\n")].count(one.new) == 1
     with pytest.raises(ValueError, match="no such line any more"):
         found[0].planted_in(SOURCE.replace(found[0].old, "SIZE = 5"))
+
+
+def test_a_function_that_was_loaded_before_the_tests_gets_a_mutants_code_too(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text("def is_open(hour):\n    return hour >= 8\n")
+    is_open = runpy.run_path(str(tmp_path / "shop.py"))["is_open"]
+    gc.freeze()
+    mutants = mutants_of("shop.py", (tmp_path / "shop.py").read_text(), "1")
+    (mutant,) = [one for one in mutants if one.kind == "comparison"]
+    with patched(tmp_path, mutant):
+        assert not is_open(8)
+    assert is_open(8)
 
 
 def test_the_mutants_are_drawn_once_each() -> None:

@@ -152,6 +152,7 @@ def patched(tree: Path, mutant: Mutant) -> Iterator[None]:
     file = tree / mutant.file
     text = mutant.planted_in(file.read_text(encoding="utf-8"))
     (code,) = [one for one in _codes(compile(text, str(file), "exec")) if one.co_qualname == mutant.function]
+    gc.unfreeze()  # what is loaded when tests are collected is frozen, and not among the objects
     functions = [
         one
         for one in gc.get_objects()
