@@ -32,7 +32,7 @@ DEADLINE_SECONDS = float(os.environ.get("TESTS_DEADLINE_SECONDS", "300"))
 SMALL = (
     "spark.driver_memory=1g",
     "spark.state_store=memory",
-    "spark.conf.spark.driver.defaultJavaOptions=-XX:TieredStopAtLevel=1",
+    "spark.conf.spark.driver.defaultJavaOptions=-XX:TieredStopAtLevel=1 -XX:CompileThresholdScaling=0.25",
     "spark.conf.spark.sql.codegen.wholeStage=false",
     "spark.conf.spark.sql.codegen.factoryMode=NO_CODEGEN",
     "spark.conf.spark.sql.streaming.pollingDelay=5ms",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import gc
 import re
+import runpy
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,6 +22,7 @@ from tests.chaos.planted.catalogue import BUGS, Bug, read_rows, write_rows
 from tests.chaos.planted.mutants import MUTANTS, is_there
 from tests.chaos.planted.mutate import Mutant, mutants_of
 from tests.chaos.planted.trial import FAILED, HANGS, planted, run_tests
+from tests.chaos.planted.warm import patched
 
 ROOT = Path(__file__).parents[2]
 ALL = read_rows(Bug, BUGS)
@@ -84,20 +87,25 @@ def test_each_wing_has_some() -> None:
     assert {wing: found[wing] for wing in wings if found[wing] < LEAST_OF_A_PART} == {}
 
 
-def test_of_the_bugs_in_a_commits_files_three_that_need_spark_are_tried_in_turn(
+def test_of_the_bugs_in_a_commits_files_some_are_tried_in_turn_and_of_the_others_a_fourth(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    unit, far = ALL[0], replace(ALL[0], file="elsewhere.py")
-    spark = [replace(unit, why=str(number), tests="spark/gold") for number in range(5)]
-    tried = set()
-    for count in range(5):
-        monkeypatch.setattr(runner, "last_commit", lambda count=count: (count, {unit.file}))
-        found = runner.chosen([far, unit, *spark], ["touched"])
-        assert found[0] == unit
-        assert len(found) == 1 + runner.MOST_OF_SPARK
-        tried |= set(found[1:])
-    assert tried == set(spark)
-    assert runner.chosen([far, unit, *spark], ["unit"]) == [far, unit]
+    unit = [replace(ALL[0], why=f"unit {number}") for number in range(70)]
+    spark = [replace(ALL[0], why=f"spark {number}", tests="spark/gold") for number in range(5)]
+    far = [replace(one, file="elsewhere.py") for one in (*unit, *spark)]
+    touched, turn = [], []
+    for count in range(runner.TURNS):
+        monkeypatch.setattr(runner, "last_commit", lambda count=count: (count, {ALL[0].file}))
+        found = runner.chosen([*unit, *spark, *far], ["touched"])
+        assert [sum(one in kind for one in found) for kind in (unit, spark, far)] == [60, 3, 0]
+        touched += found
+        turn.append(runner.chosen(far, ["turn"]))
+        both = runner.chosen([*unit, *spark, *far], ["touched", "turn"])
+        assert set(both) == {*found, *runner.chosen([*unit, *far], ["turn"])}
+    assert set(touched) == {*unit, *spark}
+    assert sorted(one.why for some in turn for one in some) == sorted(one.why for one in unit)
+    assert max(map(len, turn)) < len(unit) / 3
+    assert runner.chosen([*unit, *spark, *far], ["unit"]) == [*unit, *far[:70]]
 
 
 def test_a_table_keeps_the_ends_of_lines_and_blanks_of_its_texts(tmp_path: Path) -> None:
@@ -139,6 +147,17 @@ def test_each_kind_of_change_is_drawn_and_found_again_where_lines_have_moved() -
         assert [line.strip() for line in moved.split("\n")].count(one.new) == 1
     with pytest.raises(ValueError, match="no such line any more"):
         found[0].planted_in(SOURCE.replace(found[0].old, "SIZE = 5"))
+
+
+def test_a_function_that_was_loaded_before_the_tests_gets_a_mutants_code_too(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text("def is_open(hour):\n    return hour >= 8\n")
+    is_open = runpy.run_path(str(tmp_path / "shop.py"))["is_open"]
+    gc.freeze()
+    mutants = mutants_of("shop.py", (tmp_path / "shop.py").read_text(), "1")
+    (mutant,) = [one for one in mutants if one.kind == "comparison"]
+    with patched(tmp_path, mutant):
+        assert not is_open(8)
+    assert is_open(8)
 
 
 def test_the_mutants_are_drawn_once_each() -> None:

@@ -151,7 +151,8 @@ class TableAudit:
         sources = all_sources(pins, progress, self.start, self.own)
         ranges = self._ranges(progress, sources)
         self._add_log_faults(progress, ranges)
-        self.say(f"{silver.table}: {sum(one.end - one.first for one in ranges.values()):,} offsets")
+        offsets = sum(one.end - one.first for one in ranges.values())
+        self.say(f"{silver.table}: {offsets:,} offsets")
         placed = rows.locate_rows(
             self.spark,
             sources,
@@ -160,7 +161,9 @@ class TableAudit:
             is_loading=pins.is_loading,
             split=self._units if silver.each is not None else None,
         )
-        with SparkRows(placed, None, _FEW).kept(whole=True) as found:
+        # How many elements records have is not known before.
+        likely = offsets if silver.each is None else None
+        with SparkRows(placed, None, _FEW).kept(whole=True, expected=likely) as found:
             return self._account(found.frame, sources, ranges)
 
     def _units(self, bronze: DataFrame) -> DataFrame:
@@ -380,7 +383,8 @@ class TableAudit:
         if seen.get(rows.REST) and bronze is not None:
             rest = found.where(f"{rows.FATE} = '{rows.REST}' and not {rows.IS_ABSENT}")
             keys = witness.bronze_keys(bronze, rest, silver, self.decision)
-            with SparkRows(keys, None, _FEW).kept(whole=True) as bronze_keys:
+            likely = seen[rows.REST]
+            with SparkRows(keys, None, _FEW).kept(whole=True, expected=likely) as bronze_keys:
                 typed = bronze_keys.frame
                 if self.decision.conditions:
                     _add(counts, "other", typed.where(IS_OTHER))
@@ -393,7 +397,8 @@ class TableAudit:
                 if silver.tombstones == "keep":
                     # Tombstones from before the declaration kept them are in bronze alone.
                     valueless = witness.without_witness(valueless, accepted, silver)
-                with SparkRows(witness.mark_first_of_key(alone), None, _FEW).kept(whole=True) as lone:
+                marked = SparkRows(witness.mark_first_of_key(alone), None, _FEW)
+                with marked.kept(whole=True, expected=likely) as lone:
                     _add(counts, "tombstones", valueless)
                     _add(counts, "duplicates", typed)
                     _add(counts, "duplicates", valueless, -1)
@@ -404,10 +409,11 @@ class TableAudit:
                         self._note_erased_witnesses(lone.count)
         late = sources.late.rows(spark)
         if seen.get("late") and silver.late == "merge" and late is not None:
-            only = found.where(f"{rows.FATE} = 'late'")
-            unmerged = witness.without_witness(witness.late_keys(late, only, silver), accepted, silver)
-            text = f"late and not merged, but no row of {silver.table} has its key"
-            self._add_rows("no witness", text, unmerged)
+            keys = witness.late_keys(late, found.where(f"{rows.FATE} = 'late'"), silver)
+            with SparkRows(keys, None, _FEW).kept(whole=True, expected=seen["late"]) as late_keys:
+                unmerged = witness.without_witness(late_keys.frame, accepted, silver)
+                text = f"late and not merged, but no row of {silver.table} has its key"
+                self._add_rows("no witness", text, unmerged)
 
     def _note_erased_witnesses(self, count: int) -> None:
         """Note duplicates whose rows may have been erased; the counts of the commits are checked as ever."""

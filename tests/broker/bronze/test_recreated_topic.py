@@ -118,13 +118,14 @@ def read(spark: Any, broker: str, topic: str, send: Callable[..., None], tmp_pat
     return made
 
 
-def refuse_and_recover(read: Recreated, new: int) -> None:
+def refuse_and_recover(read: Recreated, new: int, *, is_audited_between: bool) -> None:
     """The start and the audit notice the new topic; one command has it read from its first record."""
-    account = read.audit()
-    assert (account.faults, account.not_compared) == ((), "")
+    if is_audited_between:
+        account = read.audit()
+        assert (account.faults, account.not_compared) == ((), "")
     read.delete_topic()
     assert f"medallion recover bronze.orders --new-topic {read.topic}" in read.refused("is gone at")
-    assert [fault.name for fault in read.audit().faults] == ["topic"]
+    assert not is_audited_between or [fault.name for fault in read.audit().faults] == ["topic"]
     with pytest.raises(TopicChangedError, match="is gone at"):
         require_topics(read.engine.pipeline, read.engine.settings, read.engine.broker)
     with pytest.raises(TopicChangedError, match="does not exist"):
@@ -151,17 +152,17 @@ def refuse_and_recover(read: Recreated, new: int) -> None:
 
 
 def test_a_topic_that_was_created_again_is_refused_and_read_by_one_command(read: Recreated) -> None:
-    refuse_and_recover(read, NEW["more"])
-    # It goes on as any other topic, and a third one is the next generation.
-    read.send(5)
-    read.engine.run()
-    read.check()
+    refuse_and_recover(read, NEW["more"], is_audited_between=False)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("new", ["equal", "fewer"])
 def test_with_as_many_or_fewer_records_too(read: Recreated, new: str) -> None:
-    refuse_and_recover(read, NEW[new])
+    refuse_and_recover(read, NEW[new], is_audited_between=True)
+    # It goes on as any other topic.
+    read.send(5)
+    read.engine.run()
+    read.check()
     read.delete_topic()
     read.create_topic()
     read.send(3)

@@ -1,4 +1,4 @@
-"""Rows sent on: to a topic of a real broker, to an object of the user's own, to the terminal."""
+"""Rows sent on to a topic of a real broker."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from common.declare import (
     ConsoleSink,
-    ForeachSink,
     KafkaSink,
     Pipeline,
     Publish,
@@ -44,23 +41,6 @@ LATEST = Upsert(
 )
 
 
-class Files:
-    """Writes a file per partition and row; told of every start and end of a partition."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def open(self, partition: int, batch: int) -> bool:
-        self.place = f"{batch}-{partition}"
-        return True
-
-    def process(self, row: Any) -> None:
-        (self.folder / f"{self.place}-{quote(str(row.k), safe='')}-{row.version}").touch()
-
-    def close(self, error: Exception | None) -> None:
-        (self.folder / f"closed-{self.place}-{error}").touch()
-
-
 def rows(*pairs: tuple[str | None, int]) -> list[tuple[Any, ...]]:
     """Silver rows; a version is also an offset."""
     return [(k, version, "t", 0, version, None, None) for k, version in pairs]
@@ -78,8 +58,8 @@ def sent(broker: str, topic: str) -> list[tuple[str | None, str]]:
 class Ran:
     """What was published, and where."""
 
-    def __init__(self, engine: Engine, topics: dict[str, str], files: Path) -> None:
-        self.engine, self.topics, self.files = engine, topics, files
+    def __init__(self, engine: Engine, topics: dict[str, str]) -> None:
+        self.engine, self.topics = engine, topics
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +67,6 @@ def ran(
     spark: Any, broker: str, new_topic: Callable[[], str], tmp_path_factory: pytest.TempPathFactory
 ) -> Ran:
     """Two commits of silver, each read by gold and published before the next."""
-    files = tmp_path_factory.mktemp("files")
     topics = {"whole": new_topic(), "even": new_topic(), "shaped": new_topic()}
     pipeline = Pipeline(
         "shop",
@@ -122,8 +101,6 @@ def ran(
                 columns={"k": "k", "twice": "version * 2"},
                 where="version > 1",
             ),
-            Publish("files", reads="silver.orders", to=ForeachSink(Files(files))),
-            Publish("shown", reads="silver.orders", to=ConsoleSink(rows=2), columns=["k"]),
         ],
     )
     settings = make_settings(tmp_path_factory.mktemp("publish"), broker)
@@ -131,7 +108,7 @@ def ran(
     engine.append("silver.orders", rows(("a", 1), (None, 2), ("c", 3)), SCHEMA)
     engine.run("gold")
     engine.publish()
-    return Ran(engine, topics, files)
+    return Ran(engine, topics)
 
 
 @pytest.fixture(scope="module")
@@ -205,32 +182,6 @@ def test_an_audit_finds_messages_that_are_no_longer_in_the_topic(ran: Ran, twice
     assert "no key" in compare_sent(context, shaped, None).why
     missing = replace(whole, to=KafkaSink("none.of.this.name", key="k"))
     assert any(compare_sent(context, missing, None))
-
-
-@pytest.mark.long
-def test_an_object_of_the_users_own_gets_every_row(ran: Ran, twice: str) -> None:
-    names = [file.name for file in ran.files.iterdir() if not file.name.startswith("closed")]
-    assert Counter(tuple(name.split("-")[2:]) for name in names) == Counter(
-        [("a", version) for version in "14056"] + [("None", "2"), ("c", "3"), ("None", "8")]
-    )
-    assert {name.split("-")[0] for name in names} == {"0", "1"}
-    closed = [file.name for file in ran.files.iterdir() if file.name.startswith("closed")]
-    assert closed
-    assert all(name.endswith("-None") for name in closed)
-
-
-@pytest.mark.long
-def test_rows_are_shown_on_the_terminal_and_a_start_sends_only_what_is_new(
-    ran: Ran, twice: str, broker: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    before = sent(broker, ran.topics["whole"])
-    ran.engine.append("silver.orders", rows(("z\x1b]0;t\x9b\u202e\0", -9)), SCHEMA)
-    ran.engine.publish()
-    shown = capsys.readouterr().out
-    assert "publish.shown, micro-batch 2" in shown
-    assert r"|z\x1b]0;t\x9b\u202e\x00|" in shown.replace(" ", "")
-    assert all(letter.isprintable() or letter == "\n" for letter in shown)
-    assert sent(broker, ran.topics["whole"]) == before  # gold did not run
 
 
 def test_a_table_without_a_feed_and_sql_that_does_not_fit_are_told(spark: Any, ran: Ran) -> None:

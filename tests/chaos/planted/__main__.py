@@ -1,10 +1,11 @@
 """Plants the bugs of ``bugs.tsv``, one at a time, and says which of them the tests catch.
 
-``python -m tests.chaos.planted [unit|spark|touched|all …] [--only PATTERN]``: a copy of the project gets one
-bug. The test that caught it before runs there, then its other tests, and the copy gets its text back. A bug
-is caught if a test fails (pytest's exit code 1). Before that, all these tests must pass without a bug.
+``python -m tests.chaos.planted [unit|spark|touched|turn|all …] [--only PATTERN]``: a copy of the project gets
+one bug. The test that caught it before runs there, then its other tests, and the copy gets its text back. A
+bug is caught if a test fails (pytest's exit code 1). Before that, all these tests must pass without a bug.
 
-``touched``: of the bugs in files that the last commit changed all that unit tests catch, and three others.
+``touched``: bugs in files that the last commit changed, at most sixty that unit tests catch and three others.
+``turn``: a fourth of those that unit tests catch, so that four commits in a row try all. CI runs these two.
 ``python -m tests.chaos.planted mutants``: see ``mutants.py``.
 """
 
@@ -32,9 +33,11 @@ from tests.chaos.planted.trial import (
     run_tests,
 )
 
-KINDS = ("unit", "spark", "touched", "all")
-MOST_OF_SPARK = 3
-"""Bugs of a commit's files that need Spark: each starts a session."""
+KINDS = ("unit", "spark", "touched", "turn", "all")
+MOST_OF_UNIT, MOST_OF_SPARK = 60, 3
+"""Bugs of a commit's files, two minutes of each kind: those that need Spark start a session each."""
+TURNS = 4
+"""Commits in a row that try all bugs that unit tests catch."""
 _SECONDS = {True: 300.0, False: 900.0}
 _Task = Bug | tuple[str, ...]
 """A bug, or tests that must pass without one."""
@@ -86,15 +89,20 @@ def _tried_all(bugs: Sequence[Bug], *, workers: int, is_written: bool) -> int:
 
 def chosen(bugs: Sequence[Bug], kinds: Sequence[str]) -> list[Bug]:
     """The bugs of some of ``KINDS``."""
-    touched: list[Bug] = []
+    count, files = last_commit() if {"touched", "turn"}.intersection(kinds) else (0, set[str]())
+    unit = [bug for bug in bugs if bug.is_unit]
+    some = unit[count % TURNS :: TURNS] if "turn" in kinds else []
     if "touched" in kinds:
-        count, files = last_commit()
         touched = [bug for bug in bugs if bug.file in files]
-        others = [bug for bug in touched if not bug.is_unit]
-        first = count % max(1, len(others))
-        others = (others[first:] + others[:first])[:MOST_OF_SPARK]
-        touched = [bug for bug in touched if bug.is_unit or bug in others]
-    return [bug for bug in bugs if "all" in kinds or _kind(bug) in kinds or bug in touched]
+        some += _in_turn([bug for bug in touched if bug.is_unit], MOST_OF_UNIT, count)
+        some += _in_turn([bug for bug in touched if not bug.is_unit], MOST_OF_SPARK, count)
+    return [bug for bug in bugs if "all" in kinds or _kind(bug) in kinds or bug in some]
+
+
+def _in_turn(bugs: Sequence[Bug], most: int, count: int) -> list[Bug]:
+    """At most so many; where there are more, the next commit has the next ones."""
+    first = count * most % max(1, len(bugs))
+    return [*bugs[first:], *bugs[:first]][:most]
 
 
 def _kind(bug: Bug) -> str:

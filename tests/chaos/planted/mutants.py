@@ -5,8 +5,9 @@ planted in a copy of the project, and those tests run there that call its functi
 first; the test that caught it before is the first of all. A mutant that was caught before and is not now is
 lost: the exit code is 1. One whose line is gone is told, and left.
 
-``--draw`` adds mutants until there are so many, each by its number, and writes each into the table as it
-ends: a run that was cut off goes on. ``--write`` writes what has changed. ``spark``: see ``warm.py``.
+``--draw`` tries no known one but adds mutants until there are so many, each by its number, and writes each
+into the table as it ends: a run that was cut off goes on. ``--write`` writes what has changed of known ones.
+``spark``: see ``warm.py``.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def main(words: Sequence[str]) -> int:
         else:
             reach = read(REACH) if REACH.exists() and not given.measure else _measured(tree)
             new = drawn(reach, {one.seed for one in known}, given.draw)
-            chosen = [one for one in (*known, *new) if re.search(given.only, one.file)]
+            chosen = [one for one in (new if given.draw else known) if re.search(given.only, one.file)]
             tasks = [(one, tests_of(one, reach)) for one in chosen]
             # Compiles the modules, which each copy has then.
             run_tests(

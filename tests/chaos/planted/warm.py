@@ -31,7 +31,7 @@ _GONE = "gone"
 def tried(
     tree: Path, known: Sequence[Mutant], number: int, tests: Sequence[str] = TESTS
 ) -> Iterator[tuple[Mutant, str]]:
-    """Each mutant as it ends with what caught it, and new ones until there are so many.
+    """Each known mutant as it ends with what caught it; with a number new ones, until there are so many.
 
     Raises:
         ValueError: The run ended by itself; the message has its last lines.
@@ -87,7 +87,7 @@ class _Warm:
         for name in self.failed:
             items.pop(name, None)
         reach = Reach(began, read(recorder.file).callers)
-        for mutant in (*self.known, *self._drawn(reach)):
+        for mutant in self._drawn(reach) if self.number else self.known:
             verdict = self._verdict(mutant, reach, items)
             with self.results.open("a", encoding="utf-8") as file:
                 file.write(json.dumps([asdict(mutant), verdict]) + "\n")
@@ -152,6 +152,7 @@ def patched(tree: Path, mutant: Mutant) -> Iterator[None]:
     file = tree / mutant.file
     text = mutant.planted_in(file.read_text(encoding="utf-8"))
     (code,) = [one for one in _codes(compile(text, str(file), "exec")) if one.co_qualname == mutant.function]
+    gc.unfreeze()  # what is loaded when tests are collected is frozen, and not among the objects
     functions = [
         one
         for one in gc.get_objects()

@@ -255,7 +255,8 @@ class Lake(Shop):
         ]
 
 
-@pytest.mark.parametrize("feed", [True, pytest.param(False, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("feed", [True, False])
 def test_a_delta_table_is_followed_by_its_path_with_a_change_feed_or_without(
     spark: Any, tmp_path: Path, *, feed: bool
 ) -> None:

@@ -176,6 +176,7 @@ def test_each_value_comes_changes_and_goes(
     kept.change([*kept.must.elements()], [])
 
 
+@pytest.mark.long
 def test_zeros_keep_their_signs_and_either_is_taken_where_the_table_lacks_the_very_same(
     spark: Any, tmp_path: Path
 ) -> None:

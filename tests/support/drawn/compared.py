@@ -149,7 +149,7 @@ def _load(frames: Frames, views: Mapping[int, KeptView | StoredView], ends: list
         except PySparkException as error:
             ends[place] = f"first load: {type(error).__name__} {_line(error)}"
     lazy = {place: view for place, view in views.items() if isinstance(view, KeptView) and not ends[place]}
-    first = rows_of_frames(frames.spark, [view.first for view in lazy.values()])
+    first = rows_of_frames([view.first for view in lazy.values()])
     for (place, view), rows in zip(lazy.items(), first, strict=True):
         if isinstance(rows, Counter):
             view.rows = rows

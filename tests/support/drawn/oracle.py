@@ -12,12 +12,12 @@ from decimal import Decimal
 from typing import Any
 
 from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
 
 from tests.support.drawn.kept_view import Frames
 from tests.support.drawn.tables import Row, plain
 
 _TABLE = re.compile(r"\b(silver|gold)\.(\w+)")
-_MOST_AT_ONCE = 50
 
 Result = Counter[Any] | PySparkException
 """A statement's rows, or why Spark does not give them."""
@@ -62,62 +62,36 @@ def _quoted(text: str) -> str:
 
 
 def many_rows(frames: Frames, version: int, statements: Sequence[str]) -> list[Result]:
-    """The rows of each of many statements over one version of drawn tables, by few queries."""
+    """The rows of each of many statements over one version of drawn tables."""
     for table in frames.life.columns:
         frames.rows(table, version).createOrReplaceTempView(_view(table))
     return rows_of(frames.spark, [_TABLE.sub(lambda name: _view(name[0]), sql) for sql in statements])
 
 
 def rows_of(spark: Any, statements: Sequence[str]) -> list[Result]:
-    """The rows of each of many statements, by few queries."""
-    found: dict[int, Result] = {}
-    valid: dict[int, str] = {}
-    for place, sql in enumerate(statements):
-        own = sql.strip().rstrip(";")
+    """The rows of each of many statements."""
+    return [_rows_of(spark, sql.strip().rstrip(";")) for sql in statements]
+
+
+def _rows_of(spark: Any, sql: str) -> Result:
+    try:
+        frame = spark.sql(sql)
+    except PySparkException as error:
+        return error
+    return rows_of_frames([frame])[0]
+
+
+def rows_of_frames(frames: Sequence[Any]) -> list[Result]:
+    """The rows of each of many frames, each by a query of its own: in one of many a failure costs them all."""
+    found: list[Result] = []
+    for frame in frames:
+        named = frame.toDF(*(f"c{place}" for place in range(len(frame.columns))))
         try:
-            names = spark.sql(own).columns
+            texts = named.select(F.to_json(F.struct("*"), {"ignoreNullFields": "false"})).collect()
         except PySparkException as error:
-            found[place] = error
+            found.append(error)
         else:
-            valid[place] = _as_texts(place, f"({own}\n)", len(names))
-    found |= _together(spark, valid, list(valid))
-    return [found[place] for place in range(len(statements))]
-
-
-def rows_of_frames(spark: Any, frames: Sequence[Any]) -> list[Result]:
-    """The rows of each of many frames, by few queries."""
-    for place, frame in enumerate(frames):
-        frame.createOrReplaceTempView(f"__frame_{place}")
-    texts_ = {
-        place: _as_texts(place, f"__frame_{place}", len(each.columns)) for place, each in enumerate(frames)
-    }
-    found = _together(spark, texts_, list(texts_))
-    return [found[place] for place in range(len(frames))]
-
-
-def _as_texts(place: int, relation: str, columns: int) -> str:
-    names = ", ".join(f"c{at}" for at in range(columns))
-    row = "to_json(struct(*), map('ignoreNullFields', 'false'))"
-    # Spark reads no >>> behind the words struct and map, so the statement stands before them.
-    return f"(from {relation} as t({names}) select {place} as n, {row} as row)"
-
-
-def _together(spark: Any, statements: Mapping[int, str], places: Sequence[int]) -> dict[int, Result]:
-    """The rows of some statements, run as one, and by halves where that fails."""
-    found: dict[int, Result] = {place: Counter() for place in places}
-    for first in range(0, len(places), _MOST_AT_ONCE):
-        some = places[first : first + _MOST_AT_ONCE]
-        try:
-            rows = spark.sql("\nunion all\n".join(statements[each] for each in some)).collect()
-        except PySparkException as error:
-            if len(some) == 1:
-                found[some[0]] = error
-                continue
-            half = len(some) // 2
-            found |= _together(spark, statements, some[:half]) | _together(spark, statements, some[half:])
-            continue
-        for place, text in rows:
-            found[place][tuple(plain(each) for each in json.loads(text).values())] += 1  # type: ignore[index]
+            found.append(Counter(tuple(map(plain, json.loads(text).values())) for (text,) in texts))
     return found
 
 

@@ -88,7 +88,7 @@ def _of(spark: Any, examples: Sequence[Example]) -> list[str]:
             continue  # one that fails by intention
         view = KeptView("v", sql, frames)
         view.write(0, 0)
-        view.rows = rows_of_frames(spark, [view.first])[0]
+        view.rows = rows_of_frames([view.first])[0]
         for version in (0, 1):
             if version:
                 view.write(version, version)
