@@ -347,6 +347,7 @@ class World:
                 (Wiring, "_may_change", lambda wiring, declared: False),
                 (topic_checks, "broker_topics", lambda address, names, options: self.broker.topics(names)),
                 (topic_checks, "topic_ids", self._topic_ids),
+                (topic_checks, "time", SimpleNamespace(sleep=self._sleep)),
                 (set_back, "SingleRecords", SimulatedRecords),
                 (set_back, "_BronzeRows", lambda path: BronzeRows(self.tables, path)),
                 (set_back, "last_records", self._last_records),
@@ -488,6 +489,10 @@ class World:
                 happens()
             finally:
                 self._is_working = True
+
+    def _sleep(self, seconds: float) -> None:
+        """A pause of the job's process takes none of the test's time."""
+        self.disk.clock += round(seconds * 1000)
 
     def _say(self, text: str, **facts: object) -> None:
         """What the job says: a comparison that could not be made is an open point."""
