@@ -135,6 +135,8 @@ class Query:
         self.function(batch, number)
         if self.world.is_dead:
             raise Killed
+        if self.world.disk.has_file(f"{self.path}/commits/{number}") and replayed is None:
+            raise QueryFailedError(self.frame.query, "another query uses the checkpoint")
         self.world.disk.write(f"{self.path}/commits/{number}", COMMIT_ENTRY)
         self._last = number, after
         self.done += 1
