@@ -290,7 +290,7 @@ class World:
     # A frozen process, and a full disk --------------------------------------------------------------------
 
     def freeze(self) -> None:
-        """Freeze the job inside of its work; somebody deletes its lock files, and another job runs to its end.
+        """Freeze the job inside of its work; somebody deletes its lock files, and another job runs, and ends.
 
         The frozen process goes on where it was. It may not be frozen between its proof and its commit: only
         a lease on an object store is proven by the commit itself.
