@@ -472,14 +472,21 @@ class World:
         return replace(stream, declared=gold.query.marks_of(declared))
 
     def _publish(self, context: gold.query.Context, declared: Publish, kafka: object) -> Stream:
+        sink = declared.to
+        # Built with the query, as the product does: before the query plans its first micro-batch.
+        send: Any = (
+            gold.publish.query._to_function(sink, checkpoint(declared.table))
+            if isinstance(sink, BatchSink)
+            else None
+        )
+
         def write(frame: Any, batch: MicroBatch) -> None:
             rows = [row[0] for row in frame.rows()]
-            if isinstance(declared.to, FileSink):
+            if isinstance(sink, FileSink):
                 content: Any = SimpleNamespace(arrow=None, packed=lambda: rows)
                 rows_of: Any = SimpleNamespace(collected=lambda: content)
-                write_files(rows_of, batch, declared.to, checkpoint(declared.table))
-            elif isinstance(declared.to, BatchSink):
-                send: Any = gold.publish.query._to_function(declared.to, checkpoint(declared.table))
+                write_files(rows_of, batch, sink, checkpoint(declared.table))
+            else:
                 send(rows, batch)
 
         return refuse_foreign_appends(
@@ -527,6 +534,7 @@ class World:
     def nothing_later(self) -> None:
         """Forget what was to happen."""
         self._due.clear()
+        self._at_write.clear()
         self._full = 0
 
     def die(self) -> None:
