@@ -234,9 +234,10 @@ def _disk_full(query: FailedQuery, found: re.Match[str], text: str) -> Medallion
 def _not_writable(query: FailedQuery, found: re.Match[str], text: str) -> MedallionError:
     return QueryFailedError(
         query.name,
-        f"the file system refuses {found[1] or found[4]} ({found[2] or found[3]}). Have the folder open to "
-        "this user, and its disk mounted to be written; then start again: what is committed stays, and the "
-        "interrupted micro-batch is replayed",
+        f"the file system refuses {found[1] or found[4] or found[5]} "
+        f"({found[2] or found[3] or 'a folder cannot be created'}). Have the folder open to this user, and "
+        "its disk mounted to be written; then start again: what is committed stays, and the interrupted "
+        "micro-batch is replayed",
     )
 
 
@@ -318,6 +319,7 @@ _DAMAGED_PAGE = (
 REFUSED_FILE = (
     r"(/[^\s:()'\"]*)['\"]? \((Read-only file system|Permission denied)\)"  # of Java
     r"|\[Errno \d+\] (Read-only file system|Permission denied): '([^']*)'"  # of Python
+    r"|Mkdirs failed to create (?:file:)?(/\S*)"  # of Hadoop, which does not say why
 )
 """A file that the file system refuses: of a disk that is read-only, or for want of permission."""
 _Explained = Callable[[FailedQuery, re.Match[str], str], MedallionError]

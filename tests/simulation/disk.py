@@ -53,6 +53,18 @@ class MemoryDisk(Disk):
         self.before_write()
         self.put(path, content)
 
+    def create(self, path: str, content: bytes) -> None:
+        """Write a file that is not there, as Spark writes entries of a checkpoint.
+
+        Raises:
+            FileExistsError: It is there.
+        """
+        self.step()
+        self.before_write()
+        if path in self.files:
+            raise FileExistsError(path)
+        self.put(path, content)
+
     def delete(self, path: str) -> None:
         self.step()
         if path not in self.files:

@@ -68,6 +68,10 @@ CASES: list[tuple[FailedQuery, str, type[MedallionError], list[str]]] = [
                 "PermissionError: [Errno 13] Permission denied: '/lake/silver/orders/_delta_log/3.json'",
                 "Permission denied",
             ),
+            (
+                "java.io.IOException: Mkdirs failed to create file:/lake/silver/orders/batch=3/attempt_0",
+                "a folder cannot be created",
+            ),
         )
     ),
     (
