@@ -115,6 +115,7 @@ def test_a_remedy_is_tried_before_it_is_named(shop: Path) -> None:
     told = refused(shop, text)
     assert told.startswith(f"{text}\nTried: medallion recover would be refused now: bronze.orders: ")
     assert "Bronze is the last resort" in told
+    assert ".;" not in told
 
 
 def test_a_query_of_a_running_job_that_cannot_be_started_names_what_was_tried(
