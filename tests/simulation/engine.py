@@ -79,7 +79,7 @@ class Query:
 
     def _created(self) -> str:
         created = str(UUID(int=self.world.random.getrandbits(128)))
-        self.world.disk.write(f"{self.path}/metadata", json.dumps({"id": created}).encode())
+        self._enter("metadata", json.dumps({"id": created}).encode())
         return created
 
     @property
@@ -139,7 +139,7 @@ class Query:
         return True
 
     def _enter(self, name: str, content: bytes) -> None:
-        """Write an entry of the checkpoint; Spark overwrites none."""
+        """Write a file of the checkpoint; Spark overwrites none."""
         try:
             self.world.disk.create(f"{self.path}/{name}", content)
         except FileExistsError as error:
