@@ -30,6 +30,7 @@ from common.config.settings import Settings
 from common.declare import BatchSink, FileSink, Json, Pipeline, Publish, Silver, Topic, Upsert
 from common.delta import table as delta_table
 from common.delta.match.batch_match import StepHistory
+from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.micro_batch import MicroBatch
 from common.errors import LeaseLostError, MedallionError
 from common.machine import lease_owner
@@ -130,7 +131,7 @@ class World:
         self._acting: Job | None = None  # whose process works at this step
         self._is_committing = False
         self._full = 0  # so many writes fail
-        self._was_full = False
+        self._was_full = self._is_filled_again = False
         self.refusal: Exception | None = None
         self.disk.step, self.disk.before_write = self._step, self._before_write
         self.spark: Any = SimpleNamespace(
@@ -466,6 +467,11 @@ class World:
 
         def write(frame: Any, batch: MicroBatch) -> None:
             rows = frame.rows()
+            last = last_commit_metadata(table(LATEST), LATEST)
+            self._is_filled_again |= last is not None and last["query_id"] != batch.query_id
+            if self._is_filled_again:  # by a new checkpoint, and by the key
+                there = {row[0] for row in self.tables.rows(table(LATEST))}
+                rows = [row for row in rows if row[0] not in there]
             self._append(LATEST, rows, batch, "rows", {}, {row[0] for row in rows})
 
         stream = refuse_foreign_appends(context, declared, self._stream(LATEST, (ORDERS,), write))
