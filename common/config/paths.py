@@ -31,7 +31,7 @@ from common.config import object_store
 from common.config.settings import Settings
 from common.declare import Pipeline
 from common.declare.declared import is_path
-from common.errors import SetupError, UsageError
+from common.errors import SettingsError, SetupError, UsageError
 
 HISTORY = "ops.micro_batches"
 """The table with the history of micro-batches (``orchestration.access.history.micro_batches``)."""
@@ -106,10 +106,14 @@ class Layout:
 
     @classmethod
     def of(cls, pipeline: Pipeline, settings: Settings) -> Layout:
-        """The layout of a pipeline under these settings; this process then reaches their object store."""
+        """The layout of a pipeline under these settings; this process then reaches their object store.
+
+        Raises:
+            SettingsError: A folder of the settings is a symbolic link that leads nowhere.
+        """
         object_store.connect(settings)
         name = f"{settings.table_prefix}{pipeline.name}"
-        local = settings.data_dir.resolve() / name
+        local = _followed(settings.data_dir) / name
         other = settings.sandbox_source
         return cls(
             warehouse=_root(settings.warehouse, name, local / "tables"),
@@ -233,5 +237,21 @@ def _root(setting: str | None, pipeline: str, default: Path) -> str:
         return str(default)
     if setting.startswith("file:"):
         setting = unquote(urlsplit(setting).path)
-    base = setting.rstrip("/") if not is_local(setting) else str(Path(setting).resolve())
+    base = setting.rstrip("/") if not is_local(setting) else str(_followed(Path(setting)))
     return f"{base}/{pipeline}"
+
+
+def _followed(folder: Path) -> Path:
+    """A folder without symbolic links on its way.
+
+    Raises:
+        SettingsError: A link leads nowhere, as to a disk that is not mounted: everything would begin anew in
+            a folder made there.
+    """
+    for place in (folder, *folder.parents):
+        if place.is_symlink() and not place.exists():
+            raise SettingsError(
+                f"{folder}: {place} is a symbolic link to {place.readlink()}, which is not there. Mount its "
+                "disk, create that folder, or correct the link; nothing was written."
+            )
+    return folder.resolve()

@@ -108,6 +108,7 @@ CASES: tuple[Case, ...] = (
     # What never passes, although its class is one of those below.
     _case("operator", "two writers of one table", "ConcurrentTransactionException"),
     _case("operator", "the disk is full", message=r"No space left on device|Disk quota exceeded"),
+    _case("operator", "a read-only disk", message=r"Read-only file system"),
     _case("operator", "records are gone from the topic", message="KAFKA_DATA_LOSS|failOnDataLoss"),
     _case(
         "operator",

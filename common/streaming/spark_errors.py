@@ -231,6 +231,16 @@ def _disk_full(query: FailedQuery, found: re.Match[str], text: str) -> Medallion
     )
 
 
+def _not_writable(query: FailedQuery, found: re.Match[str], text: str) -> MedallionError:
+    return QueryFailedError(
+        query.name,
+        f"the file system refuses {found[1] or found[4] or found[5]} "
+        f"({found[2] or found[3] or 'a folder cannot be created'}). Have the folder open to this user, and "
+        "its disk mounted to be written; then start again: what is committed stays, and the interrupted "
+        "micro-batch is replayed",
+    )
+
+
 def _too_many_files(query: FailedQuery, found: re.Match[str], text: str) -> MedallionError:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     return QueryFailedError(
@@ -306,12 +316,19 @@ _DAMAGED_PAGE = (
     r"CRC checksum verification failed|is not a Parquet file|can not read class org\.apache\.parquet"
     r"|ParquetDecodingException"
 )
+REFUSED_FILE = (
+    r"(/[^\s:()'\"]*)['\"]? \((Read-only file system|Permission denied)\)"  # of Java
+    r"|\[Errno \d+\] (Read-only file system|Permission denied): '([^']*)'"  # of Python
+    r"|Mkdirs failed to create (?:file:)?(/\S*)"  # of Hadoop, which does not say why
+)
+"""A file that the file system refuses: of a disk that is read-only, or for want of permission."""
 _Explained = Callable[[FailedQuery, re.Match[str], str], MedallionError]
 
 _KNOWN: Iterable[tuple[re.Pattern[str], _Explained]] = tuple(
     (re.compile(pattern), explained)
     for pattern, explained in (
         (r"No space left on device|Disk quota exceeded", _disk_full),
+        (REFUSED_FILE, _not_writable),
         (_DAMAGED_PAGE, _bits_changed),
         (r"Too many open files", _too_many_files),
         (r"DELTA_VIOLATE_CONSTRAINT\w*\](?:.*?CHECK constraint (\S+))?", _constraint),

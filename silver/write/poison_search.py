@@ -1,10 +1,11 @@
 """Finds the records of a micro-batch that end the process.
 
-A micro-batch that has ended the process three times is read range by range of its offsets, by itself, before
-the query starts. The range is written to a file before it is read: a start that finds a range in the file
-knows that this range ended the process, and splits it. So the search goes on over any number of processes,
-and each of them narrows it by a factor of 32. A single record that ends the process twice is poison. The
-micro-batch is then run as it was planned, and sets that record aside.
+A micro-batch that has ended the process three times is read partition by partition, by itself, before the
+query starts: where somebody else killed the process three times, these few reads are all. The range is
+written to a file before it is read: a start that finds a range in the file knows that this range ended the
+process, and splits it. So the search goes on over any number of processes, and each of them narrows it by a
+factor of 32. A single record that ends the process twice is poison. The micro-batch is then run as it was
+planned, and sets that record aside.
 
 The file is ``<checkpoint>.poison/found.json``: it outlives a checkpoint that is written again.
 """
@@ -128,12 +129,11 @@ class PoisonSearch:
         if search.ended_after is not None:
             if deaths < search.ended_after + DEATHS:
                 return
-            left = tuple(ranges())
             self._say(
                 f"{self._table}: micro-batch {batch_id} ended the process {deaths} times. Its records are "
-                "read in small ranges, to find the record that does"
+                "read by themselves, to find the record that does"
             )
-            search = _Search(batch_id, tuple(part for each in left for part in each.parts(PARTS)))
+            search = _Search(batch_id, tuple(ranges()))
         search = self._after_death(search)
         while search.left:
             search = self._try(search, read, is_alive)

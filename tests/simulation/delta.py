@@ -116,4 +116,4 @@ class Tables:
         if metadata is not None:
             info["userMetadata"] = metadata
         lines = [json.dumps({"commitInfo": info}), *(json.dumps(one) for one in actions)]
-        self.disk.write(f"{path}/_delta_log/{commit_name(version)}", "\n".join(lines).encode())
+        self.disk.create(f"{path}/_delta_log/{commit_name(version)}", "\n".join(lines).encode())

@@ -19,12 +19,14 @@ class MemoryDisk(Disk):
     Attributes:
         files: Content and time of each file.
         step: Called before each call of a process: it may raise ``Killed``, or change the disk.
+        before_write: Called before each write of a process: it may raise, as where the disk is full.
     """
 
     def __init__(self) -> None:
         self.files: dict[str, tuple[bytes, int]] = {}
         self.clock = 1_000
         self.step: Callable[[], None] = lambda: None
+        self.before_write: Callable[[], None] = lambda: None
         self._folders: dict[str, dict[str, int]] = {}
 
     def names(self, folder: str) -> list[str]:
@@ -48,6 +50,19 @@ class MemoryDisk(Disk):
 
     def write(self, path: str, content: bytes) -> None:
         self.step()
+        self.before_write()
+        self.put(path, content)
+
+    def create(self, path: str, content: bytes) -> None:
+        """Write a file that is not there, as Spark writes entries of a checkpoint.
+
+        Raises:
+            FileExistsError: It is there.
+        """
+        self.step()
+        self.before_write()
+        if path in self.files:
+            raise FileExistsError(path)
         self.put(path, content)
 
     def delete(self, path: str) -> None:

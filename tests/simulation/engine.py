@@ -79,7 +79,7 @@ class Query:
 
     def _created(self) -> str:
         created = str(UUID(int=self.world.random.getrandbits(128)))
-        self.world.disk.write(f"{self.path}/metadata", json.dumps({"id": created}).encode())
+        self._enter("metadata", json.dumps({"id": created}).encode())
         return created
 
     @property
@@ -123,9 +123,7 @@ class Query:
             if list(after) == list(before) or not any(after):
                 return False
             head = json.dumps({**FIRST_HEAD, "batchTimestampMs": self.world.disk.clock})
-            if self.world.disk.has_file(f"{self.path}/offsets/{number}"):
-                raise QueryFailedError(self.frame.query, "another query uses the checkpoint")
-            self.world.disk.write(f"{self.path}/offsets/{number}", offsets_entry(head, after))
+            self._enter(f"offsets/{number}", offsets_entry(head, after))
         self.is_in_batch = True
         session = SimpleNamespace(
             conf=SimpleNamespace(unset=lambda name: None),
@@ -135,10 +133,17 @@ class Query:
         self.function(batch, number)
         if self.world.is_dead:
             raise Killed
-        self.world.disk.write(f"{self.path}/commits/{number}", COMMIT_ENTRY)
+        self._enter(f"commits/{number}", COMMIT_ENTRY)
         self._last = number, after
         self.done += 1
         return True
+
+    def _enter(self, name: str, content: bytes) -> None:
+        """Write a file of the checkpoint; Spark overwrites none."""
+        try:
+            self.world.disk.create(f"{self.path}/{name}", content)
+        except FileExistsError as error:
+            raise QueryFailedError(self.frame.query, "another query uses the checkpoint") from error
 
     def _began(self) -> Positions | None:
         """Take the place of the checkpoint; the positions of a micro-batch that is to run again."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import random
 from collections import Counter
@@ -29,8 +30,10 @@ from common.config.settings import Settings
 from common.declare import BatchSink, FileSink, Json, Pipeline, Publish, Silver, Topic, Upsert
 from common.delta import table as delta_table
 from common.delta.match.batch_match import StepHistory
+from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.micro_batch import MicroBatch
-from common.errors import MedallionError
+from common.errors import LeaseLostError, MedallionError
+from common.machine import lease_owner
 from common.machine.storage_folder import mounted
 from common.spark import jvm
 from common.streaming.query import Stream
@@ -124,8 +127,13 @@ class World:
         self._is_working = False
         self._at_write: dict[str, Callable[[], None]] = {}
         self._due: list[tuple[int, Callable[[], None]]] = []
+        self._holder: Job | None = None  # of the leases
+        self._acting: Job | None = None  # whose process works at this step
+        self._is_committing = False
+        self._full = 0  # so many writes fail
+        self._was_full = self._is_filled_again = False
         self.refusal: Exception | None = None
-        self.disk.step = self._step
+        self.disk.step, self.disk.before_write = self._step, self._before_write
         self.spark: Any = SimpleNamespace(
             conf=SimpleNamespace(get=lambda name, default="": "1", set=lambda name, value: None),
             sparkContext=SimpleNamespace(setLocalProperty=lambda name, value: None),
@@ -184,8 +192,9 @@ class World:
         policy = RestartPolicy(first_pause=0.0, longest_pause=0.0, per_hour=1_000_000)
         stop = StopSignal()
         supervisor = Supervisor(self.spark, stop, stop_timeout_seconds=0.0, policy=policy)
-        self.job = Job(LAYERS, wiring, supervisor, stop)
-        self._in_process(self.job.start)
+        job = self.job = self._holder = Job(LAYERS, wiring, supervisor, stop)
+        supervisor.gate.lost_lease = lambda: self._lost_lease(job)
+        self._in_process(job.start)
 
     def stop(self) -> None:
         """Stop the job between micro-batches."""
@@ -202,7 +211,7 @@ class World:
     def _end(self) -> None:
         for query in self.running:
             query.isActive = False
-        self.running, self.job, self.is_dead = [], None, False
+        self.running, self.job, self.is_dead, self._was_full = [], None, False, False
 
     def trigger(self, name: str | None = None) -> bool:
         """Let one query look for something to read; whether one ran."""
@@ -259,7 +268,7 @@ class World:
     def _in_process(self, work: Callable[[], Any]) -> bool:
         """Do something in the job's process, which may be killed by it or refuse."""
         self.steps += 1
-        self._is_working = True
+        self._is_working, self._acting = True, self.job
         try:
             return bool(work())
         except Killed:
@@ -268,13 +277,55 @@ class World:
         except (MedallionError, OSError, LookupError) as error:  # of an older copy under the reader's hands
             if self.is_dead:
                 self.kill()
+            elif self._was_full or self._lost_lease(self._acting) is not None:
+                self._tell(f"ended: {error}")
+                self._end()
             elif not getattr(error, "retryable", False):
                 self.refusal = error
                 self._tell(f"refused: {error}")
                 self._end()
             return False
         finally:
-            self._is_working = False
+            self._is_working, self._acting = False, None
+
+    # A frozen process, and a full disk --------------------------------------------------------------------
+
+    def freeze(self) -> None:
+        """Freeze the job inside of its work; somebody deletes its lock files, and another job runs, and ends.
+
+        The frozen process goes on where it was. It may not be frozen between its proof and its commit: only
+        a lease on an object store is proven by the commit itself.
+        """
+        if self._is_committing or self.job is None or self._acting is not self.job:
+            return
+        frozen, running, acting = self.job, self.running, self._acting
+        self._tell("frozen; its lock files are deleted, and another job runs")
+        self.job, self.running = None, []
+        self.start()
+        for _ in range(self.random.randrange(12)):
+            self.random.choice((self.trigger, self.look, self.settle, lambda: self.produce(3)))()
+        self.stop()
+        self.job, self.running, self._acting, self._holder = frozen, running, acting, None
+        if self.refusal is not None:
+            self.die()
+        self._tell("the frozen process goes on")
+
+    def fill(self) -> None:
+        """Have the disk full: some of the next writes of the job fail."""
+        self._tell("the disk is full")
+        self._full = self.random.randint(1, 20)
+
+    def _lost_lease(self, job: Job | None) -> LeaseLostError | None:
+        return None if self._holder is job else LeaseLostError(ORDERS, "another job")
+
+    def _prove(self) -> None:
+        if self._acting is not None and (lost := self._lost_lease(self._acting)) is not None:
+            raise lost
+
+    def _before_write(self) -> None:
+        if self._full and self._is_working:
+            self._full, self._was_full = self._full - 1, True
+            raise OSError(errno.ENOSPC, "No space left on device")
 
     # Older copies -----------------------------------------------------------------------------------------
 
@@ -335,6 +386,7 @@ class World:
         quiet += [orchestration.run.failures.restart_notices]
         with ExitStack() as stack:
             stack.enter_context(mounted(ROOT, self.disk))
+            stack.callback(lease_owner.hold_while(self._prove))
             for module in quiet:
                 stack.enter_context(mock.patch.object(module, "say", self._say))
             for module, name, made in (
@@ -347,6 +399,7 @@ class World:
                 (Wiring, "_may_change", lambda wiring, declared: False),
                 (topic_checks, "broker_topics", lambda address, names, options: self.broker.topics(names)),
                 (topic_checks, "topic_ids", self._topic_ids),
+                (topic_checks, "time", SimpleNamespace(sleep=self._sleep)),
                 (set_back, "SingleRecords", SimulatedRecords),
                 (set_back, "_BronzeRows", lambda path: BronzeRows(self.tables, path)),
                 (set_back, "last_records", self._last_records),
@@ -414,20 +467,32 @@ class World:
 
         def write(frame: Any, batch: MicroBatch) -> None:
             rows = frame.rows()
+            last = last_commit_metadata(table(LATEST), LATEST)
+            self._is_filled_again |= last is not None and last["query_id"] != batch.query_id
+            if self._is_filled_again:  # by a new checkpoint, and by the key
+                there = {row[0] for row in self.tables.rows(table(LATEST))}
+                rows = [row for row in rows if row[0] not in there]
             self._append(LATEST, rows, batch, "rows", {}, {row[0] for row in rows})
 
         stream = refuse_foreign_appends(context, declared, self._stream(LATEST, (ORDERS,), write))
         return replace(stream, declared=gold.query.marks_of(declared))
 
     def _publish(self, context: gold.query.Context, declared: Publish, kafka: object) -> Stream:
+        sink = declared.to
+        # Built with the query, as the product does: before the query plans its first micro-batch.
+        send: Any = (
+            gold.publish.query._to_function(sink, checkpoint(declared.table))
+            if isinstance(sink, BatchSink)
+            else None
+        )
+
         def write(frame: Any, batch: MicroBatch) -> None:
             rows = [row[0] for row in frame.rows()]
-            if isinstance(declared.to, FileSink):
+            if isinstance(sink, FileSink):
                 content: Any = SimpleNamespace(arrow=None, packed=lambda: rows)
                 rows_of: Any = SimpleNamespace(collected=lambda: content)
-                write_files(rows_of, batch, declared.to, checkpoint(declared.table))
-            elif isinstance(declared.to, BatchSink):
-                send: Any = gold.publish.query._to_function(declared.to, checkpoint(declared.table))
+                write_files(rows_of, batch, sink, checkpoint(declared.table))
+            else:
                 send(rows, batch)
 
         return refuse_foreign_appends(
@@ -457,7 +522,11 @@ class World:
             return
         if (happens := self._at_write.pop(table(name), None)) is not None:
             happens()
-        self.tables.append(table(name), rows, batch.metadata(step, counts))
+        metadata, self._is_committing = batch.metadata(step, counts), True
+        try:
+            self.tables.append(table(name), rows, metadata)
+        finally:
+            self._is_committing = False
         self.said[name] |= numbers
 
     def later(self, most: int, happens: Callable[[], None]) -> None:
@@ -471,6 +540,8 @@ class World:
     def nothing_later(self) -> None:
         """Forget what was to happen."""
         self._due.clear()
+        self._at_write.clear()
+        self._full = 0
 
     def die(self) -> None:
         """The process ends at this step."""
@@ -488,6 +559,10 @@ class World:
                 happens()
             finally:
                 self._is_working = True
+
+    def _sleep(self, seconds: float) -> None:
+        """A pause of the job's process takes none of the test's time."""
+        self.disk.clock += round(seconds * 1000)
 
     def _say(self, text: str, **facts: object) -> None:
         """What the job says: a comparison that could not be made is an open point."""

@@ -237,7 +237,7 @@ def _beyond_repair(layout: Layout, declared: Bronze, reasons: Sequence[str]) -> 
     elif isinstance(declared, DeltaTable | Stream):
         kept, again = "the source still has all rows", "the source from its beginning"
     checkpoint = layout.checkpoint_path(declared.table)
-    why = "; ".join(one.removeprefix(f"{declared.table}: ") for one in reasons).rstrip(".")
+    why = "; ".join(one.removeprefix(f"{declared.table}: ").rstrip(".") for one in reasons)
     return CheckpointMismatchError(
         f"{declared.table}: {why}. Bronze is the last resort of all other tables, and its own "
         "commits are not enough to go on. Nothing was changed. Restore the table's newest copy; or, if "

@@ -11,6 +11,7 @@ from orchestration.access.declaration.context import context
 from orchestration.access.history.stopped_queries import keep_started, keep_stopped
 from orchestration.cli.json_output import print_document
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.cli.run.tried_remedies import tried_remedies
 from orchestration.cli.warm_job import ask_holder
 from orchestration.observe.status.lease_holder import find_holder
 
@@ -66,7 +67,8 @@ def start(
     ready, query = context(pipeline, settings, set_), query_name
     ready.pipeline.query(query)  # refuses a name that is not declared
     was_stopped = keep_started(ready.layout, query)
-    asked = ask_holder(ready, [query], "start", {"query": query})
+    with tried_remedies(ready):
+        asked = ask_holder(ready, [query], "start", {"query": query})
     if as_json:
         by_job = asked is not None
         print_document({"query": query, "was_stopped": was_stopped, "by_running_job": by_job})

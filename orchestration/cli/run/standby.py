@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from common.errors import AddressError, Problem
 from common.machine.console import say
 from orchestration.access.declaration.context import Context
+from orchestration.cli.run.tried_remedies import tried_remedies
 from orchestration.observe.page.serve import page_of
 
 if TYPE_CHECKING:  # imports Spark, which other commands do not need
@@ -49,6 +50,7 @@ def run_as_standby(
     page = functools.partial(page_of, ready.pipeline, ready.settings, http, own if name != "up" else ())
     refusals = functools.partial(_refusals, ready, own)
     with (
+        tried_remedies(ready),
         _page_if_free(page) as has_page,
         open_standby(
             ready.pipeline,

@@ -42,8 +42,8 @@ def test_a_job_that_dies_of_a_record_finds_it_and_goes_on(
         assert command.is_running, "the record was not found"
         command.signal(signal.SIGTERM)
         assert command.code() == 0, command.stderr
-        # Three or four deaths of the micro-batch; two of ranges (59 records; 2); two of the record alone.
-        assert DEATHS <= deaths <= DEATHS + 1 + 4
+        # Three or four deaths of the micro-batch; one of its partition; two of ranges; two of the record.
+        assert DEATHS <= deaths <= DEATHS + 1 + 5
         checkpoint = Checkpoint(commands.layout.checkpoint_path("silver.numbers"))
         assert checkpoint.last_committed() == checkpoint.last_planned()
         audit = commands.start("audit", "--json")

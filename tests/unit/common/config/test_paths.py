@@ -12,6 +12,7 @@ import pytest
 from common.config.paths import Layout
 from common.config.settings import load_settings
 from common.declare import Pipeline
+from common.errors import SettingsError
 from orchestration.access.declaration.load_file import load_pipeline
 from tests.support.processes import ROOT
 from tests.support.unknown_user import USER, unknown_user
@@ -44,6 +45,22 @@ def test_an_object_store_has_its_leases_on_the_local_disk(tmp_path: Path, pipeli
     found = layout(pipeline, tmp_path, "s3a://bucket/lake/")
     assert found.warehouse == "s3a://bucket/lake/earthquakes"
     assert found.leases == tmp_path / "earthquakes/leases"
+
+
+@pytest.mark.parametrize("below", ["", "/lake"])
+@pytest.mark.parametrize("named", ["data_dir", "warehouse", "checkpoints"])
+def test_a_link_to_a_disk_that_is_not_mounted_is_refused(
+    tmp_path: Path, pipeline: Pipeline, named: str, below: str
+) -> None:
+    """Everything would begin anew in a folder made where the disk is to be."""
+    link, disk = tmp_path / "link", tmp_path / "disk"
+    link.symlink_to(disk)
+    settings = load_settings(overrides=[f"data_dir={tmp_path}", f"{named}={link}{below}"])
+    with pytest.raises(SettingsError, match=f"{link} is a symbolic link to {disk}, which is not there"):
+        Layout.of(pipeline, settings)
+    disk.mkdir()
+    found = Layout.of(pipeline, settings)
+    assert str(disk) in f"{found.local} {found.warehouse} {found.checkpoints}"
 
 
 def test_a_user_without_a_home_is_told_which_variable_names_the_folder() -> None:

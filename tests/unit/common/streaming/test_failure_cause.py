@@ -173,6 +173,7 @@ CHAINS = [
     (NETWORK, [("java.net.UnknownHostException", "store.example")]),
     # Disk, rights, files.
     ("operator", [("java.io.IOException", "No space left on device")]),
+    ("operator", [("java.io.FileNotFoundException", "/lake/part-1.parquet (Read-only file system)")]),
     ("operator", [("java.nio.file.AccessDeniedException", "/data")]),
     ("operator", [("java.io.FileNotFoundException", "/data/part-0.parquet")]),
     ("operator", [("medallion.files.FileSourceException", "/archive is not there")]),

@@ -52,6 +52,28 @@ CHANGED = (
 )
 
 CASES: list[tuple[FailedQuery, str, type[MedallionError], list[str]]] = [
+    *(
+        (
+            SILVER,
+            text,
+            QueryFailedError,
+            ["refuses /lake/silver/orders", f"({why})", "Have the folder"],
+        )
+        for text, why in (
+            (
+                "java.io.FileNotFoundException: /lake/silver/orders/part-1.parquet (Read-only file system)",
+                "Read-only file system",
+            ),
+            (
+                "PermissionError: [Errno 13] Permission denied: '/lake/silver/orders/_delta_log/3.json'",
+                "Permission denied",
+            ),
+            (
+                "java.io.IOException: Mkdirs failed to create file:/lake/silver/orders/batch=3/attempt_0",
+                "a folder cannot be created",
+            ),
+        )
+    ),
     (
         replace(GOLD, changes="ignore_deletes"),
         CHANGED,

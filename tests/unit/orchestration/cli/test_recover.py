@@ -10,6 +10,7 @@ import pytest
 
 from common.errors import CheckpointMismatchError
 from orchestration.access.declaration.context import context
+from orchestration.cli.run import queries
 from orchestration.cli.run.tried_remedies import tried_remedies
 from tests.support import in_process
 
@@ -114,6 +115,24 @@ def test_a_remedy_is_tried_before_it_is_named(shop: Path) -> None:
     told = refused(shop, text)
     assert told.startswith(f"{text}\nTried: medallion recover would be refused now: bronze.orders: ")
     assert "Bronze is the last resort" in told
+    assert ".;" not in told
+
+
+def test_a_query_of_a_running_job_that_cannot_be_started_names_what_was_tried(
+    shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "bronze.orders: another position. Type: medallion recover bronze.orders"
+
+    def asked(*_: object) -> None:
+        raise CheckpointMismatchError(text)
+
+    monkeypatch.setattr(queries, "ask_holder", asked)
+    root = shop.parents[1]
+    ended = in_process.run(
+        "start", "silver.orders", "-p", str(root / "shop.py"), settings=[f"data_dir={shop.parent}"]
+    )
+    assert ended.code == 1
+    assert "Tried: medallion recover repairs bronze.orders" in ended.stderr
 
 
 def test_what_cannot_be_recovered_is_an_error_of_one_line(shop: Path) -> None:

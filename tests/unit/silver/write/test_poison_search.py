@@ -68,18 +68,24 @@ def test_all_poison_records_and_no_others_are_found(
     assert set(world.live_on(kill_at).found) == poison
 
 
-def test_one_record_of_40000_costs_five_processes(tmp_path: Path) -> None:
-    """Each death narrows the search by a factor of 32; the last two are those of the record alone."""
+def test_processes_that_were_killed_from_outside_cost_one_read_per_partition(tmp_path: Path) -> None:
+    world = World(tmp_path, set())
+    assert world.start().found == ()
+    assert world.reads == len(RANGES)
+
+
+def test_one_record_of_40000_costs_six_processes(tmp_path: Path) -> None:
+    """Each death but the first narrows the search by a factor of 32; the last two are of the record alone."""
     world = World(tmp_path, {("orders", 0, 31_234)})
     assert world.live_on().found == (("orders", 0, 31_234),)
-    assert world.deaths == 5
+    assert world.deaths == 6
     assert world.reads <= 6 * PARTS
 
 
 def test_a_record_killed_once_alone_from_outside_is_no_poison(tmp_path: Path) -> None:
     world = World(tmp_path, set())
     with pytest.raises(Died):
-        world.start(kill_at=PARTS + 1)  # the record of partition 1 is read last, and alone
+        world.start(kill_at=len(RANGES))  # the record of partition 1 is read last, and alone
     assert world.start().found == ()
     assert world.deaths == 0
 
@@ -108,7 +114,7 @@ def test_an_error_of_a_process_that_lives_on_condemns_nothing(tmp_path: Path) ->
         raise ValueError(str(part))
 
     for _ in range(5):
-        with pytest.raises(ValueError, match="orders, partition 0, offset 10 to 1259"):
+        with pytest.raises(ValueError, match="orders, partition 0, offset 10 to 40009"):
             search.run(BATCH, DEATHS, lambda: RANGES, fail, lambda: True)
         search = PoisonSearch("silver.orders", str(tmp_path / "checkpoint"))
     assert search.found == ()
