@@ -316,6 +316,7 @@ class Names:
     # FROM
 
     def _source(self, node: exp.Expr, scope: Scope, queries: _Queries) -> None:
+        before = len(scope.sources)
         if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table) and not node.alias:
             self._source(node.this, scope, queries)  # from (a join b on …)
         else:
@@ -326,6 +327,10 @@ class Names:
                 scope.star = None
             elif scope.star is not None:
                 scope.star += [(source, name) for name in source.columns]
+        for pivot in node.args.get("pivots") or ():
+            scope.star = None
+            for source in scope.sources[before:]:
+                source.columns, source.alias = None, pivot.alias or source.alias
         for lateral in node.args.get("laterals") or ():
             self._lateral(lateral, scope, queries)
         for join in node.args.get("joins") or ():
@@ -340,7 +345,7 @@ class Names:
                 query, given, output = found
                 return self._of_query(alias, query, named or given, output, node)
             table = table_name(node)
-            columns = None if node.args.get("pivots") else self._tables.get(table)
+            columns = self._tables.get(table)
             pairs = None if columns is None else self._renamed(columns, named, node)
             prefix = self._prefix(alias)
             is_double = alias.lower() in {each.alias.lower() for each in scope.sources}
