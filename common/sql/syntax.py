@@ -265,7 +265,7 @@ def words_of(sql: str) -> tuple[str, ...]:
 
 
 def _is_name(before: Token | None, token: Token, after: Token | None) -> bool:
-    """Whether a word of SQL's own is surely a name, whose letters may get into a value: ``struct(a as On)``."""
+    """Whether a word of SQL's own is a name, whose letters may get into a value: ``struct(a as On)``."""
     around = [each.text.lower() if each is not None else "" for each in (before, after)]
     is_alone = around[0] in {"(", ","} and around[1] in {")", ","}
     return around[0] in {".", ":", "as"} or (is_alone and token.token_type not in _CONSTANTS)

@@ -80,7 +80,9 @@ def _comparison(
 
 def _alike(found: object, wanted: str | Decimal) -> tuple[object, object]:
     """A value and a constant as SQL compares them: as numbers if one of them is a number, else as texts."""
-    is_number = isinstance(wanted, Decimal) or (isinstance(found, int | float) and not isinstance(found, bool))
+    is_number = isinstance(wanted, Decimal) or (
+        isinstance(found, int | float) and not isinstance(found, bool)
+    )
     if is_number and None not in (both := (_number(found), _number(wanted))):
         return both
     return str(found).lower() if isinstance(found, bool) else str(found), str(wanted)
