@@ -13,7 +13,7 @@ from sqlglot import TokenType, exp
 from sqlglot.errors import TokenError
 
 from common.errors import SqlError
-from common.sql.functions import AGGREGATES, GENERATORS, NON_DETERMINISTIC, WINDOWS, WITHOUT_BRACKETS
+from common.sql.functions import AGGREGATES, GENERATORS, NON_DETERMINISTIC, OF_TIME, WINDOWS, WITHOUT_BRACKETS
 from common.sql.reading import expression
 from common.sql.syntax import (
     arguments,
@@ -22,6 +22,7 @@ from common.sql.syntax import (
     counted_unit,
     in_depth,
     inner_call,
+    is_over,
     span_of,
     text_of,
     tokens_of,
@@ -127,7 +128,7 @@ def null_for_null_times(sql: str) -> str:
     try:
         times = [
             span
-            for call in _windows(sql)
+            for call in windows_of(sql)
             if called(call) == "window" and (span := span_of(arguments(call)[0])) is not None
         ]
     except SqlError:
@@ -193,6 +194,12 @@ def aggregates_by_arrival(sql: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def has_aggregate(node: exp.Expr) -> bool:
+    """Whether an expression calls an aggregate over groups; a query inside has groups of its own."""
+    parts = node.walk(prune=lambda one: isinstance(one, exp.Query))
+    return any(called(each) in AGGREGATES and not is_over(each) for each in parts)
+
+
 def _is_ordered(call: exp.Expr) -> bool:
     around = call.parent
     while around is not None:
@@ -202,26 +209,20 @@ def _is_ordered(call: exp.Expr) -> bool:
     return False
 
 
-def makes_windows(sql: str) -> bool:
-    """Whether an expression has ``window(…)`` or ``session_window(…)``.
+def _time_windows(sql: str) -> list[list[str]]:
+    """The texts of the arguments of each ``window(…)`` and ``session_window(…)``."""
+    return [[text_of(sql, each) for each in arguments(call)] for call in windows_of(sql)]
+
+
+def windows_of(sql: str) -> list[exp.Expr]:
+    """The calls of ``window(…)`` and ``session_window(…)`` in an expression.
 
     Raises:
         SqlError: The text is not one expression.
     """
-    return bool(_time_windows(sql))
-
-
-def _time_windows(sql: str) -> list[list[str]]:
-    """The texts of the arguments of each ``window(…)`` and ``session_window(…)``."""
-    return [[text_of(sql, each) for each in arguments(call)] for call in _windows(sql)]
-
-
-def _windows(sql: str) -> list[exp.Expr]:
-    """The calls of ``window(…)`` and ``session_window(…)``."""
     if "window" not in sql.lower():
         return []
-    names = {"window", "session_window"}
-    return [call for name, call in calls_of(expression(sql)) if name in names and arguments(call)]
+    return [call for name, call in calls_of(expression(sql)) if name in OF_TIME and arguments(call)]
 
 
 @dataclass(slots=True)

@@ -87,6 +87,9 @@ def _of_kind(kind: str) -> frozenset[str]:
 
 AGGREGATES, WINDOWS, GENERATORS = _of_kind("aggregate"), _of_kind("window"), _of_kind("generator")
 
+OF_TIME = frozenset({"window", "session_window"})
+"""Functions that give a row its window of time; of a group it has the same name: ``select window.start``."""
+
 BY_CHANCE = frozenset({"rand", "randn", "random", "randstr", "shuffle", "uniform", "uuid"})
 """Functions whose value is drawn."""
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from sqlglot import TokenType, exp
 
 from common.errors import SqlError, nearest
-from common.sql.functions import WITHOUT_BRACKETS
+from common.sql.functions import OF_TIME, WITHOUT_BRACKETS
 from common.sql.quoting import backquoted
 from common.sql.syntax import (
     Span,
@@ -30,8 +30,6 @@ from common.sql.syntax import (
 _MOST = 20
 """Most wrong names that are told of one statement."""
 _CODE = "MED-1202"
-_OF_TIME = frozenset({"window", "session_window"})
-"""What a group's window is called: ``select window.start … group by window(at, '1 hour')``."""
 _WORDS = (exp.Interval, exp.Extract, exp.DataType, exp.WindowSpec)
 """Parts whose words are no columns: ``interval 1 day``, ``extract(year from at)``, a type, a frame."""
 
@@ -292,7 +290,7 @@ class Names:
         for lateral in query.args.get("laterals") or ():
             self._lateral(lateral, scope, queries)
         group = query.args.get("group")
-        scope.windows = frozenset(() if group is None else (name for name, _ in calls_of(group))) & _OF_TIME
+        scope.windows = frozenset(() if group is None else (name for name, _ in calls_of(group))) & OF_TIME
         before = []
         for each in query.expressions:
             before.append(len(scope.items))

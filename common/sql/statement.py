@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from common.errors import SqlError
-from common.sql.expression import has_sliding_window
+from common.sql.expression import has_aggregate, has_sliding_window, windows_of
 from common.sql.functions import AGGREGATES, GENERATORS, WINDOWS
 from common.sql.names import Item, Names, Scope, Source, is_alias, table_name, unique_names
 from common.sql.quoting import backquoted
 from common.sql.reading import statement as statement_tree
 from common.sql.relations import Joined, Keyed, Kind, Relation, RowWise, Scan, UnionAll, filtered
-from common.sql.syntax import calls_of, in_depth, is_over, offset_of, span_of, text_of, words_of
+from common.sql.syntax import called, calls_of, in_depth, offset_of, span_of, text_of, words_of
 
 Columns = Mapping[str, Sequence[str]]
 """The columns of each table, in the table's order."""
@@ -438,11 +438,8 @@ class _Builder:
         listed = ", ".join(f"{text} AS {_as(names)}" for text, (_, names) in zip(texts, items, strict=True))
         columns = tuple(name for _, names in items for name in names)
         windows = [window for each in query.expressions for window in each.find_all(exp.Window)]
-        is_grouped = any(query.args.get(key) for key in ("group", "having")) or any(
-            name in AGGREGATES and not is_over(call)
-            for each in query.expressions
-            for name, call in calls_of(each)
-        )
+        has_groups = any(query.args.get(key) for key in ("group", "having"))
+        is_grouped = has_groups or any(map(has_aggregate, query.expressions))
         if is_grouped and windows:
             raise WholeError("a window function over groups; put the groups into a derived table")
         if is_grouped:
@@ -465,7 +462,7 @@ class _Builder:
         group, having = query.args.get("group"), query.args.get("having")
         text = f"SELECT {listed} FROM __in0__"  # noqa: S608  # the statement of a declaration
         keys: list[str] = []
-        called = [*query.expressions]
+        parts = [*query.expressions]
         if group is not None:
             keys = self._keys(group, scope)
             text += f" {self._text(group, scope)}"
@@ -473,8 +470,8 @@ class _Builder:
             if having.find(exp.Query) is not None:
                 raise WholeError("a subquery in HAVING")
             text += f" {self._text(having, scope)}"
-            called.append(having)
-        inexact = _inexact(name for each in called for name, _ in calls_of(each) if name in AGGREGATES)
+            parts.append(having)
+        inexact = _inexact(name for each in parts for name, _ in calls_of(each) if name in AGGREGATES)
         return Keyed(relation, "group", tuple(keys), text, columns, self._shown(scope, keys), inexact)
 
     def _keys(self, group: exp.Expr, scope: Scope) -> list[str]:
@@ -512,8 +509,8 @@ class _Builder:
             for window in windows
         ]
         keys = [each for each in lists[0] if all(any(_same(each, key) for key in other) for other in lists)]
-        called = (name for window in windows for name, _ in calls_of(window.this))
-        inexact = _inexact(name for name in called if name in (AGGREGATES | WINDOWS) - _OF_ORDER)
+        calls = (name for window in windows for name, _ in calls_of(window.this))
+        inexact = _inexact(name for name in calls if name in (AGGREGATES | WINDOWS) - _OF_ORDER)
         text = f"SELECT {listed} FROM __in0__"  # noqa: S608  # the statement of a declaration
         return Keyed(relation, "window", tuple(keys), text, columns, self._shown(scope, keys), inexact)
 
@@ -549,11 +546,16 @@ def _as(names: Sequence[str]) -> str:
 
 def _same(one: str, other: str) -> bool:
     """Whether two expressions are made of the same tokens, but for the letters of names."""
-    return one == other or [*map(_in_any_letters, words_of(one))] == [*map(_in_any_letters, words_of(other))]
+    return one == other or _in_any_letters(one) == _in_any_letters(other)
 
 
-def _in_any_letters(word: str) -> str:
-    return word if word[-1:] in {"'", '"'} else word.lower()
+def _in_any_letters(text: str) -> Sequence[str]:
+    words = words_of(text)
+    # What stands behind a dot or a colon may be the key of a map or of a variant.
+    return [
+        word if word[-1:] in {"'", '"'} or before in {".", ":"} else word.lower()
+        for before, word in zip(("", *words), words, strict=False)
+    ]
 
 
 def _inexact(names: Iterable[str]) -> tuple[str, ...]:
@@ -567,7 +569,7 @@ def _refuse_windows(key: str) -> None:
     Raises:
         WholeError: The key is a session, or a window that slides.
     """
-    if "session_window" in key.lower():
+    if any(called(each) == "session_window" for each in windows_of(key)):
         raise WholeError(
             "the bounds of a session depend on other rows; Aggregate(window=Session(…), "
             "mode='recompute') keeps sessions by their groups"

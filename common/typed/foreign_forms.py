@@ -21,6 +21,7 @@ _EXCEPT = re.compile(r"\*\s*(exclude\b|except\b(?!\s*\())", re.IGNORECASE)
 _FILTER = re.compile(r"\bfilter\s*\(\s*where\b", re.IGNORECASE)
 _FOR = re.compile(r"\w+\s*\(((?!\bfrom\b)[^(),])*\bfor\b", re.IGNORECASE)
 _IN = "write in (…), or array_contains(array, x)"
+_JSON = "write a.b for a field, get_json_object(a, '$.b') for a text of JSON"
 _STAR = "write * except (…)"
 _RANKED = "compute row_number() over (…) as place in an inner query, and keep its rows where place = 1"
 
@@ -46,7 +47,6 @@ def _counts_table(node: exp.Expr) -> bool:
     return len(given) == 1 and isinstance(given[0], exp.Column) and bool(given[0].is_star)
 
 
-_JSON = "write a.b for a field, get_json_object(a, '$.b') for a text of JSON"
 _Test = Callable[[Any, str], Any] | str | None
 _Rule = tuple[Any, _Test, str, str]
 _RULES: Sequence[_Rule] = (
@@ -81,12 +81,7 @@ _RULES: Sequence[_Rule] = (
     (exp.Array, None, "[…] as an array", "write array(…)"),
     (exp.Struct, None, "{{…}} as a struct", "write struct(…), named_struct(…) or map(…)"),
     (exp.PropertyEQ, None, "a := b", "write => for the name of an argument, b as a for a field of struct(…)"),
-    (
-        exp.JSONExtractScalar,
-        None,
-        "a ->> b",
-        "write a.b for a field, get_json_object(a, '$.b') for a text of JSON",
-    ),
+    (exp.JSONExtractScalar, None, "a ->> b", _JSON),
     (exp.Coalesce, None, "a ?? b", "write coalesce(a, b)"),
     (
         exp.AtTimeZone,

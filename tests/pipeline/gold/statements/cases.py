@@ -288,6 +288,8 @@ SCOPES = (
     Case("C3 correlated NOT IN", "select a.id from silver.a a where a.v not in (select b.w from silver.b b "
          "where b.k = a.k)"),
     Case("C4 a map among the columns", "select id, m from silver.a"),
+    Case("C4 windows by keys of a map in other letters", "select id, count(*) over (partition by m.a) as x, "
+         "count(*) over (partition by m.A) as y from silver.a"),
     Case("C4 grouped by a map", "select m, count(*) as n from silver.a group by m"),
     Case("C4 a map in a struct", "select id, named_struct('m', m) as s from silver.a where v > 1"),
     Case("C4 a map by key", "select k, max_by(m, id) as m from silver.a group by k"),
