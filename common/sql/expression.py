@@ -107,7 +107,7 @@ def window_times(sql: str) -> tuple[str, ...]:
     Raises:
         SqlError: The text is not one expression.
     """
-    return tuple(dict.fromkeys(call[0] for call in _time_windows(sql)))
+    return tuple(dict.fromkeys(text_of(sql, arguments(call)[0]) for call in windows_of(sql)))
 
 
 def has_sliding_window(sql: str) -> bool:
@@ -116,7 +116,8 @@ def has_sliding_window(sql: str) -> bool:
     Raises:
         SqlError: The text is not one expression.
     """
-    return any(len(call) > 2 and call[1] != call[2] for call in _time_windows(sql))  # noqa: PLR2004
+    given = ([text_of(sql, each) for each in arguments(call)] for call in windows_of(sql))
+    return any(len(texts) > 2 and texts[1] != texts[2] for texts in given)  # noqa: PLR2004
 
 
 def null_for_null_times(sql: str) -> str:
@@ -207,11 +208,6 @@ def _is_ordered(call: exp.Expr) -> bool:
             return True
         around = around.parent
     return False
-
-
-def _time_windows(sql: str) -> list[list[str]]:
-    """The texts of the arguments of each ``window(…)`` and ``session_window(…)``."""
-    return [[text_of(sql, each) for each in arguments(call)] for call in windows_of(sql)]
 
 
 def windows_of(sql: str) -> list[exp.Expr]:

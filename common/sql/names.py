@@ -400,10 +400,6 @@ class Names:
         self._flat.add(found.lower())
         return found
 
-    def new_prefix(self) -> str:
-        """A prefix for the columns of a query without an alias."""
-        return self._prefix("")
-
     def _lateral(self, lateral: exp.Expr, scope: Scope, queries: _Queries) -> None:
         self._read(lateral.this, scope, queries, before=None)
         names = [each.name for each in _columns_of_alias(lateral)]

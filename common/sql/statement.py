@@ -107,11 +107,7 @@ def table_places(sql: str) -> Mapping[str, int]:
     Raises:
         SqlError: The text is not one SELECT statement.
     """
-    return _table_places(statement_tree(sql))
-
-
-def _table_places(root: exp.Query) -> Mapping[str, int]:
-    found = list(root.find_all(exp.CTE, exp.Table))
+    found = list(statement_tree(sql).find_all(exp.CTE, exp.Table))
     own = {each.alias.lower() for each in found if isinstance(each, exp.CTE)}
     places: dict[str, int] = {}
     tables = (each for each in found if isinstance(each, exp.Table) and isinstance(each.this, exp.Identifier))
@@ -133,7 +129,7 @@ def read_statement(sql: str, columns: Columns) -> Statement:
 
 
 def _read(root: exp.Query, sql: str, columns: Columns) -> Statement:
-    tables, names = tuple(_table_places(root)), Names(root, sql, columns)
+    tables, names = tables_of(sql), Names(root, sql, columns)
     if names.faults:
         names.faults[0].also = tuple(names.faults[1:])
         raise names.faults[0]
@@ -378,10 +374,9 @@ class _Builder:
         while isinstance(part, exp.Paren):
             part = part.this
         if isinstance(part, exp.In) and part.args.get("query") is not None:
-            inner, prefix = self._query(part.args["query"]), self._names.new_prefix()
-            right = _renamed(
-                inner, tuple((name, self._names.flat_name(prefix, name)) for name in inner.columns)
-            )
+            inner = self._query(part.args["query"])
+            names = ((name, self._names.flat_name("subquery", name)) for name in inner.columns)
+            right = _renamed(inner, tuple(names))
             if len(right.columns) != 1 or part.this.find(exp.Query) is not None:
                 raise WholeError("IN with a list of columns; write EXISTS")
             equal = ((self._text(part.this, scope), f"`{right.columns[0]}`"),)

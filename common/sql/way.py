@@ -61,8 +61,6 @@ def way_of(  # noqa: PLR0911  # one return per reason
     if isinstance(top, Keyed):
         shown = dict(top.shown)
         keys = {out: shown[name] for out, name in names.items() if name in shown}
-        if not top.keys:
-            return whole("an aggregate without GROUP BY, or a window without PARTITION BY, is over all rows")
         if not keys:
             text = _COLUMN.sub(r"\1.\2", ", ".join(top.keys))
             return whole(f"no key is among the output columns; add {text} to the SELECT list")
@@ -99,7 +97,7 @@ def _without_rule(relation: Relation) -> str | None:
     for each in below(relation):
         if isinstance(each, Joined) and not each.is_linear and not each.equal:
             return f"the {each.kind} join has no equality between columns of both sides"
-        if isinstance(each, Keyed) and not each.keys and each is not relation:
+        if isinstance(each, Keyed) and not each.keys:
             return "an aggregate without GROUP BY, or a window without PARTITION BY, is over all rows"
     return None
 

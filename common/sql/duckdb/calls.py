@@ -281,13 +281,8 @@ class Calls(Operators):
         return f"{found} {'DESC' if node.args.get('desc') else 'ASC'} NULLS {nulls}"
 
 
-_BOOLEANS = {
-    "bool_and": "bool_and",
-    "every": "bool_and",
-    "bool_or": "bool_or",
-    "any": "bool_or",
-    "some": "bool_or",
-}
+_BOOLEANS = {"every": "bool_and", **dict.fromkeys(("any", "some"), "bool_or")}
+_BOOLEANS |= {name: name for name in ("bool_and", "bool_or")}
 _OWN: Mapping[tuple[str, int | None], str] = {
     ("coalesce", None): "_function_of_all",
     ("greatest", None): "_function_of_all",
