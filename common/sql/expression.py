@@ -13,7 +13,15 @@ from sqlglot import TokenType, exp
 from sqlglot.errors import TokenError
 
 from common.errors import SqlError
-from common.sql.functions import AGGREGATES, GENERATORS, NON_DETERMINISTIC, OF_TIME, WINDOWS, WITHOUT_BRACKETS
+from common.sql.functions import (
+    AGGREGATES,
+    BY_ORDER,
+    GENERATORS,
+    NON_DETERMINISTIC,
+    OF_TIME,
+    WINDOWS,
+    WITHOUT_BRACKETS,
+)
 from common.sql.reading import expression
 from common.sql.syntax import (
     arguments,
@@ -23,6 +31,7 @@ from common.sql.syntax import (
     in_depth,
     inner_call,
     is_over,
+    replaced,
     span_of,
     text_of,
     tokens_of,
@@ -136,13 +145,10 @@ def null_for_null_times(sql: str) -> str:
         return sql
     if not times:
         return sql
-    texts, done = [], 0
-    for start, end in sorted(times):
-        # A date becomes a timestamp of the time's own type, with or without a zone.
-        texts += [sql[done:start], f"coalesce({sql[start:end]}, date'1970-01-01')"]
-        done = end
+    # A date becomes a timestamp of the time's own type, with or without a zone.
+    pieces = {start: (end, f"coalesce({sql[start:end]}, date'1970-01-01')") for start, end in times}
     known = " and ".join(f"({sql[start:end]}) is not null" for start, end in sorted(times))
-    return f"case when {known} then {''.join(texts)}{sql[done:]} end"
+    return f"case when {known} then {replaced(sql, pieces)} end"
 
 
 def with_names(sql: str, names: Mapping[str, str]) -> str:
@@ -159,21 +165,17 @@ def with_names(sql: str, names: Mapping[str, str]) -> str:
         tokens = tokens_of(sql)
     except TokenError:
         return sql
-    texts, done = [], 0
+    pieces = {}
     for place, token in enumerate(tokens):
         is_field = place > 0 and tokens[place - 1].token_type == TokenType.DOT
         is_call = place + 1 < len(tokens) and tokens[place + 1].token_type == TokenType.L_PAREN
         is_name = token.token_type in {TokenType.VAR, TokenType.IDENTIFIER}
         if is_name and not is_field and not is_call and token.text.lower() in names:
-            texts += [sql[done : token.start], names[token.text.lower()]]
-            done = token.end + 1
-    return "".join([*texts, sql[done:]])
+            pieces[token.start] = (token.end + 1, names[token.text.lower()])
+    return replaced(sql, pieces)
 
 
-_BY_ARRIVAL = frozenset(
-    {"any_value", "first", "first_value", "last", "last_value"}
-    | {"array_agg", "collect_list", "listagg", "string_agg"}
-)
+_BY_ARRIVAL = BY_ORDER & (AGGREGATES - {"collect_set", "max_by", "min_by", "mode"})
 _IGNORES_ORDER = frozenset(
     {"array_contains", "array_max", "array_min", "array_sort", "sort_array"}
     | {"array_size", "cardinality", "size"}

@@ -15,6 +15,7 @@ from sqlglot import TokenType, exp
 from common.errors import SqlError, nearest
 from common.sql.functions import OF_TIME, WITHOUT_BRACKETS
 from common.sql.quoting import backquoted
+from common.sql.relations import is_input
 from common.sql.syntax import (
     Span,
     arguments,
@@ -22,6 +23,7 @@ from common.sql.syntax import (
     calls_of,
     counted_unit,
     offset_of,
+    replaced,
     span_of,
     text_of,
     tokens_of,
@@ -142,7 +144,8 @@ class Names:
         sources: By the identity of a part of FROM.
         using: The pairs of columns that a USING joins, by the identity of the join.
         output: The statement's output columns; None where only Spark knows their number.
-        qualified: Names with their schema, ``silver.orders.amount``: the part of the table, and its alias.
+        pieces: What the author's text has otherwise over inputs: names with their schema, as in
+            ``silver.orders.amount``, by the alias of the table, and names that would be read as an input.
     """
 
     def __init__(self, root: exp.Query, sql: str, tables: Mapping[str, Sequence[str]]) -> None:
@@ -150,9 +153,12 @@ class Names:
         self.scopes: dict[int, Scope] = {}
         self.sources: dict[int, Source] = {}
         self.using: dict[int, list[tuple[tuple[Source, str], tuple[Source, str]]]] = {}
-        self.qualified: list[tuple[Span, str]] = []
         self._sql, self._tables = sql, tables
         self._tokens = tokens_of(sql)
+        self._odd = {
+            each.start: (each.end + 1, backquoted(each.text)) for each in self._tokens if is_input(each)
+        }
+        self.pieces: dict[int, tuple[int, str]] = dict(self._odd)
         self._starts = [token.start for token in self._tokens]
         given = [(name, span_of(each)) for name, call in calls_of(root) for each in arguments(call)]
         self._fields = {span for name, span in given if name == "struct"}
@@ -181,18 +187,11 @@ class Names:
             whole: Whether an alias of the SELECT list is written as the expression that it stands for.
         """
         start, end = span_of(node) or (0, 0)
-        places: dict[int, tuple[int, str]] = {
-            each.start: (each.end, self._written(each)) for each in self.references(node)
-        }
-        if whole:
-            for at, (stop, item) in self._aliases.items():
-                if start <= at < end:
-                    places[at] = (stop, f"({self.text_of_item(item, whole=True)})")
-        parts, done = [], start
-        for at in sorted(places):
-            parts += [self._sql[done:at], places[at][1]]
-            done = places[at][0]
-        return "".join([*parts, self._sql[done:end]])
+        pieces = {each.start: (each.end, self._written(each)) for each in self.references(node)}
+        for at, (stop, item) in self._aliases.items() if whole else ():
+            if start <= at < end:
+                pieces[at] = (stop, f"({self.text_of_item(item, whole=True)})")
+        return replaced(self._sql, self._odd | pieces, (start, end))
 
     def _written(self, reference: Reference) -> str:
         """A column by its name in relations; as a field of ``struct(…)`` it keeps its own one."""
@@ -590,7 +589,7 @@ class Names:
     def _note_schema(self, node: exp.Column, source: Source, before: int) -> None:
         start, _ = span_of(node.parts[0]) or (0, 0)
         _, end = span_of(node.parts[before - 1]) or (0, 0)
-        self.qualified.append(((start, end), source.shown))
+        self.pieces[start] = (end, backquoted(source.shown))
 
     def _use(self, source: Source, column: str) -> None:
         if column not in source.used:

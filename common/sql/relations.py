@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from sqlglot import TokenType
+from sqlglot import Token, TokenType
 
 from common.sql.syntax import tokens_of
 
-_INPUT = re.compile(r"__in(\d+)__")
+_INPUT = re.compile(r"__in\d+__")
 Kind = Literal["inner", "cross", "left", "right", "full", "semi", "anti"]
 
 _TEXT_OF_KIND = {
@@ -211,10 +211,15 @@ def _pieces(text: str) -> tuple[tuple[str, int | None], ...]:
     """The parts of a relation's text, each with the input for which it stands."""
     found, end = list[tuple[str, int | None]](), 0
     for token in tokens_of(text):
-        if token.token_type == TokenType.VAR and (named := _INPUT.fullmatch(token.text)) is not None:
-            found += [(text[end : token.start], None), ("", int(named[1]))]
+        if is_input(token):
+            found += [(text[end : token.start], None), ("", int(token.text.strip("_in")))]
             end = token.end + 1
     return (*found, (text[end:], None))
+
+
+def is_input(token: Token) -> bool:
+    """Whether a token stands for an input: ``__in0__`` without quotes."""
+    return token.token_type == TokenType.VAR and _INPUT.fullmatch(token.text) is not None
 
 
 def scans(relation: Relation) -> Iterator[Scan]:

@@ -7,6 +7,7 @@ have. What cannot be cut so is kept whole. A statement that is refused says so w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -19,7 +20,7 @@ from common.sql.names import Item, Names, Scope, Source, is_alias, table_name, u
 from common.sql.quoting import backquoted
 from common.sql.reading import statement as statement_tree
 from common.sql.relations import Joined, Keyed, Kind, Relation, RowWise, Scan, UnionAll, filtered
-from common.sql.syntax import called, calls_of, in_depth, offset_of, span_of, text_of, words_of
+from common.sql.syntax import called, calls_of, in_depth, offset_of, replaced, span_of, text_of, words_of
 
 Columns = Mapping[str, Sequence[str]]
 """The columns of each table, in the table's order."""
@@ -51,6 +52,11 @@ _WORDS = {
     "on": "DISTINCT ON",
 }
 """What parts of a statement are called in SQL, by the library's names of them."""
+
+_OWN = re.compile(
+    r"(?i)__(weight|have|want|there|copy|row|action|order|sum|count|record|(key|own|exact|bounded|column_)\d+)"
+)
+"""Columns that are beside those of a view while its changes are computed and written."""
 
 _LOOSE = (exp.Predicate, exp.Not, exp.Connector)
 """Operands that Spark may read with a comparison before them; in brackets they are none."""
@@ -158,6 +164,10 @@ def _output_names(root: exp.Query, sql: str, names: Names, columns: Columns) -> 
             if name is None:
                 shown = "" if item.node is None else text_of(sql, item.node)
                 raise SqlError(f"has an output column without a name, {shown}; give it one by AS", at=at)
+            if _OWN.fullmatch(name):
+                raise SqlError(
+                    f"has an output column {name}, a name of the engine's own; rename it by AS", at=at
+                )
             if name.lower() in {each.lower() for each in found}:
                 text = "has two output columns of one name; give one another name by AS"
                 raise SqlError(text, at=at)
@@ -177,9 +187,7 @@ def _first_select(query: exp.Expr) -> exp.Select | None:
 def _over_inputs(root: exp.Query, sql: str, tables: Sequence[str], names: Names) -> str:
     """The author's text with other names of its tables; each keeps the alias by which columns name it."""
     inputs = {table: f"__in{place}__" for place, table in enumerate(tables)}
-    pieces: dict[int, tuple[int, str]] = {
-        start: (end, backquoted(alias)) for (start, end), alias in names.qualified
-    }
+    pieces = dict(names.pieces)
     for node in root.find_all(exp.Table):
         source = names.sources.get(id(node))
         if source is not None and source.table in inputs:
@@ -187,11 +195,7 @@ def _over_inputs(root: exp.Query, sql: str, tables: Sequence[str], names: Names)
             alias = "" if node.alias else f" AS {backquoted(source.shown)}"
             start, end = min(spans)[0], max(span[1] for span in spans)
             pieces[start] = (end, inputs[source.table] + alias)
-    parts, done = [], 0
-    for at in sorted(pieces):
-        parts += [sql[done:at], pieces[at][1]]
-        done = pieces[at][0]
-    return "".join([*parts, sql[done:]]).strip().rstrip(";").strip()
+    return replaced(sql, pieces).strip().rstrip(";").strip()
 
 
 def _places_of_names(root: exp.Query) -> Mapping[str, int]:

@@ -241,6 +241,20 @@ def text_of(sql: str, node: exp.Expr) -> str:
     return sql[start:end]
 
 
+def replaced(sql: str, pieces: Mapping[int, tuple[int, str]], span: Span | None = None) -> str:
+    """A text, or a span of it, with other words for some pieces; a piece inside of another one is left out.
+
+    ``pieces`` has, by where a piece begins, where it ends and what stands instead.
+    """
+    texts: list[str] = []
+    done, end = span or (0, len(sql))
+    for at in sorted(pieces):
+        if done <= at < end:
+            texts += [sql[done:at], pieces[at][1]]
+            done = pieces[at][0]
+    return "".join([*texts, sql[done:end]])
+
+
 def words_of(sql: str) -> tuple[str, ...]:
     """The tokens of a text as they are written, but the words of SQL's own in small letters.
 

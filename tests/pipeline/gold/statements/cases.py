@@ -287,6 +287,9 @@ SCOPES = (
          "b.k = a.k)"),
     Case("C3 correlated NOT IN", "select a.id from silver.a a where a.v not in (select b.w from silver.b b "
          "where b.k = a.k)"),
+    Case("C7 names by which the engine calls tables", "with __in1__ as (select id as __in0__, k from silver.a) select "
+         "__in0__.k, '__in0__' as t, __in0__.__in0__ as i from __in1__ as __in0__ where __in0__ > 1"),
+    Case("C7 such a name in a function", "select id, transform(arr, __in0__ -> __in0__ || k) as x from silver.a where v > 1"),
     Case("C4 a map among the columns", "select id, m from silver.a"),
     Case("C4 windows by keys of a map in other letters", "select id, count(*) over (partition by m.a) as x, "
          "count(*) over (partition by m.A) as y from silver.a"),
@@ -503,6 +506,7 @@ REFUSED = tuple(
         ("E a sum of a text", "select sum(arr) as s from silver.a"),
         ("E a window in WHERE", "select id from silver.a where row_number() over (order by id) = 1"),
         ("E asof join", "select a.id from silver.a a asof join silver.b b on a.k = b.k and a.at >= b.at"),
+        ("C7 a column that the engine has beside a view's", "select id as __weight, k as `__Key0` from silver.a"),
         ("E a pipe", "from silver.a |> where v > 1 |> select id"),
         ("E an order in first_value", "select first_value(v order by id) as f from silver.a"),
         ("E a materialized WITH", "with c as materialized (select id from silver.a) select id from c"),
