@@ -174,10 +174,12 @@ def test_all_wrong_names_of_a_statement_are_told_at_once() -> None:
 
 
 def test_a_name_like_that_of_an_input_is_not_read_as_one() -> None:
-    sql = "with __in1__ as (select order_id as __in0__ from silver.orders) select __in1__.__in0__ as i from __in1__"
+    sql = (
+        "with __in1__ as (select order_id as __in0__ from silver.orders) select __in1__.__in0__ from __in1__"
+    )
     assert read_statement(sql, COLUMNS).over_inputs == (
         "with `__in1__` as (select order_id as `__in0__` from __in0__ AS `orders`) "
-        "select `__in1__`.`__in0__` as i from `__in1__`"
+        "select `__in1__`.`__in0__` from `__in1__`"
     )
 
 
