@@ -143,6 +143,7 @@ class Names:
         scopes: By the identity of a SELECT.
         sources: By the identity of a part of FROM.
         using: The pairs of columns that a USING joins, by the identity of the join.
+        end: Where the statement ends; a semicolon and comments may be behind it.
         output: The statement's output columns; None where only Spark knows their number.
         pieces: What the author's text has otherwise over inputs: names with their schema, as in
             ``silver.orders.amount``, by the alias of the table, and names that would be read as an input.
@@ -160,6 +161,8 @@ class Names:
         }
         self.pieces: dict[int, tuple[int, str]] = dict(self._odd)
         self._starts = [token.start for token in self._tokens]
+        last = (each.end + 1 for each in reversed(self._tokens) if each.token_type != TokenType.SEMICOLON)
+        self.end = next(last, 0)
         given = [(name, span_of(each)) for name, call in calls_of(root) for each in arguments(call)]
         self._fields = {span for name, span in given if name == "struct"}
         self._zipped = {span[0] for name, span in given if name == "arrays_zip" and span is not None}

@@ -12,7 +12,7 @@ from sqlglot.errors import ParseError, TokenError
 from common.errors import SqlError, closest
 from common.sql.syntax import arguments, called, calls_of, offset_of, parse_text, text_of, tokens_of
 
-_NEVER_CLOSED = "opened and never closed; the pairs are '…', \"…\" and `…`"
+_NEVER_CLOSED = "opened and never closed; the pairs are '…', \"…\", `…` and /* … */"
 _ODD = "write a name with odd letters in backquotes"
 _BEGINNINGS = ("select", "with")
 _MISSING = "an operator, a comma or a bracket is missing there, or a name needs backquotes: `…`"

@@ -146,9 +146,14 @@ def _read(root: exp.Query, sql: str, columns: Columns) -> Statement:
         relation = _Builder(names).top(root, output) if output else None
     except WholeError as error:
         why = str(error)
-    text = sql.strip().rstrip(";").strip()
     return Statement(
-        text, tables, _over_inputs(root, sql, tables, names), output, relation, why, _places_of_names(root)
+        sql[: names.end].strip(),
+        tables,
+        _over_inputs(root, sql, tables, names),
+        output,
+        relation,
+        why,
+        _places_of_names(root),
     )
 
 
@@ -195,7 +200,7 @@ def _over_inputs(root: exp.Query, sql: str, tables: Sequence[str], names: Names)
             alias = "" if node.alias else f" AS {backquoted(source.shown)}"
             start, end = min(spans)[0], max(span[1] for span in spans)
             pieces[start] = (end, inputs[source.table] + alias)
-    return replaced(sql, pieces).strip().rstrip(";").strip()
+    return replaced(sql, pieces, (0, names.end)).strip()
 
 
 def _places_of_names(root: exp.Query) -> Mapping[str, int]:

@@ -36,6 +36,7 @@ _WITHOUT_SPANS = (
 """Methods that read the brackets or commas around a part too, or whose parts are at both ends of theirs."""
 _INTERVAL = re.compile(r"\binterval\s+(?:'[^']*'\s*|[+-]?[\w.]+\s+)?$", re.IGNORECASE)
 """The word ``interval``, and perhaps a number, before a unit."""
+_GOES_ON = re.compile(r"--[^\r\n]*\\\n")
 _ALSO_FUNCTIONS = {TokenType.WINDOW, TokenType.STRUCT}
 """Words that begin a clause or a type, and before a bracket are a call: ``group by window(at, '1 hour')``."""
 _BEFORE_OPERANDS = {
@@ -128,16 +129,27 @@ def parse_text(sql: str, tokens: list[Token] | None = None) -> list[exp.Expr]:
     """
     try:
         with _as_library():
-            roots = _Parser(dialect="spark").parse(tokens_of(sql) if tokens is None else tokens, sql)
+            read = tokens_of(sql) if tokens is None else tokens
+            _refuse_long_comments(sql, read)
+            roots = _Parser(dialect="spark").parse(read, sql)
     except (ParseError, TokenError, SqlError):
         raise
     except Exception as error:  # of a text that is no SQL the library ends in errors of any type
         raise SqlError("cannot be read; it is no SQL of Spark's") from error
-    found = [each for each in roots if each is not None]
+    found = [each for each in roots if each is not None and not isinstance(each, exp.Semicolon)]
     for root in found:
         for node in reversed(list(root.walk())):  # the inner ones first
             _note(node, sql)
     return found
+
+
+def _refuse_long_comments(sql: str, tokens: list[Token]) -> None:
+    done = 0
+    for token in tokens:
+        if (found := _GOES_ON.search(sql, done, token.start)) is not None:
+            text = "has a comment (--) that ends with \\, so that Spark takes the next line for one too"
+            raise SqlError(f"{text}; leave \\ out", at=found.start())
+        done = token.end + 1
 
 
 def _note(node: exp.Expr, sql: str) -> None:

@@ -142,6 +142,7 @@ def test_a_place_an_alias_and_the_whole_name_of_a_table_mean_a_column() -> None:
             "has an output column __weight, a name of the engine's",
         ),
         ("|delete from silver.orders", "is no SELECT"),
+        ("select order_id |-- all \\\n, text from silver.orders", "a comment (--) that ends with \\"),
         ("select 1 as a from silver.orders; |select 2", "is not one statement"),
         ("select order_id from |silver.orders tablesample (10 percent)", "which chooses rows by chance"),
         ("select order_id from |silver.orders version as of 3", "so leave it out"),
@@ -181,6 +182,12 @@ def test_a_name_like_that_of_an_input_is_not_read_as_one() -> None:
         "with `__in1__` as (select order_id as `__in0__` from __in0__ AS `orders`) "
         "select `__in1__`.`__in0__` from `__in1__`"
     )
+
+
+def test_a_statement_ends_before_its_semicolon_and_the_comments_behind_it() -> None:
+    statement = read_statement(" select order_id -- a\n from silver.orders ; -- ; end\n", COLUMNS)
+    assert statement.text == "select order_id -- a\n from silver.orders"
+    assert statement.over_inputs == "select order_id -- a\n from __in0__ AS `orders`"
 
 
 @pytest.mark.parametrize("source", ["(select customer, amount, text from silver.orders)", "silver.orders"])
