@@ -593,8 +593,9 @@ def _refuse_other_parts(node: exp.Expr) -> None:
     """
     for name, value in node.args.items():
         if value and name not in _PARTS.get(type(node), ()):
+            part = name if type(node) in _PARTS else type(node).__name__.lower()
             raise WholeError(
-                f"{_WORDS.get(name) or name.rstrip('_').upper().replace('_', ' ')} has no delta rule"
+                f"{_WORDS.get(part) or part.rstrip('_').upper().replace('_', ' ')} has no delta rule"
             )
 
 

@@ -48,6 +48,8 @@ WHOLE = {
     "select customer, sum(amount) over w as s from silver.orders "
     "window w as (partition by customer)": "a named WINDOW",
     "select customer from silver.orders union all by name select customer from gold.customers": "BY NAME",
+    "select customer from silver.orders except select customer from gold.customers": "EXCEPT has no",
+    "select o.amount from silver.orders o join (values ('a')) v(c) on v.c = o.customer": "VALUES has no",
     "select a from silver.orders pivot (sum(amount) for customer in ('a'))": "only Spark knows",
     f"select o.order_id {JOINED} and o.amount > (select max(amount) from silver.orders)": "a subquery in ON",
     "select o.order_id from silver.orders o where exists "
