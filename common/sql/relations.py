@@ -196,6 +196,11 @@ def _all_of(conditions: Sequence[str]) -> str:
     return " AND ".join(f"({each})" for each in conditions)
 
 
+def as_named(text: str) -> str:
+    """The text of a relation with its columns as an author names them: ``alias.column``."""
+    return re.sub(r"`([^`]+?)__([^`]+)`", r"\1.\2", text)
+
+
 def nested(text: str, *inputs: str) -> str:
     """The text of a relation over the texts of its inputs, as an input of another one."""
     return f"({with_inputs(text, inputs)})"

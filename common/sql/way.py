@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from common.sql.relations import Joined, Keyed, Relation, RowWise, below
+from common.sql.relations import Joined, Keyed, Relation, RowWise, as_named, below
 from common.sql.statement import Statement
 
 Kept = Literal["by row", "by key", "whole"]
 
-_COLUMN = re.compile(r"`([^`]+?)__([^`]+)`")
-"""A column of a relation: the alias of its table, and its name."""
 _NOTE = "whole"
 """In the counts of a view's commit: why it is kept whole although the text of its statement has rules."""
 
@@ -62,8 +59,8 @@ def way_of(  # noqa: PLR0911  # one return per reason
         shown = dict(top.shown)
         keys = {out: shown[name] for out, name in names.items() if name in shown}
         if not keys:
-            text = _COLUMN.sub(r"\1.\2", ", ".join(top.keys))
-            return whole(f"no key is among the output columns; add {text} to the SELECT list")
+            missing = as_named(", ".join(top.keys))
+            return whole(f"no key is among the output columns; add {missing} to the SELECT list")
         if (fault := _inexact(top.input)) is not None:
             return whole(fault)
         return Way("by key", top, keys, f"each row follows from the rows of one {', '.join(keys)}")
