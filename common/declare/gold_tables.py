@@ -712,7 +712,7 @@ class View(Paced, GoldKind):
     @cached_property
     def statement(self) -> str:
         """The text of the statement."""
-        return self.file.read_text(encoding="utf-8") if self.is_file else self.sql
+        return self.file.read_text(encoding="utf-8-sig") if self.is_file else self.sql
 
     @cached_property
     def tables(self) -> tuple[str, ...]:

@@ -13,7 +13,15 @@ from sqlglot import TokenType, exp
 from sqlglot.errors import TokenError
 
 from common.errors import SqlError
-from common.sql.functions import AGGREGATES, GENERATORS, NON_DETERMINISTIC, WINDOWS, WITHOUT_BRACKETS
+from common.sql.functions import (
+    AGGREGATES,
+    BY_ORDER,
+    GENERATORS,
+    NON_DETERMINISTIC,
+    OF_TIME,
+    WINDOWS,
+    WITHOUT_BRACKETS,
+)
 from common.sql.reading import expression
 from common.sql.syntax import (
     arguments,
@@ -22,6 +30,8 @@ from common.sql.syntax import (
     counted_unit,
     in_depth,
     inner_call,
+    is_over,
+    replaced,
     span_of,
     text_of,
     tokens_of,
@@ -106,7 +116,7 @@ def window_times(sql: str) -> tuple[str, ...]:
     Raises:
         SqlError: The text is not one expression.
     """
-    return tuple(dict.fromkeys(call[0] for call in _time_windows(sql)))
+    return tuple(dict.fromkeys(text_of(sql, arguments(call)[0]) for call in windows_of(sql)))
 
 
 def has_sliding_window(sql: str) -> bool:
@@ -115,7 +125,8 @@ def has_sliding_window(sql: str) -> bool:
     Raises:
         SqlError: The text is not one expression.
     """
-    return any(len(call) > 2 and call[1] != call[2] for call in _time_windows(sql))  # noqa: PLR2004
+    given = ([text_of(sql, each) for each in arguments(call)] for call in windows_of(sql))
+    return any(len(texts) > 2 and texts[1] != texts[2] for texts in given)  # noqa: PLR2004
 
 
 def null_for_null_times(sql: str) -> str:
@@ -127,20 +138,17 @@ def null_for_null_times(sql: str) -> str:
     try:
         times = [
             span
-            for call in _windows(sql)
+            for call in windows_of(sql)
             if called(call) == "window" and (span := span_of(arguments(call)[0])) is not None
         ]
     except SqlError:
         return sql
     if not times:
         return sql
-    texts, done = [], 0
-    for start, end in sorted(times):
-        # A date becomes a timestamp of the time's own type, with or without a zone.
-        texts += [sql[done:start], f"coalesce({sql[start:end]}, date'1970-01-01')"]
-        done = end
+    # A date becomes a timestamp of the time's own type, with or without a zone.
+    pieces = {start: (end, f"coalesce({sql[start:end]}, date'1970-01-01')") for start, end in times}
     known = " and ".join(f"({sql[start:end]}) is not null" for start, end in sorted(times))
-    return f"case when {known} then {''.join(texts)}{sql[done:]} end"
+    return f"case when {known} then {replaced(sql, pieces)} end"
 
 
 def with_names(sql: str, names: Mapping[str, str]) -> str:
@@ -157,21 +165,17 @@ def with_names(sql: str, names: Mapping[str, str]) -> str:
         tokens = tokens_of(sql)
     except TokenError:
         return sql
-    texts, done = [], 0
+    pieces = {}
     for place, token in enumerate(tokens):
         is_field = place > 0 and tokens[place - 1].token_type == TokenType.DOT
         is_call = place + 1 < len(tokens) and tokens[place + 1].token_type == TokenType.L_PAREN
         is_name = token.token_type in {TokenType.VAR, TokenType.IDENTIFIER}
         if is_name and not is_field and not is_call and token.text.lower() in names:
-            texts += [sql[done : token.start], names[token.text.lower()]]
-            done = token.end + 1
-    return "".join([*texts, sql[done:]])
+            pieces[token.start] = (token.end + 1, names[token.text.lower()])
+    return replaced(sql, pieces)
 
 
-_BY_ARRIVAL = frozenset(
-    {"any_value", "first", "first_value", "last", "last_value"}
-    | {"array_agg", "collect_list", "listagg", "string_agg"}
-)
+_BY_ARRIVAL = BY_ORDER & (AGGREGATES - {"collect_set", "max_by", "min_by", "mode"})
 _IGNORES_ORDER = frozenset(
     {"array_contains", "array_max", "array_min", "array_sort", "sort_array"}
     | {"array_size", "cardinality", "size"}
@@ -193,6 +197,12 @@ def aggregates_by_arrival(sql: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def has_aggregate(node: exp.Expr) -> bool:
+    """Whether an expression calls an aggregate over groups; a query inside has groups of its own."""
+    parts = node.walk(prune=lambda one: isinstance(one, exp.Query))
+    return any(called(each) in AGGREGATES and not is_over(each) for each in parts)
+
+
 def _is_ordered(call: exp.Expr) -> bool:
     around = call.parent
     while around is not None:
@@ -202,26 +212,15 @@ def _is_ordered(call: exp.Expr) -> bool:
     return False
 
 
-def makes_windows(sql: str) -> bool:
-    """Whether an expression has ``window(…)`` or ``session_window(…)``.
+def windows_of(sql: str) -> list[exp.Expr]:
+    """The calls of ``window(…)`` and ``session_window(…)`` in an expression.
 
     Raises:
         SqlError: The text is not one expression.
     """
-    return bool(_time_windows(sql))
-
-
-def _time_windows(sql: str) -> list[list[str]]:
-    """The texts of the arguments of each ``window(…)`` and ``session_window(…)``."""
-    return [[text_of(sql, each) for each in arguments(call)] for call in _windows(sql)]
-
-
-def _windows(sql: str) -> list[exp.Expr]:
-    """The calls of ``window(…)`` and ``session_window(…)``."""
     if "window" not in sql.lower():
         return []
-    names = {"window", "session_window"}
-    return [call for name, call in calls_of(expression(sql)) if name in names and arguments(call)]
+    return [call for name, call in calls_of(expression(sql)) if name in OF_TIME and arguments(call)]
 
 
 @dataclass(slots=True)

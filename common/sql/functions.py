@@ -87,6 +87,21 @@ def _of_kind(kind: str) -> frozenset[str]:
 
 AGGREGATES, WINDOWS, GENERATORS = _of_kind("aggregate"), _of_kind("window"), _of_kind("generator")
 
+OF_TIME = frozenset({"window", "session_window"})
+"""Functions that give a row its window of time; of a group it has the same name: ``select window.start``."""
+
+BY_ORDER = frozenset(
+    {"any_value", "array_agg", "collect_list", "collect_set", "first", "first_value", "last", "last_value"}
+    | {"listagg", "max_by", "min_by", "mode", "nth_value", "string_agg", "row_number", "ntile", "lag", "lead"}
+)
+"""Functions whose value may depend on the order in which Spark reads the rows."""
+
+APPROXIMATE = frozenset(
+    {"approx_percentile", "histogram_numeric", "percentile_approx"}
+    | {name for name in AGGREGATES if name.startswith(("approx_top_k", "hll_", "kll_"))}
+)
+"""Functions that two computations over the same rows may give differently in any case."""
+
 BY_CHANCE = frozenset({"rand", "randn", "random", "randstr", "shuffle", "uniform", "uuid"})
 """Functions whose value is drawn."""
 

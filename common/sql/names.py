@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from sqlglot import TokenType, exp
 
 from common.errors import SqlError, nearest
-from common.sql.functions import WITHOUT_BRACKETS
+from common.sql.functions import OF_TIME, WITHOUT_BRACKETS
 from common.sql.quoting import backquoted
+from common.sql.relations import is_input
 from common.sql.syntax import (
     Span,
     arguments,
@@ -22,6 +23,7 @@ from common.sql.syntax import (
     calls_of,
     counted_unit,
     offset_of,
+    replaced,
     span_of,
     text_of,
     tokens_of,
@@ -30,8 +32,6 @@ from common.sql.syntax import (
 _MOST = 20
 """Most wrong names that are told of one statement."""
 _CODE = "MED-1202"
-_OF_TIME = frozenset({"window", "session_window"})
-"""What a group's window is called: ``select window.start … group by window(at, '1 hour')``."""
 _WORDS = (exp.Interval, exp.Extract, exp.DataType, exp.WindowSpec)
 """Parts whose words are no columns: ``interval 1 day``, ``extract(year from at)``, a type, a frame."""
 
@@ -143,8 +143,10 @@ class Names:
         scopes: By the identity of a SELECT.
         sources: By the identity of a part of FROM.
         using: The pairs of columns that a USING joins, by the identity of the join.
+        end: Where the statement ends; a semicolon and comments may be behind it.
         output: The statement's output columns; None where only Spark knows their number.
-        qualified: Names with their schema, ``silver.orders.amount``: the part of the table, and its alias.
+        pieces: What the author's text has otherwise over inputs: names with their schema, as in
+            ``silver.orders.amount``, by the alias of the table, and names that would be read as an input.
     """
 
     def __init__(self, root: exp.Query, sql: str, tables: Mapping[str, Sequence[str]]) -> None:
@@ -152,10 +154,15 @@ class Names:
         self.scopes: dict[int, Scope] = {}
         self.sources: dict[int, Source] = {}
         self.using: dict[int, list[tuple[tuple[Source, str], tuple[Source, str]]]] = {}
-        self.qualified: list[tuple[Span, str]] = []
         self._sql, self._tables = sql, tables
         self._tokens = tokens_of(sql)
+        self._odd = {
+            each.start: (each.end + 1, backquoted(each.text)) for each in self._tokens if is_input(each)
+        }
+        self.pieces: dict[int, tuple[int, str]] = dict(self._odd)
         self._starts = [token.start for token in self._tokens]
+        last = (each.end + 1 for each in reversed(self._tokens) if each.token_type != TokenType.SEMICOLON)
+        self.end = next(last, 0)
         given = [(name, span_of(each)) for name, call in calls_of(root) for each in arguments(call)]
         self._fields = {span for name, span in given if name == "struct"}
         self._zipped = {span[0] for name, span in given if name == "arrays_zip" and span is not None}
@@ -183,18 +190,11 @@ class Names:
             whole: Whether an alias of the SELECT list is written as the expression that it stands for.
         """
         start, end = span_of(node) or (0, 0)
-        places: dict[int, tuple[int, str]] = {
-            each.start: (each.end, self._written(each)) for each in self.references(node)
-        }
-        if whole:
-            for at, (stop, item) in self._aliases.items():
-                if start <= at < end:
-                    places[at] = (stop, f"({self.text_of_item(item, whole=True)})")
-        parts, done = [], start
-        for at in sorted(places):
-            parts += [self._sql[done:at], places[at][1]]
-            done = places[at][0]
-        return "".join([*parts, self._sql[done:end]])
+        pieces = {each.start: (each.end, self._written(each)) for each in self.references(node)}
+        for at, (stop, item) in self._aliases.items() if whole else ():
+            if start <= at < end:
+                pieces[at] = (stop, f"({self.text_of_item(item, whole=True)})")
+        return replaced(self._sql, self._odd | pieces, (start, end))
 
     def _written(self, reference: Reference) -> str:
         """A column by its name in relations; as a field of ``struct(…)`` it keeps its own one."""
@@ -292,7 +292,7 @@ class Names:
         for lateral in query.args.get("laterals") or ():
             self._lateral(lateral, scope, queries)
         group = query.args.get("group")
-        scope.windows = frozenset(() if group is None else (name for name, _ in calls_of(group))) & _OF_TIME
+        scope.windows = frozenset(() if group is None else (name for name, _ in calls_of(group))) & OF_TIME
         before = []
         for each in query.expressions:
             before.append(len(scope.items))
@@ -316,6 +316,7 @@ class Names:
     # FROM
 
     def _source(self, node: exp.Expr, scope: Scope, queries: _Queries) -> None:
+        before = len(scope.sources)
         if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table) and not node.alias:
             self._source(node.this, scope, queries)  # from (a join b on …)
         else:
@@ -326,6 +327,10 @@ class Names:
                 scope.star = None
             elif scope.star is not None:
                 scope.star += [(source, name) for name in source.columns]
+        for pivot in node.args.get("pivots") or ():
+            scope.star = None
+            for source in scope.sources[before:]:
+                source.columns, source.alias = None, pivot.alias or source.alias
         for lateral in node.args.get("laterals") or ():
             self._lateral(lateral, scope, queries)
         for join in node.args.get("joins") or ():
@@ -340,7 +345,7 @@ class Names:
                 query, given, output = found
                 return self._of_query(alias, query, named or given, output, node)
             table = table_name(node)
-            columns = None if node.args.get("pivots") else self._tables.get(table)
+            columns = self._tables.get(table)
             pairs = None if columns is None else self._renamed(columns, named, node)
             prefix = self._prefix(alias)
             is_double = alias.lower() in {each.alias.lower() for each in scope.sources}
@@ -396,10 +401,6 @@ class Names:
             found = f"{prefix}__{column}_{number}"
         self._flat.add(found.lower())
         return found
-
-    def new_prefix(self) -> str:
-        """A prefix for the columns of a query without an alias."""
-        return self._prefix("")
 
     def _lateral(self, lateral: exp.Expr, scope: Scope, queries: _Queries) -> None:
         self._read(lateral.this, scope, queries, before=None)
@@ -591,7 +592,7 @@ class Names:
     def _note_schema(self, node: exp.Column, source: Source, before: int) -> None:
         start, _ = span_of(node.parts[0]) or (0, 0)
         _, end = span_of(node.parts[before - 1]) or (0, 0)
-        self.qualified.append(((start, end), source.shown))
+        self.pieces[start] = (end, backquoted(source.shown))
 
     def _use(self, source: Source, column: str) -> None:
         if column not in source.used:

@@ -12,7 +12,7 @@ from sqlglot.errors import ParseError, TokenError
 from common.errors import SqlError, closest
 from common.sql.syntax import arguments, called, calls_of, offset_of, parse_text, text_of, tokens_of
 
-_NEVER_CLOSED = "opened and never closed; the pairs are '…', \"…\" and `…`"
+_NEVER_CLOSED = "opened and never closed; the pairs are '…', \"…\", `…` and /* … */"
 _ODD = "write a name with odd letters in backquotes"
 _BEGINNINGS = ("select", "with")
 _MISSING = "an operator, a comma or a bracket is missing there, or a name needs backquotes: `…`"
@@ -28,7 +28,11 @@ def statement(sql: str) -> exp.Query:
         SqlError: The text is not one SELECT statement; names line, column and word.
     """
     try:
-        found = parse_text(sql)
+        tokens = tokens_of(sql)
+        piped = next((each.start for each in tokens if each.token_type == TokenType.PIPE_GT), None)
+        if piped is not None:
+            raise SqlError("has |>, which a view does not take; write SELECT with its clauses", at=piped)
+        found = parse_text(sql, tokens)
     except TokenError as error:
         opened = re.search(r"from \d+:(\d+)", str(error.__cause__))
         raise SqlError(

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from sqlglot import TokenType
+from sqlglot import Token, TokenType
 
 from common.sql.syntax import tokens_of
 
-_INPUT = re.compile(r"__in(\d+)__")
+_INPUT = re.compile(r"__in\d+__")
 Kind = Literal["inner", "cross", "left", "right", "full", "semi", "anti"]
 
 _TEXT_OF_KIND = {
@@ -196,6 +196,11 @@ def _all_of(conditions: Sequence[str]) -> str:
     return " AND ".join(f"({each})" for each in conditions)
 
 
+def as_named(text: str) -> str:
+    """The text of a relation with its columns as an author names them: ``alias.column``."""
+    return re.sub(r"`([^`]+?)__([^`]+)`", r"\1.\2", text)
+
+
 def nested(text: str, *inputs: str) -> str:
     """The text of a relation over the texts of its inputs, as an input of another one."""
     return f"({with_inputs(text, inputs)})"
@@ -211,10 +216,15 @@ def _pieces(text: str) -> tuple[tuple[str, int | None], ...]:
     """The parts of a relation's text, each with the input for which it stands."""
     found, end = list[tuple[str, int | None]](), 0
     for token in tokens_of(text):
-        if token.token_type == TokenType.VAR and (named := _INPUT.fullmatch(token.text)) is not None:
-            found += [(text[end : token.start], None), ("", int(named[1]))]
+        if is_input(token):
+            found += [(text[end : token.start], None), ("", int(token.text.strip("_in")))]
             end = token.end + 1
     return (*found, (text[end:], None))
+
+
+def is_input(token: Token) -> bool:
+    """Whether a token stands for an input: ``__in0__`` without quotes."""
+    return token.token_type == TokenType.VAR and _INPUT.fullmatch(token.text) is not None
 
 
 def scans(relation: Relation) -> Iterator[Scan]:

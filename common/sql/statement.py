@@ -7,19 +7,20 @@ have. What cannot be cut so is kept whole. A statement that is refused says so w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import exp
 
 from common.errors import SqlError
-from common.sql.expression import has_sliding_window
+from common.sql.expression import has_aggregate, has_sliding_window, windows_of
 from common.sql.functions import AGGREGATES, GENERATORS, WINDOWS
 from common.sql.names import Item, Names, Scope, Source, is_alias, table_name, unique_names
 from common.sql.quoting import backquoted
 from common.sql.reading import statement as statement_tree
 from common.sql.relations import Joined, Keyed, Kind, Relation, RowWise, Scan, UnionAll, filtered
-from common.sql.syntax import calls_of, in_depth, is_over, offset_of, span_of, text_of, words_of
+from common.sql.syntax import called, calls_of, in_depth, offset_of, replaced, span_of, text_of, words_of
 
 Columns = Mapping[str, Sequence[str]]
 """The columns of each table, in the table's order."""
@@ -51,6 +52,11 @@ _WORDS = {
     "on": "DISTINCT ON",
 }
 """What parts of a statement are called in SQL, by the library's names of them."""
+
+_OWN = re.compile(
+    r"(?i)__(weight|have|want|there|copy|row|action|order|sum|count|record|(key|own|exact|bounded|column_)\d+)"
+)
+"""Columns that are beside those of a view while its changes are computed and written."""
 
 _LOOSE = (exp.Predicate, exp.Not, exp.Connector)
 """Operands that Spark may read with a comparison before them; in brackets they are none."""
@@ -107,11 +113,7 @@ def table_places(sql: str) -> Mapping[str, int]:
     Raises:
         SqlError: The text is not one SELECT statement.
     """
-    return _table_places(statement_tree(sql))
-
-
-def _table_places(root: exp.Query) -> Mapping[str, int]:
-    found = list(root.find_all(exp.CTE, exp.Table))
+    found = list(statement_tree(sql).find_all(exp.CTE, exp.Table))
     own = {each.alias.lower() for each in found if isinstance(each, exp.CTE)}
     places: dict[str, int] = {}
     tables = (each for each in found if isinstance(each, exp.Table) and isinstance(each.this, exp.Identifier))
@@ -133,7 +135,7 @@ def read_statement(sql: str, columns: Columns) -> Statement:
 
 
 def _read(root: exp.Query, sql: str, columns: Columns) -> Statement:
-    tables, names = tuple(_table_places(root)), Names(root, sql, columns)
+    tables, names = tables_of(sql), Names(root, sql, columns)
     if names.faults:
         names.faults[0].also = tuple(names.faults[1:])
         raise names.faults[0]
@@ -144,9 +146,14 @@ def _read(root: exp.Query, sql: str, columns: Columns) -> Statement:
         relation = _Builder(names).top(root, output) if output else None
     except WholeError as error:
         why = str(error)
-    text = sql.strip().rstrip(";").strip()
     return Statement(
-        text, tables, _over_inputs(root, sql, tables, names), output, relation, why, _places_of_names(root)
+        sql[: names.end].strip(),
+        tables,
+        _over_inputs(root, sql, tables, names),
+        output,
+        relation,
+        why,
+        _places_of_names(root),
     )
 
 
@@ -162,6 +169,10 @@ def _output_names(root: exp.Query, sql: str, names: Names, columns: Columns) -> 
             if name is None:
                 shown = "" if item.node is None else text_of(sql, item.node)
                 raise SqlError(f"has an output column without a name, {shown}; give it one by AS", at=at)
+            if _OWN.fullmatch(name):
+                raise SqlError(
+                    f"has an output column {name}, a name of the engine's own; rename it by AS", at=at
+                )
             if name.lower() in {each.lower() for each in found}:
                 text = "has two output columns of one name; give one another name by AS"
                 raise SqlError(text, at=at)
@@ -181,9 +192,7 @@ def _first_select(query: exp.Expr) -> exp.Select | None:
 def _over_inputs(root: exp.Query, sql: str, tables: Sequence[str], names: Names) -> str:
     """The author's text with other names of its tables; each keeps the alias by which columns name it."""
     inputs = {table: f"__in{place}__" for place, table in enumerate(tables)}
-    pieces: dict[int, tuple[int, str]] = {
-        start: (end, backquoted(alias)) for (start, end), alias in names.qualified
-    }
+    pieces = dict(names.pieces)
     for node in root.find_all(exp.Table):
         source = names.sources.get(id(node))
         if source is not None and source.table in inputs:
@@ -191,11 +200,7 @@ def _over_inputs(root: exp.Query, sql: str, tables: Sequence[str], names: Names)
             alias = "" if node.alias else f" AS {backquoted(source.shown)}"
             start, end = min(spans)[0], max(span[1] for span in spans)
             pieces[start] = (end, inputs[source.table] + alias)
-    parts, done = [], 0
-    for at in sorted(pieces):
-        parts += [sql[done:at], pieces[at][1]]
-        done = pieces[at][0]
-    return "".join([*parts, sql[done:]]).strip().rstrip(";").strip()
+    return replaced(sql, pieces, (0, names.end)).strip()
 
 
 def _places_of_names(root: exp.Query) -> Mapping[str, int]:
@@ -378,10 +383,9 @@ class _Builder:
         while isinstance(part, exp.Paren):
             part = part.this
         if isinstance(part, exp.In) and part.args.get("query") is not None:
-            inner, prefix = self._query(part.args["query"]), self._names.new_prefix()
-            right = _renamed(
-                inner, tuple((name, self._names.flat_name(prefix, name)) for name in inner.columns)
-            )
+            inner = self._query(part.args["query"])
+            names = ((name, self._names.flat_name("subquery", name)) for name in inner.columns)
+            right = _renamed(inner, tuple(names))
             if len(right.columns) != 1 or part.this.find(exp.Query) is not None:
                 raise WholeError("IN with a list of columns; write EXISTS")
             equal = ((self._text(part.this, scope), f"`{right.columns[0]}`"),)
@@ -438,11 +442,8 @@ class _Builder:
         listed = ", ".join(f"{text} AS {_as(names)}" for text, (_, names) in zip(texts, items, strict=True))
         columns = tuple(name for _, names in items for name in names)
         windows = [window for each in query.expressions for window in each.find_all(exp.Window)]
-        is_grouped = any(query.args.get(key) for key in ("group", "having")) or any(
-            name in AGGREGATES and not is_over(call)
-            for each in query.expressions
-            for name, call in calls_of(each)
-        )
+        has_groups = any(query.args.get(key) for key in ("group", "having"))
+        is_grouped = has_groups or any(map(has_aggregate, query.expressions))
         if is_grouped and windows:
             raise WholeError("a window function over groups; put the groups into a derived table")
         if is_grouped:
@@ -465,7 +466,7 @@ class _Builder:
         group, having = query.args.get("group"), query.args.get("having")
         text = f"SELECT {listed} FROM __in0__"  # noqa: S608  # the statement of a declaration
         keys: list[str] = []
-        called = [*query.expressions]
+        parts = [*query.expressions]
         if group is not None:
             keys = self._keys(group, scope)
             text += f" {self._text(group, scope)}"
@@ -473,8 +474,8 @@ class _Builder:
             if having.find(exp.Query) is not None:
                 raise WholeError("a subquery in HAVING")
             text += f" {self._text(having, scope)}"
-            called.append(having)
-        inexact = _inexact(name for each in called for name, _ in calls_of(each) if name in AGGREGATES)
+            parts.append(having)
+        inexact = _inexact(name for each in parts for name, _ in calls_of(each) if name in AGGREGATES)
         return Keyed(relation, "group", tuple(keys), text, columns, self._shown(scope, keys), inexact)
 
     def _keys(self, group: exp.Expr, scope: Scope) -> list[str]:
@@ -512,8 +513,8 @@ class _Builder:
             for window in windows
         ]
         keys = [each for each in lists[0] if all(any(_same(each, key) for key in other) for other in lists)]
-        called = (name for window in windows for name, _ in calls_of(window.this))
-        inexact = _inexact(name for name in called if name in (AGGREGATES | WINDOWS) - _OF_ORDER)
+        calls = (name for window in windows for name, _ in calls_of(window.this))
+        inexact = _inexact(name for name in calls if name in (AGGREGATES | WINDOWS) - _OF_ORDER)
         text = f"SELECT {listed} FROM __in0__"  # noqa: S608  # the statement of a declaration
         return Keyed(relation, "window", tuple(keys), text, columns, self._shown(scope, keys), inexact)
 
@@ -549,11 +550,16 @@ def _as(names: Sequence[str]) -> str:
 
 def _same(one: str, other: str) -> bool:
     """Whether two expressions are made of the same tokens, but for the letters of names."""
-    return one == other or [*map(_in_any_letters, words_of(one))] == [*map(_in_any_letters, words_of(other))]
+    return one == other or _in_any_letters(one) == _in_any_letters(other)
 
 
-def _in_any_letters(word: str) -> str:
-    return word if word[-1:] in {"'", '"'} else word.lower()
+def _in_any_letters(text: str) -> Sequence[str]:
+    words = words_of(text)
+    # What stands behind a dot or a colon may be the key of a map or of a variant.
+    return [
+        word if word[-1:] in {"'", '"'} or before in {".", ":"} else word.lower()
+        for before, word in zip(("", *words), words, strict=False)
+    ]
 
 
 def _inexact(names: Iterable[str]) -> tuple[str, ...]:
@@ -567,7 +573,7 @@ def _refuse_windows(key: str) -> None:
     Raises:
         WholeError: The key is a session, or a window that slides.
     """
-    if "session_window" in key.lower():
+    if any(called(each) == "session_window" for each in windows_of(key)):
         raise WholeError(
             "the bounds of a session depend on other rows; Aggregate(window=Session(…), "
             "mode='recompute') keeps sessions by their groups"
@@ -587,8 +593,9 @@ def _refuse_other_parts(node: exp.Expr) -> None:
     """
     for name, value in node.args.items():
         if value and name not in _PARTS.get(type(node), ()):
+            part = name if type(node) in _PARTS else type(node).__name__.lower()
             raise WholeError(
-                f"{_WORDS.get(name) or name.rstrip('_').upper().replace('_', ' ')} has no delta rule"
+                f"{_WORDS.get(part) or part.rstrip('_').upper().replace('_', ' ')} has no delta rule"
             )
 
 

@@ -36,8 +36,14 @@ _WITHOUT_SPANS = (
 """Methods that read the brackets or commas around a part too, or whose parts are at both ends of theirs."""
 _INTERVAL = re.compile(r"\binterval\s+(?:'[^']*'\s*|[+-]?[\w.]+\s+)?$", re.IGNORECASE)
 """The word ``interval``, and perhaps a number, before a unit."""
+_GOES_ON = re.compile(r"--[^\r\n]*\\\n")
 _ALSO_FUNCTIONS = {TokenType.WINDOW, TokenType.STRUCT}
 """Words that begin a clause or a type, and before a bracket are a call: ``group by window(at, '1 hour')``."""
+_BEFORE_OPERANDS = {
+    *(TokenType.SELECT, TokenType.WHERE, TokenType.HAVING, TokenType.ON, TokenType.AND, TokenType.OR),
+    *(TokenType.WHEN, TokenType.THEN, TokenType.ELSE, TokenType.COMMA, TokenType.L_PAREN),
+}
+"""Behind these the word between is no operator."""
 _BEHIND_TYPES = {TokenType.R_PAREN, TokenType.COMMA, TokenType.GT}
 _DEEPEST_TEXT, _DEEPEST_TREE = 6_000, 60_000
 """Calls inside of one another while a text is read: some hundred pairs of brackets; and while its tree
@@ -56,6 +62,9 @@ _OWN_WORDS = """
     on or order outer over partition preceding range right rlike rows select semi then true unbounded union
     using view when where with
 """
+
+
+_CONSTANTS = {TokenType.NULL, TokenType.TRUE, TokenType.FALSE}
 
 
 def _with_span(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -120,16 +129,27 @@ def parse_text(sql: str, tokens: list[Token] | None = None) -> list[exp.Expr]:
     """
     try:
         with _as_library():
-            roots = _Parser(dialect="spark").parse(tokens_of(sql) if tokens is None else tokens, sql)
+            read = tokens_of(sql) if tokens is None else tokens
+            _refuse_long_comments(sql, read)
+            roots = _Parser(dialect="spark").parse(read, sql)
     except (ParseError, TokenError, SqlError):
         raise
     except Exception as error:  # of a text that is no SQL the library ends in errors of any type
         raise SqlError("cannot be read; it is no SQL of Spark's") from error
-    found = [each for each in roots if each is not None]
+    found = [each for each in roots if each is not None and not isinstance(each, exp.Semicolon)]
     for root in found:
         for node in reversed(list(root.walk())):  # the inner ones first
             _note(node, sql)
     return found
+
+
+def _refuse_long_comments(sql: str, tokens: list[Token]) -> None:
+    done = 0
+    for token in tokens:
+        if (found := _GOES_ON.search(sql, done, token.start)) is not None:
+            text = "has a comment (--) that ends with \\, so that Spark takes the next line for one too"
+            raise SqlError(f"{text}; leave \\ out", at=found.start())
+        done = token.end + 1
 
 
 def _note(node: exp.Expr, sql: str) -> None:
@@ -188,7 +208,9 @@ def _as_spark_reads(tokens: list[Token]) -> list[Token]:
     found: list[Token] = []
     for place, token in enumerate(tokens):
         following = tokens[place + 1] if place + 1 < len(tokens) else None
-        if token.token_type in _ALSO_FUNCTIONS and _is(following, TokenType.L_PAREN):
+        if _is(following, TokenType.L_PAREN) and (
+            token.token_type in _ALSO_FUNCTIONS or (_is(token, TokenType.BETWEEN) and _begins_operand(found))
+        ):
             token.token_type = TokenType.VAR
         is_shift = [each.text for each in found[-2:]] == [">", ">"] and token.text == ">"
         if is_shift and token.start - found[-2].start == len(">>"):
@@ -198,6 +220,12 @@ def _as_spark_reads(tokens: list[Token]) -> list[Token]:
                 continue
         found.append(token)
     return found
+
+
+def _begins_operand(before: list[Token]) -> bool:
+    """Whether an operand begins behind some tokens: ``where not between(a, 1, 2)``."""
+    last = next((each for each in reversed(before) if each.token_type != TokenType.NOT), None)
+    return last is None or last.token_type in _BEFORE_OPERANDS
 
 
 def _is(token: Token | None, kind: TokenType) -> bool:
@@ -225,6 +253,20 @@ def text_of(sql: str, node: exp.Expr) -> str:
     return sql[start:end]
 
 
+def replaced(sql: str, pieces: Mapping[int, tuple[int, str]], span: Span | None = None) -> str:
+    """A text, or a span of it, with other words for some pieces; a piece inside of another one is left out.
+
+    ``pieces`` has, by where a piece begins, where it ends and what stands instead.
+    """
+    texts: list[str] = []
+    done, end = span or (0, len(sql))
+    for at in sorted(pieces):
+        if done <= at < end:
+            texts += [sql[done:at], pieces[at][1]]
+            done = pieces[at][0]
+    return "".join([*texts, sql[done:end]])
+
+
 def words_of(sql: str) -> tuple[str, ...]:
     """The tokens of a text as they are written, but the words of SQL's own in small letters.
 
@@ -236,16 +278,23 @@ def words_of(sql: str) -> tuple[str, ...]:
         return (sql,)
     own = frozenset(_OWN_WORDS.split())
     words: list[str] = []
-    for token, before in zip(tokens, [None, *tokens], strict=False):
+    for token, before, after in zip(tokens, [None, *tokens], [*tokens[1:], None], strict=False):
         word = sql[token.start : token.end + 1]  # ``group  by`` is one token
         is_behind = before is not None and before.end + 1 == token.start
         if is_behind and word[0] in "'\"" and words[-1][-1] == word[0]:
             words[-1] += word  # 'O''Brien', which the library cuts as it does 'O' 'Brien'
+        elif own.issuperset(word.lower().split()) and not _is_name(before, token, after):
+            words.append(" ".join(word.lower().split()))
         else:
             words.append(word)
-    return tuple(
-        " ".join(word.lower().split()) if own.issuperset(word.lower().split()) else word for word in words
-    )
+    return tuple(words)
+
+
+def _is_name(before: Token | None, token: Token, after: Token | None) -> bool:
+    """Whether a word of SQL's own is a name, whose letters may get into a value: ``struct(a as On)``."""
+    around = [each.text.lower() if each is not None else "" for each in (before, after)]
+    is_alone = around[0] in {"(", ","} and around[1] in {")", ","}
+    return around[0] in {".", ":", "as"} or (is_alone and token.token_type not in _CONSTANTS)
 
 
 # Calls

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from common.sql.relations import Joined, Keyed, Relation, RowWise, below
+from common.sql.relations import Joined, Keyed, Relation, RowWise, as_named, below
 from common.sql.statement import Statement
 
 Kept = Literal["by row", "by key", "whole"]
 
-_COLUMN = re.compile(r"`([^`]+?)__([^`]+)`")
-"""A column of a relation: the alias of its table, and its name."""
 _NOTE = "whole"
 """In the counts of a view's commit: why it is kept whole although the text of its statement has rules."""
 
@@ -61,11 +58,9 @@ def way_of(  # noqa: PLR0911  # one return per reason
     if isinstance(top, Keyed):
         shown = dict(top.shown)
         keys = {out: shown[name] for out, name in names.items() if name in shown}
-        if not top.keys:
-            return whole("an aggregate without GROUP BY, or a window without PARTITION BY, is over all rows")
         if not keys:
-            text = _COLUMN.sub(r"\1.\2", ", ".join(top.keys))
-            return whole(f"no key is among the output columns; add {text} to the SELECT list")
+            missing = as_named(", ".join(top.keys))
+            return whole(f"no key is among the output columns; add {missing} to the SELECT list")
         if (fault := _inexact(top.input)) is not None:
             return whole(fault)
         return Way("by key", top, keys, f"each row follows from the rows of one {', '.join(keys)}")
@@ -99,7 +94,7 @@ def _without_rule(relation: Relation) -> str | None:
     for each in below(relation):
         if isinstance(each, Joined) and not each.is_linear and not each.equal:
             return f"the {each.kind} join has no equality between columns of both sides"
-        if isinstance(each, Keyed) and not each.keys and each is not relation:
+        if isinstance(each, Keyed) and not each.keys:
             return "an aggregate without GROUP BY, or a window without PARTITION BY, is over all rows"
     return None
 

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from sqlglot import exp
 
+from common.sql.expression import has_aggregate
 from common.sql.functions import AGGREGATES, FUNCTIONS, GENERATORS, WINDOWS
 from common.sql.names import OPEN_STAR, Names, Reference, Scope
 from common.sql.syntax import called, counted_unit, inner_call, is_over
@@ -191,7 +192,7 @@ class Clauses:
             return
         group = self.query.args.get("group")
         whole = [each for each in (*self.query.selects, self._having) if each is not None]
-        aggregates = any(_aggregates(each) for each in whole)
+        aggregates = any(map(has_aggregate, whole))
         if group is None and self._having is not None and not aggregates:
             text = "has having without group by and without an aggregate; a condition on rows stands in where"
             self.judge.add(self._having, text, _CALL)
@@ -273,10 +274,6 @@ def _parts(node: exp.Expr) -> Iterator[exp.Expr]:
     for each in node.walk(prune=lambda one: isinstance(one, exp.Query)):
         if each.parent is None or counted_unit(each.parent) is not each:
             yield each
-
-
-def _aggregates(node: exp.Expr) -> bool:
-    return any(called(each) in AGGREGATES and not is_over(each) for each in _parts(node))
 
 
 def _outside(node: exp.Expr) -> Iterator[exp.Column]:

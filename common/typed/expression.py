@@ -17,7 +17,15 @@ from sqlglot import exp
 
 from common.errors import DOUBTFUL, SqlError, nearest
 from common.schema.ddl import MOST_DIGITS, Field
-from common.sql.functions import BY_CHANCE, FUNCTIONS, MANY, NON_DETERMINISTIC, WITHOUT_BRACKETS, Function
+from common.sql.functions import (
+    BY_CHANCE,
+    FUNCTIONS,
+    MANY,
+    NON_DETERMINISTIC,
+    OF_TIME,
+    WITHOUT_BRACKETS,
+    Function,
+)
 from common.sql.syntax import arguments, called, counted_unit, from_interval, offset_of, written_type
 from common.typed.kinds import (
     CONDITION,
@@ -363,7 +371,7 @@ class Judge(Types):
                     self.add(each, f"{said}: {why}")
                 for why in pattern_doubts(text):
                     self.add(each, f"{said}: {why}", DOUBTFUL)
-            elif name in {"window", "session_window"} and place and (fault := length_fault(text)):
+            elif name in OF_TIME and place and (fault := length_fault(text)):
                 self.add(each, f"{said}, {fault}")
 
     def _unit(self, text: exp.Expr, name: str, said: str) -> None:

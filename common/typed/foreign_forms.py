@@ -21,7 +21,11 @@ _EXCEPT = re.compile(r"\*\s*(exclude\b|except\b(?!\s*\())", re.IGNORECASE)
 _FILTER = re.compile(r"\bfilter\s*\(\s*where\b", re.IGNORECASE)
 _FOR = re.compile(r"\w+\s*\(((?!\bfrom\b)[^(),])*\bfor\b", re.IGNORECASE)
 _IN = "write in (…), or array_contains(array, x)"
+_JSON = "write a.b for a field, get_json_object(a, '$.b') for a text of JSON"
 _STAR = "write * except (…)"
+_NEAREST = (
+    "join on b.at <= a.at, group by the columns of a, and take max_by(b.x, struct(b.at, b._kafka_offset))"
+)
 _RANKED = "compute row_number() over (…) as place in an inner query, and keep its rows where place = 1"
 
 
@@ -33,8 +37,13 @@ def _has_column(node: Any) -> bool:
     return isinstance(node, exp.Expr) and node.find(exp.Column) is not None
 
 
-def _bounds(node: exp.Expr) -> list[Any]:
-    return [node.args.get(name) for name in ("start", "end")]
+def _has_odd_bounds(frame: exp.Expr) -> bool:
+    bounds = [frame.args.get(name) for name in ("start", "end")]
+    return any(map(_has_column, bounds)) or (frame.args.get("kind") != "range" and any(map(_is_text, bounds)))
+
+
+def _is_said(node: exp.Expr, part: str) -> bool:
+    return node.args.get(part) is not None
 
 
 def _has_own_query(node: exp.Expr) -> bool:
@@ -46,7 +55,6 @@ def _counts_table(node: exp.Expr) -> bool:
     return len(given) == 1 and isinstance(given[0], exp.Column) and bool(given[0].is_star)
 
 
-_JSON = "write a.b for a field, get_json_object(a, '$.b') for a text of JSON"
 _Test = Callable[[Any, str], Any] | str | None
 _Rule = tuple[Any, _Test, str, str]
 _RULES: Sequence[_Rule] = (
@@ -58,7 +66,7 @@ _RULES: Sequence[_Rule] = (
     (exp.Select, "into", "into", "leave it out: a view writes its own table"),
     (exp.Select, "sample", "using sample", "choose rows by a condition"),
     (exp.Distinct, "on", "distinct on", _RANKED),
-    (exp.CTE, "materialized", "as materialized", "write as (select …)"),
+    (exp.CTE, lambda node, _: _is_said(node, "materialized"), "as materialized", "write as (select …)"),
     (exp.CTE, "key_expressions", "using key", "write with recursive t as (…)"),
     (exp.Star, "replace", "* replace", "list the columns"),
     (exp.Star, "rename", "* rename", "list the columns"),
@@ -81,19 +89,9 @@ _RULES: Sequence[_Rule] = (
     (exp.Array, None, "[…] as an array", "write array(…)"),
     (exp.Struct, None, "{{…}} as a struct", "write struct(…), named_struct(…) or map(…)"),
     (exp.PropertyEQ, None, "a := b", "write => for the name of an argument, b as a for a field of struct(…)"),
-    (
-        exp.JSONExtractScalar,
-        None,
-        "a ->> b",
-        "write a.b for a field, get_json_object(a, '$.b') for a text of JSON",
-    ),
+    (exp.JSONExtractScalar, None, "a ->> b", _JSON),
     (exp.Coalesce, None, "a ?? b", "write coalesce(a, b)"),
-    (
-        exp.AtTimeZone,
-        None,
-        "at time zone",
-        "write from_utc_timestamp(at, 'Europe/Berlin') or convert_timezone(…)",
-    ),
+    (exp.AtTimeZone, None, "at time zone", "write from_utc_timestamp(at, zone) or convert_timezone(…)"),
     (exp.SimilarTo, None, "similar to", "write rlike"),
     (exp.Glob, None, "glob", "write rlike"),
     (exp.RegexpILike, None, "~*", "write rlike '(?i)…'"),
@@ -104,15 +102,7 @@ _RULES: Sequence[_Rule] = (
     (exp.National, None, "n'…'", "leave n out"),
     (exp.Any, None, "any (select …)", "write in (select …)"),
     (exp.All, None, "all (select …)", "compare with (select max(…) …) or (select min(…) …)"),
-    (
-        exp.Join,
-        lambda node, _: node.method == "ASOF",
-        "asof join",
-        (
-            "join on b.at <= a.at, group by the columns of a, and take "
-            "max_by(b.x, struct(b.at, b._kafka_offset))"
-        ),
-    ),
+    (exp.Join, lambda node, _: node.method == "ASOF", "asof join", _NEAREST),
     (exp.Limit, lambda node, _: node.meta.get("top"), "top", "write limit"),
     (exp.JSONExtract, lambda node, _: not node.args.get("variant_extract"), "a -> b", _JSON),
     (
@@ -148,12 +138,6 @@ _RULES: Sequence[_Rule] = (
         "write a select",
     ),
     (
-        exp.CTE,
-        lambda node, _: node.args.get("materialized") is False,
-        "as not materialized",
-        "write as (select …)",
-    ),
-    (
         exp.Pivot,
         lambda node, _: node.args.get("alias") and not node.args.get("unpivot"),
         "a name behind pivot (…)",
@@ -167,15 +151,9 @@ _RULES: Sequence[_Rule] = (
     ),
     (
         exp.WindowSpec,
-        lambda node, _: any(map(_has_column, _bounds(node))),
-        "a frame whose bounds are of a column",
-        "write a number",
-    ),
-    (
-        exp.WindowSpec,
-        lambda node, _: node.args.get("kind") != "range" and any(map(_is_text, _bounds(node))),
-        "a frame whose bounds are a text",
-        "write a number",
+        lambda node, _: _has_odd_bounds(node),
+        "a frame whose bounds are no number",
+        "write one",
     ),
     (
         exp.WindowSpec,

@@ -101,7 +101,7 @@ class _Words:
         depth = 0
         for token in self.tokens[place:]:
             depth += (token.text in _CLOSES) - (token.text in _ENDS)
-            if depth < 0 or (depth == 0 and (token.token_type == TokenType.SELECT or token.text == "|>")):
+            if depth < 0 or (depth == 0 and token.token_type == TokenType.SELECT):
                 return False
             if depth == 0 and token.token_type in _OF_ROWS:
                 return True

@@ -13,15 +13,8 @@ from pyspark.sql import DataFrame
 from common.declare import Aggregate, Custom, Gold, Join, Stateful
 from common.errors import SqlError
 from common.sql.expression import analyze
-from common.sql.functions import NON_DETERMINISTIC
+from common.sql.functions import APPROXIMATE, BY_ORDER, NON_DETERMINISTIC
 from gold.table.sql_columns import named
-
-_OF_ORDER = frozenset(
-    {"any_value", "approx_percentile", "array_agg", "collect_list", "collect_set", "first", "first_value"}
-    | {"histogram_numeric", "last", "last_value", "listagg", "max_by", "min_by", "mode", "nth_value"}
-    | {"percentile_approx", "string_agg", "row_number", "ntile", "lag", "lead"}
-)
-"""Functions whose value may depend on the order in which Spark reads the rows."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +58,7 @@ def inexact_columns(gold: Gold) -> frozenset[str]:
     found = set()
     for attribute in ("columns", "untracked", "measures"):
         for name, sql in named(getattr(gold, attribute, None) or {}).items():
-            if _functions(sql) & (NON_DETERMINISTIC | _OF_ORDER):
+            if _functions(sql) & (NON_DETERMINISTIC | BY_ORDER | APPROXIMATE):
                 found.add(name)
     return frozenset(found)
 

@@ -16,27 +16,22 @@ from sqlglot import Token, TokenType, exp
 
 from common.declare import View
 from common.errors import SqlError
+from common.sql.functions import APPROXIMATE, BY_ORDER
 from common.sql.reading import statement
 from common.sql.syntax import calls_of, tokens_of
 
-_APPROXIMATE = frozenset({"approx_percentile", "histogram_numeric", "percentile_approx"})
-_OF_ORDER = frozenset(
-    {"any_value", "array_agg", "collect_list", "collect_set", "first", "first_value", "last", "last_value"}
-    | {"listagg", "max_by", "min_by", "mode", "nth_value", "string_agg", "row_number", "ntile", "lag", "lead"}
-)
-"""Functions whose value may depend on the order in which Spark reads the rows."""
 _SEEDS = range(4)
 
 
 def leaves_open(view: View) -> bool:
     """Whether a part of a statement may leave rows or values open."""
     names, has_limit = _parts(view)
-    return has_limit or bool(names & _OF_ORDER)
+    return has_limit or bool(names & BY_ORDER)
 
 
 def is_approximate(view: View) -> bool:
     """Whether two computations of a statement over the same rows may have other results in any case."""
-    return bool(_parts(view)[0] & _APPROXIMATE)
+    return bool(_parts(view)[0] & APPROXIMATE)
 
 
 def _parts(view: View) -> tuple[frozenset[str], bool]:

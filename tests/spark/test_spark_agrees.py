@@ -26,7 +26,7 @@ from common.sql.functions import (
 
 GRAMMAR = {"identifier", "timestampadd", "timestampdiff", "try_cast"}
 """Names that Spark's grammar knows and its registry does not."""
-OPERATORS = {"not", "in", "case", "between"}
+OPERATORS = {"not", "in", "case"}
 """Registered as functions, but written between their operands."""
 
 # Known differences, of no use in a pipeline: the shift operator >>> and a blank within X '10'.
@@ -145,7 +145,7 @@ SQL = [
     "sum(a) filter (where b)", "percentile_cont(0.5) within group (order by a)",
     "timestampdiff(day, a, b)",
     "try_cast(a as decimal(10,2))", "extract(year from a)", "trim(leading from a)", "1.0BD", "r'\\d'",
-    "a || 'it''s'",
+    "a || 'it''s'", "between(a, 1, 2) and b between (a) and (2)", "not between(a, 1, 2)",
     "a +", "a)", "(a", "a;", "'a", "a b c", "a as b", "a -- c", "größe + 1", "$a", "cast(a as intger)",
 ]  # fmt: skip
 

@@ -281,36 +281,22 @@ class Calls(Operators):
         return f"{found} {'DESC' if node.args.get('desc') else 'ASC'} NULLS {nulls}"
 
 
-_BOOLEANS = {
-    "bool_and": "bool_and",
-    "every": "bool_and",
-    "bool_or": "bool_or",
-    "any": "bool_or",
-    "some": "bool_or",
-}
+_BOOLEANS = {"every": "bool_and", **dict.fromkeys(("any", "some"), "bool_or")}
+_BOOLEANS |= {name: name for name in ("bool_and", "bool_or")}
 _OWN: Mapping[tuple[str, int | None], str] = {
-    ("coalesce", None): "_function_of_all",
-    ("greatest", None): "_function_of_all",
-    ("least", None): "_function_of_all",
-    ("ifnull", 2): "_function_of_all",
-    ("nvl", 2): "_function_of_all",
+    **{(name, None): "_function_of_all" for name in ("coalesce", "greatest", "least")},
+    **{(name, 2): "_function_of_all" for name in ("ifnull", "nvl")},
     ("nvl2", 3): "_nvl2",
-    ("if", 2): "_if",
-    ("if", 3): "_if",
+    **dict.fromkeys((("if", 2), ("if", 3)), "_if"),
     ("nullif", 2): "_nullif",
     ("equal_null", 2): "_equal_null",
-    ("concat", None): "_concat",
-    ("concat_ws", None): "_concat",
+    **{(name, None): "_concat" for name in ("concat", "concat_ws")},
     ("mod", 2): "_mod",
     ("abs", 1): "_abs",
-    ("floor", 1): "_whole",
-    ("ceil", 1): "_whole",
-    ("ceiling", 1): "_whole",
+    **{(name, 1): "_whole" for name in ("floor", "ceil", "ceiling")},
     ("round", None): "_round",
-    ("date_trunc", 2): "_trunc",
-    ("trunc", 2): "_trunc",
-    ("date_part", 2): "_part",
-    ("datepart", 2): "_part",
+    **{(name, 2): "_trunc" for name in ("date_trunc", "trunc")},
+    **{(name, 2): "_part" for name in ("date_part", "datepart")},
     **{(name, 2): "_matches" for name in ("rlike", "regexp", "regexp_like")},
     **{(name, 1): "_moment" for name in _MOMENTS},
     **{(name, 1): "_cast_function" for name in _CASTS},

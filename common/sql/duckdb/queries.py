@@ -27,26 +27,10 @@ Tables = Mapping[str, tuple[str, Types]]
 
 _JOINS = {"": "JOIN", "INNER": "JOIN", "CROSS": "CROSS JOIN", "LEFT": "LEFT JOIN", "RIGHT": "RIGHT JOIN"}
 _JOINS |= {"FULL": "FULL JOIN", "LEFT SEMI": "SEMI JOIN", "SEMI": "SEMI JOIN", "LEFT ANTI": "ANTI JOIN"}
-_JOINS |= {
-    "ANTI": "ANTI JOIN",
-    "LEFT OUTER": "LEFT JOIN",
-    "RIGHT OUTER": "RIGHT JOIN",
-    "FULL OUTER": "FULL JOIN",
-}
+_JOINS |= {"ANTI": "ANTI JOIN", **{f"{side} OUTER": f"{side} JOIN" for side in ("LEFT", "RIGHT", "FULL")}}
 _OF_SETS = {"this", "expression", "distinct", "with_", "order"}
 _PARTS: Mapping[type[exp.Expr], set[str]] = {
-    exp.Select: {
-        "expressions",
-        "from_",
-        "joins",
-        "where",
-        "group",
-        "having",
-        "distinct",
-        "with_",
-        "order",
-        "limit",
-    },
+    exp.Select: {"expressions", "from_", "joins", "where", "group", "having", "limit", *_OF_SETS},
     exp.Union: _OF_SETS,
     exp.Except: _OF_SETS,
     exp.Intersect: _OF_SETS,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from sqlglot import exp
@@ -64,20 +65,35 @@ def _comparison(
     path = path_of(field)
     if path is None or path[0].lower() == "_kafka" or not isinstance(constant, exp.Literal):
         return None
-    wanted = value_of(text_of(sql, constant)) if constant.is_string else constant.this
+    wanted = value_of(text_of(sql, constant)) if constant.is_string else _number(constant.this)
+    if wanted is None:
+        return None  # 1.5BD
 
     def value(record: Mapping[str, Any]) -> bool | None:
         found: Any = record
         for name in path:
             found = found.get(name) if isinstance(found, Mapping) else None
-        return None if found is None else compare(_text(found), wanted)
+        return None if found is None else compare(*_alike(found, wanted))
 
     return value
 
 
-def _text(found: object) -> str:
-    """A value as the text that a constant of SQL has."""
-    return str(found).lower() if isinstance(found, bool) else str(found)
+def _alike(found: object, wanted: str | Decimal) -> tuple[object, object]:
+    """A value and a constant as SQL compares them: as numbers if one of them is a number, else as texts."""
+    is_number = isinstance(wanted, Decimal) or (
+        isinstance(found, int | float) and not isinstance(found, bool)
+    )
+    if is_number and None not in (both := (_number(found), _number(wanted))):
+        return both
+    return str(found).lower() if isinstance(found, bool) else str(found), str(wanted)
+
+
+def _number(value: object) -> Decimal | None:
+    """A value that is a number, or the text of one."""
+    try:
+        return Decimal(str(value).strip())
+    except InvalidOperation:
+        return None
 
 
 def _negated(value: bool | None) -> bool | None:  # noqa: FBT001  # a value of SQL

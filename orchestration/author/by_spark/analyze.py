@@ -29,6 +29,7 @@ from common.declare.author_texts import AuthorText, texts_of
 from common.declare.declared import source_of
 from common.errors import PipelineError, Problem, SqlError
 from common.schema.ddl import Field
+from common.sql.relations import with_inputs
 from orchestration.access.declaration.lineage import in_data_order
 from orchestration.author.by_spark.tables import fields_of
 from orchestration.author.by_spark.texts import Texts
@@ -192,9 +193,7 @@ class _Asking:
         if statement is None or None in inputs:
             self.unasked.append(view.table)
             return
-        sql = statement.over_inputs
-        for place, table in enumerate(inputs):
-            sql = sql.replace(f"__in{place}__", str(table))
+        sql = with_inputs(statement.over_inputs, [str(each) for each in inputs])
         found = self.texts.statement(view.table, texts_of(view)[0], sql, tables)
         if found is not None:
             names = zip(statement.columns, found, strict=True)

@@ -44,7 +44,7 @@ from common.schema import protobuf as protobuf_schema
 from common.schema.ddl import Field
 from common.schema.elements import each_fault, with_element
 from common.schema.value_fields import examine
-from common.sql.expression import has_sliding_window, makes_windows
+from common.sql.expression import has_sliding_window, window_times
 from orchestration.access.declaration.lineage import in_data_order, lineage_problems
 from orchestration.access.declaration.load_file import Draft
 from orchestration.author.check.columns_function import function_faults
@@ -365,7 +365,7 @@ def _where_faults(where: str, silver: Silver, value: Scope) -> Iterator[str]:
     kind = result(where, "where", visible).type
     if not faults and kind not in {"", "boolean"}:
         yield Fault("MED-1207", f"is a {kind}, not a boolean; write a condition such as type = 'dns'")
-    if not faults and makes_windows(where):
+    if not faults and window_times(where):
         yield Fault(
             "MED-1207", "window(…) makes a window; compare the time itself, as in at >= timestamp'2026-01-01'"
         )

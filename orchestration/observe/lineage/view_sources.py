@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import starmap
 
+from sqlglot import exp
+
 from common.declare import View
 from common.errors import SqlError
-from common.sql.column_texts import texts_of
 from common.sql.expression import analyze
-from common.sql.relations import Joined, Keyed, Relation, Scan, UnionAll
+from common.sql.relations import Joined, Keyed, Relation, RowWise, Scan, UnionAll, as_named
 from common.sql.statement import Statement, read_statement
+from common.sql.syntax import parse_text, text_of
 from orchestration.observe.lineage.sources import ColumnSources, Kind, Source, Sources, of_all, once
 
 _Columns = Mapping[str, Sources]
-_NAME = re.compile(r"`([^`]+?)__([^`]+)`")
-"""A column of a source in the text of a relation: its alias, and its name."""
 
 
 def of_view(view: View, own: Sequence[str], columns: Mapping[str, Sequence[str]]) -> ColumnSources:
@@ -57,14 +56,33 @@ def _followed(relation: Relation) -> tuple[_Columns, Sources]:
         ]
         return dict(zip(relation.columns, starmap(once, zip(*parts, strict=True)), strict=True)), rows
     inner = {name: sources for found, _ in below for name, sources in found.items()}
-    texts = texts_of(relation)
     found = {name: inner[name] for name in relation.columns if name in inner}
-    found |= {name: _derived(text, inner) for name, text in texts.columns.items()}
-    on: Kind = "JOIN" if isinstance(relation, Joined) else "FILTER"
-    group: Kind = "WINDOW" if isinstance(relation, Keyed) and relation.kind == "window" else "GROUP_BY"
-    decide = [*_deciding(texts.conditions, inner, on), *_deciding(texts.groups, inner, group)]
-    decide += _deciding(texts.orders, inner, "SORT")
-    return {name: found[name] for name in relation.columns}, once(rows, *decide)
+    if isinstance(relation, Joined):
+        return found, once(rows, *_deciding(relation.conditions, inner, "JOIN"))
+    computed, decide = _read_text(relation, inner)
+    return {name: (found | computed)[name] for name in relation.columns}, once(rows, *decide)
+
+
+def _read_text(relation: RowWise | Keyed, inner: _Columns) -> tuple[dict[str, Sources], list[Sources]]:
+    """The sources of what a relation computes, by column, and of what decides about its rows."""
+    text = relation.text() if isinstance(relation, RowWise) else relation.text
+    (select,) = parse_text(text)
+    assert isinstance(select, exp.Select)  # written so by the statement's reader  # noqa: S101
+    made = [
+        *((each.expressions, each.this) for each in select.expressions if isinstance(each, exp.Aliases)),
+        *((each.args["alias"].columns, each.this) for each in select.args.get("laterals") or ()),
+    ]
+    columns = {name.name: _derived(text_of(text, node), inner) for names, node in made for name in names}
+    for each in select.expressions:
+        if not isinstance(each, exp.Star | exp.Aliases):
+            columns[each.alias_or_name] = _derived(text_of(text, each.unalias()), inner)
+    conditions = [each.this for each in map(select.args.get, ("where", "having")) if each is not None]
+    orders = [window.args.get("order") for window in select.find_all(exp.Window)]
+    ordered = [each.this for order in orders if order is not None for each in order.expressions]
+    decide = _deciding((text_of(text, each) for each in conditions), inner, "FILTER")
+    if isinstance(relation, Keyed):
+        decide += _deciding(relation.keys, inner, "WINDOW" if relation.kind == "window" else "GROUP_BY")
+    return columns, decide + _deciding((text_of(text, each) for each in ordered), inner, "SORT")
 
 
 def _derived(text: str, inner: _Columns) -> Sources:
@@ -72,7 +90,7 @@ def _derived(text: str, inner: _Columns) -> Sources:
     facts = analyze(text)
     if facts.path is not None and len(facts.path) == 1:
         return inner.get(facts.path[0], ())
-    shown = " ".join(_NAME.sub(r"\1.\2", text).split())
+    shown = " ".join(as_named(text).split())
     found = [
         Source(
             each.table,

@@ -15,7 +15,7 @@ from common.errors import ForeignChangeError, MedallionError
 from common.streaming.query import failure_of
 from tests.support.drawn.checked import problems
 from tests.support.drawn.kept_view import Frames, KeptView
-from tests.support.drawn.oracle import Result, many_rows, rows_of_frames
+from tests.support.drawn.oracle import Result, many_rows, names_of, rows_of_frames
 from tests.support.drawn.parts import Part, smallest
 from tests.support.drawn.statements import Statements
 from tests.support.drawn.stored_view import StoredLife, StoredView
@@ -151,7 +151,10 @@ def _load(frames: Frames, views: Mapping[int, KeptView | StoredView], ends: list
     lazy = {place: view for place, view in views.items() if isinstance(view, KeptView) and not ends[place]}
     first = rows_of_frames([view.first for view in lazy.values()])
     for (place, view), rows in zip(lazy.items(), first, strict=True):
-        if isinstance(rows, Counter):
+        found = [name.lower() for name in view.first.columns] if view.first is not None else []
+        if found != (names := names_of(frames, view.sql.strip().rstrip(";"))):
+            ends[place] = f"first load differs: columns {found}, not {names}"
+        elif isinstance(rows, Counter):
             view.rows = rows
         else:
             ends[place] = f"first load: {type(rows).__name__} {_line(rows)}"

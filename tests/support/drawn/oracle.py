@@ -61,6 +61,12 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
+def names_of(frames: Frames, sql: str) -> list[str]:
+    """The names of a statement's columns, in small letters; ``many_rows`` has set the tables."""
+    found = frames.spark.sql(_TABLE.sub(lambda name: _view(name[0]), sql))
+    return [name.lower() for name in found.columns]
+
+
 def many_rows(frames: Frames, version: int, statements: Sequence[str]) -> list[Result]:
     """The rows of each of many statements over one version of drawn tables."""
     for table in frames.life.columns:

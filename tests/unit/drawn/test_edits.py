@@ -79,6 +79,11 @@ CHANGES = (
     ("view", ONE.format("r'a\\n'"), ONE.format("'a\\n'")),
     ("view", "select `a  b` as x from silver.orders", "select `a b` as x from silver.orders"),
     ("view", "select /*+ broadcast(q) */ k from silver.orders", "select /* broadcast(q) */ k, v from silver.orders"),
+    # words of SQL that are names
+    ("view", ONE.format("m.On"), ONE.format("m.on")),
+    ("view", ONE.format("parse_json(k):a.Left"), ONE.format("parse_json(k):a.left")),
+    ("view", ONE.format("to_json(struct(v AS On))"), ONE.format("to_json(struct(v AS ON))")),
+    ("view", ONE.format("to_json(struct(Left, v))"), ONE.format("to_json(struct(left, v))")),
     ("feed.unchanged", "a  b", "a b"),
 )  # fmt: skip
 """Edits that once were none, or might be taken for none."""
@@ -98,6 +103,8 @@ NO_CHANGES = (
     ("view", "select k from silver.orders where v > 1", "select  k\nfrom silver.orders -- all\nwhere v > 1 /* 'big' */"),
     ("view", "select k from silver.orders", "\n  -- it's a 'comment'\n select k from silver.orders\n"),
     ("view", ONE.format("v+1"), ONE.format("v + 1")),
+    ("view", ONE.format("coalesce(v, null, max(v) over (partition by k order by n desc))"),
+     ONE.format("coalesce(v, NULL, max(v) OVER (PARTITION  BY k ORDER BY n DESC))").replace("from", "FROM")),
     *((kind, "v > 1 and k = 'a  b'", " v > 1\n  and k = 'a  b'\n") for kind in EXPRESSIONS),
 )  # fmt: skip
 """Edits of white space and comments."""

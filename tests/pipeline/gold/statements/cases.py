@@ -191,6 +191,7 @@ WRITTEN = (
     _written("A type of unix_date", "typeof(unix_date(day))"),
     _written("A type of a percentile", "typeof(v / 2)"),
     _written("A named_struct with a computed name", "named_struct(concat('a', 'b'), v).ab"),
+    _written("A between as a function", "between(v, 1, 9) and v between (1) and (9)"),
     _written("A like as a function", "like(name, k) is null"),
     _written("A try_to_number", "try_to_number(s, '99')"),
     _written("A double literals", "1e1 + 1.5BD + 2L + 3S + 4Y + 1.5D + 2.5F + .5"),
@@ -286,7 +287,12 @@ SCOPES = (
          "b.k = a.k)"),
     Case("C3 correlated NOT IN", "select a.id from silver.a a where a.v not in (select b.w from silver.b b "
          "where b.k = a.k)"),
+    Case("C7 names by which the engine calls tables", "with __in1__ as (select id as __in0__, k from silver.a) select "
+         "__in0__.k, '__in0__' as t, __in0__.__in0__ as i from __in1__ as __in0__ where __in0__ > 1"),
+    Case("C7 such a name in a function", "select id, transform(arr, __in0__ -> __in0__ || k) as x from silver.a where v > 1"),
     Case("C4 a map among the columns", "select id, m from silver.a"),
+    Case("C4 windows by keys of a map in other letters", "select id, count(*) over (partition by m.a) as x, "
+         "count(*) over (partition by m.A) as y from silver.a"),
     Case("C4 grouped by a map", "select m, count(*) as n from silver.a group by m"),
     Case("C4 a map in a struct", "select id, named_struct('m', m) as s from silver.a where v > 1"),
     Case("C4 a map by key", "select k, max_by(m, id) as m from silver.a group by k"),
@@ -463,10 +469,16 @@ STARS = (
     Case("N5 a count of two tables' columns", "select count(o.*, b.*) as n from silver.orders o join silver.b b on o.qty = b.w"),
     Case("N5 a hash of all columns of a join", "select a.id, xxhash64(*) as h from silver.orders a join silver.b b "
          "on a.qty = b.w"),
+    Case("E the columns of a pivot", "select * from (select k, v, id from silver.a) pivot (max(v) for k in ('a' as x, 'b' as y))"),
+    Case("E a pivot of a WITH", "with t as (select k, v, id from silver.a) select * from t pivot (max(v) for k in ('a' as x))"),
+    Case("E a pivot of a join in brackets", "select * from (silver.q1 q join (select w from silver.b) b on q.a = b.w) "
+         "pivot (max(w) for k in ('a' as x, 'b' as y))"),
+    Case("E an unpivot with a name", "select u.id, what, n from (select id, v, id * 2 as w from silver.a) s unpivot "
+         "(n for what in (v, w)) as u where u.n > 2"),
     Case("N5 a count of all columns by key", "select customer, count(*) as n, count(customer, qty) as m from "
          "silver.orders group by customer"),
 )  # fmt: skip
-"""A star inside of a function."""
+"""A star inside of a function, or over columns that Spark alone knows."""
 
 MOMENTS = tuple(
     Case(f"N7 {text}", f"select id, {text} as x from silver.a", 0, is_refused=True)
@@ -494,6 +506,8 @@ REFUSED = tuple(
         ("E a sum of a text", "select sum(arr) as s from silver.a"),
         ("E a window in WHERE", "select id from silver.a where row_number() over (order by id) = 1"),
         ("E asof join", "select a.id from silver.a a asof join silver.b b on a.k = b.k and a.at >= b.at"),
+        ("C7 a column that the engine has beside a view's", "select id as __weight, k as `__Key0` from silver.a"),
+        ("E a pipe", "from silver.a |> where v > 1 |> select id"),
         ("E an order in first_value", "select first_value(v order by id) as f from silver.a"),
         ("E a materialized WITH", "with c as materialized (select id from silver.a) select id from c"),
         ("E limit in percent", "select id from silver.a limit 20 percent"),

@@ -68,6 +68,8 @@ def test_a_view_has_the_rows_of_its_text(
         if version == 0:
             assert view.first is not None
             view.rows = Counter(texts(view.first))
+            names = frames.spark.sql(case.sql.strip().rstrip(";")).columns
+            assert [*map(str.lower, view.first.columns)] == [*map(str.lower, names)]
         assert view.rows == wanted[case.name][version]
     if case.want is not None:
         assert view.rows == counted(case.want)

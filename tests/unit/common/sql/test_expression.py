@@ -151,7 +151,7 @@ def test_an_alias_and_a_star_are_told() -> None:
         ("a)", "has a ')' too many"),
         ("a, b", "is a list of expressions; write one, or struct(…) of them"),
         ("a;", "has a ';' in it; write one expression and leave it out"),
-        ("'abc", "a quote is opened and never closed; the pairs are '…', \"…\" and `…`"),
+        ("'abc", "a quote is opened and never closed; the pairs are '…', \"…\", `…` and /* … */"),
         ("a -- why", "ends in a comment (--), which would hide what follows; leave it out"),
         ("cast(a as intger)", "cannot be read at 'intger' (column 11); it is no type of Spark's"),
         ("größe + 1", "has the name größe; one with other letters than a to z needs backquotes"),

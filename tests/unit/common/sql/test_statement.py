@@ -48,6 +48,8 @@ WHOLE = {
     "select customer, sum(amount) over w as s from silver.orders "
     "window w as (partition by customer)": "a named WINDOW",
     "select customer from silver.orders union all by name select customer from gold.customers": "BY NAME",
+    "select customer from silver.orders except select customer from gold.customers": "EXCEPT has no",
+    "select o.amount from silver.orders o join (values ('a')) v(c) on v.c = o.customer": "VALUES has no",
     "select a from silver.orders pivot (sum(amount) for customer in ('a'))": "only Spark knows",
     f"select o.order_id {JOINED} and o.amount > (select max(amount) from silver.orders)": "a subquery in ON",
     "select o.order_id from silver.orders o where exists "
@@ -137,7 +139,12 @@ def test_a_place_an_alias_and_the_whole_name_of_a_table_mean_a_column() -> None:
             "select order_id as a, text as b, |customer as a from silver.orders",
             "two output columns of one name",
         ),
+        (
+            "select |amount as __weight from silver.orders",
+            "has an output column __weight, a name of the engine's",
+        ),
         ("|delete from silver.orders", "is no SELECT"),
+        ("select order_id |-- all \\\n, text from silver.orders", "a comment (--) that ends with \\"),
         ("select 1 as a from silver.orders; |select 2", "is not one statement"),
         ("select order_id from |silver.orders tablesample (10 percent)", "which chooses rows by chance"),
         ("select order_id from |silver.orders version as of 3", "so leave it out"),
@@ -167,6 +174,28 @@ def test_all_wrong_names_of_a_statement_are_told_at_once() -> None:
     words = ["tex", "`no such`", "custmer", "z.a", "amunt"]
     assert [each.at for each in found] == [sql.index(word) for word in words]
     assert {each.code for each in found} == {"MED-1202"}
+
+
+def test_a_name_like_that_of_an_input_is_not_read_as_one() -> None:
+    sql = (
+        "with __in1__ as (select order_id as __in0__ from silver.orders) select __in1__.__in0__ from __in1__"
+    )
+    assert read_statement(sql, COLUMNS).over_inputs == (
+        "with `__in1__` as (select order_id as `__in0__` from __in0__ AS `orders`) "
+        "select `__in1__`.`__in0__` from `__in1__`"
+    )
+
+
+def test_a_statement_ends_before_its_semicolon_and_the_comments_behind_it() -> None:
+    statement = read_statement(" select order_id -- a\n from silver.orders ; -- ; end\n", COLUMNS)
+    assert statement.text == "select order_id -- a\n from silver.orders"
+    assert statement.over_inputs == "select order_id -- a\n from __in0__ AS `orders`"
+
+
+@pytest.mark.parametrize("source", ["(select customer, amount, text from silver.orders)", "silver.orders"])
+def test_the_columns_of_a_pivot_are_those_that_spark_makes(source: str) -> None:
+    sql = f"select * from {source} pivot (sum(amount) for customer in ('a' as x, 'b' as y))"
+    assert read_statement(sql, COLUMNS).columns == ()
 
 
 def test_no_column_of_a_query_without_an_alias_has_the_name_of_a_weight() -> None:

@@ -6,7 +6,15 @@ import pytest
 
 from orchestration.access.declaration.own_record import own_record
 
-RECORD = {"type": "dns", "level": 3, "on": True, "detail": {"kind": "a"}, "none": None}
+RECORD = {
+    "type": "dns",
+    "level": 3,
+    "cost": 1.0,
+    "port": "080",
+    "on": True,
+    "detail": {"kind": "a"},
+    "none": None,
+}
 
 
 @pytest.mark.parametrize(
@@ -28,6 +36,16 @@ RECORD = {"type": "dns", "level": 3, "on": True, "detail": {"kind": "a"}, "none"
         ("not (absent = 'a' and type = 'conn')", True),
         ("absent not in ('a', 'b')", False),
         ("`type` = 'dns'", True),
+        ("level = 3.0", True),
+        ("level = '3.0'", True),
+        ("level <> '3'", False),
+        ("cost = 1", True),
+        ("cost <> 1.00", False),
+        ("cost in (2, 1e0)", True),
+        ("port = 80", True),
+        ("port = '80'", False),
+        ("type = 3", False),
+        ("`on` = 'true'", True),
     ],
 )
 def test_a_simple_condition_is_evaluated(where: str | None, is_own: bool) -> None:  # noqa: FBT001
@@ -37,7 +55,16 @@ def test_a_simple_condition_is_evaluated(where: str | None, is_own: bool) -> Non
 
 
 @pytest.mark.parametrize(
-    "where", ["type like 'd%'", "level > 2", "_kafka.topic = 't'", "upper(type) = 'DNS'", "type = level", "("]
+    "where",
+    [
+        "type like 'd%'",
+        "level > 2",
+        "_kafka.topic = 't'",
+        "upper(type) = 'DNS'",
+        "type = level",
+        "level = 3BD",
+        "(",
+    ],
 )
 def test_another_condition_is_not(where: str) -> None:
     assert own_record(where) is None
