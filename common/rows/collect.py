@@ -67,7 +67,12 @@ def collect_if_small(frame: DataFrame, limits: DriverLimits) -> pa.Table | None:
 
 
 def collect(frame: DataFrame) -> pa.Table | None:
-    """All rows of a frame that is expected to be small; ``None`` where they would fill the driver."""
+    """All rows of a frame that is expected to be small; ``None`` where they would fill the driver.
+
+    Also where Arrow has no such type: the elements of Spark's ``array()`` are void, and never null.
+    """
+    if "void" in frame.schema.simpleString():
+        return None
     try:
         with _RESULT_BOUND.place(frame.sparkSession):
             return frame.toArrow()

@@ -247,6 +247,14 @@ def test_where_rows_are_kept(spark: Any, limits: DriverLimits, *, whole: bool, i
             assert (derived.arrow is not None) is in_driver
 
 
+def test_rows_with_a_type_that_arrow_lacks_are_spark_s(spark: Any) -> None:
+    """The elements of ``array()`` are void, and never null."""
+    given = SparkRows(spark.sql("select id, array() as none from range(3)"), limits=IN_DRIVER)
+    with given.kept() as rows:
+        assert rows.arrow is None
+        assert sorted(row.id for row in rows.frame.collect()) == [0, 1, 2]
+
+
 def test_rows_that_are_likely_few_and_are_not_are_spark_s(spark: Any) -> None:
     """They came by one job, and are not computed again."""
     retries: list[int] = []
