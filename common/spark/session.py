@@ -42,11 +42,10 @@ _LOG_BYTES, _LOG_FILES = 20 * 2**20, 5
 Compiled = Literal["quickly", "rows", "all"]
 """Which code Spark's JVM compiles with full optimization. ``all``: for jobs that run for months. ``rows``:
 only the code that processes rows, for runs that end; compiling the planner would take longer than planning.
-``quickly``: none, for runs of a minute or two."""
+``quickly``: none, but all of it earlier than usual, for runs of a minute or two."""
 
 DIRECTIVES = Path(__file__).with_name("compiler.json")
 _COMPILER: Mapping[Compiled, Sequence[str]] = {
-    # Compiling at a quarter of the usual calls costs less than interpreting the planner until then.
     "quickly": ("-XX:TieredStopAtLevel=1", "-XX:CompileThresholdScaling=0.25"),
     "rows": ("-XX:+UnlockDiagnosticVMOptions", f'-XX:CompilerDirectivesFile="{DIRECTIVES}"'),
     "all": (),

@@ -161,8 +161,7 @@ class TableAudit:
             is_loading=pins.is_loading,
             split=self._units if silver.each is not None else None,
         )
-        # How many elements records have is not known before.
-        likely = offsets if silver.each is None else None
+        likely = offsets if silver.each is None else None  # nobody knows how many elements records have
         with SparkRows(placed, None, _FEW).kept(whole=True, expected=likely) as found:
             return self._account(found.frame, sources, ranges)
 
@@ -383,8 +382,7 @@ class TableAudit:
         if seen.get(rows.REST) and bronze is not None:
             rest = found.where(f"{rows.FATE} = '{rows.REST}' and not {rows.IS_ABSENT}")
             keys = witness.bronze_keys(bronze, rest, silver, self.decision)
-            likely = seen[rows.REST]
-            with SparkRows(keys, None, _FEW).kept(whole=True, expected=likely) as bronze_keys:
+            with SparkRows(keys, None, _FEW).kept(whole=True, expected=seen[rows.REST]) as bronze_keys:
                 typed = bronze_keys.frame
                 if self.decision.conditions:
                     _add(counts, "other", typed.where(IS_OTHER))
@@ -398,7 +396,7 @@ class TableAudit:
                     # Tombstones from before the declaration kept them are in bronze alone.
                     valueless = witness.without_witness(valueless, accepted, silver)
                 marked = SparkRows(witness.mark_first_of_key(alone), None, _FEW)
-                with marked.kept(whole=True, expected=likely) as lone:
+                with marked.kept(whole=True, expected=seen[rows.REST]) as lone:
                     _add(counts, "tombstones", valueless)
                     _add(counts, "duplicates", typed)
                     _add(counts, "duplicates", valueless, -1)

@@ -225,5 +225,3 @@ def test_erased_records_are_in_no_table_and_a_restore_that_brings_them_back_is_a
     assert [one.totals["erased"] for one in shop.accounts(lake)] == [9]
     DeltaTable(lake.path(SILVER)).restore(version)
     assert "erased" in {fault.name for fault in lake.faults()}
-    shop.erase(lake)
-    assert not shop.places(lake, SILVER) & shop.ERASED
