@@ -212,6 +212,11 @@ def _as_spark_reads(tokens: list[Token]) -> list[Token]:
             token.token_type in _ALSO_FUNCTIONS or (_is(token, TokenType.BETWEEN) and _begins_operand(found))
         ):
             token.token_type = TokenType.VAR
+        before = found[-1] if found else token
+        if _is(token, TokenType.STRING) and (before.token_type, before.text.lower()) == (TokenType.VAR, "x"):
+            # X '1F', which the library reads without a blank alone
+            before.token_type, before.text, before.end = TokenType.HEX_STRING, token.text, token.end
+            continue
         is_shift = [each.text for each in found[-2:]] == [">", ">"] and token.text == ">"
         if is_shift and token.start - found[-2].start == len(">>"):
             ends_a_type = following is None or following.token_type in _BEHIND_TYPES

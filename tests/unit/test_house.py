@@ -31,7 +31,7 @@ BUDGET = {
     "common/rows": 1487,
     "common/schema": 1976,
     "common/spark": 1714,
-    "common/sql": 4434,
+    "common/sql": 4439,
     "common/streaming": 2586,
     "common/typed": 1898,
     "gold": 6414,

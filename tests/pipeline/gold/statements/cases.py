@@ -191,6 +191,7 @@ WRITTEN = (
     _written("A type of unix_date", "typeof(unix_date(day))"),
     _written("A type of a percentile", "typeof(v / 2)"),
     _written("A named_struct with a computed name", "named_struct(concat('a', 'b'), v).ab"),
+    _written("A hexadecimal digits behind a blank", "bitmap_count(X '1010') + length(x  'ABCD')"),
     _written("A between as a function", "between(v, 1, 9) and v between (1) and (9)"),
     _written("A like as a function", "like(name, k) is null"),
     _written("A try_to_number", "try_to_number(s, '99')"),
