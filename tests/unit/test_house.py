@@ -38,7 +38,7 @@ BUDGET = {
     "java": 10453,
     "orchestration": 33,
     "orchestration/access": 6567,
-    "orchestration/author": 8953,
+    "orchestration/author": 8957,
     "orchestration/change": 4357,
     "orchestration/cli": 8738,
     "orchestration/install": 1347,

@@ -37,7 +37,7 @@ from orchestration.author.check.gold import gold_scopes, with_bounds, with_joine
 from orchestration.author.check.names import named
 from orchestration.author.check.pipeline import silver_scope, table_scopes, value_scope
 from orchestration.author.check.publish import message_texts
-from orchestration.author.check.view import columns_of, read_view
+from orchestration.author.check.view import columns_of, read_view, view_problems
 from orchestration.author.check.visible_columns import (
     KAFKA,
     KAFKA_OF_ELEMENT,
@@ -186,7 +186,9 @@ class _Asking:
         try:
             statement = read_view(view, self.scopes)
         except SqlError:
-            return  # told without Spark
+            if view.table not in self.texts.told:  # it reads columns that Spark alone knows
+                self.texts.problems += view_problems(view, self.scopes)
+            return
         tables = () if statement is None else statement.tables
         columns = columns_of(view, self.scopes)
         inputs = [self._known(view.table, Scope(table, tuple(columns[table]))) for table in tables]
@@ -196,8 +198,10 @@ class _Asking:
         sql = with_inputs(statement.over_inputs, [str(each) for each in inputs])
         found = self.texts.statement(view.table, texts_of(view)[0], sql, tables)
         if found is not None:
-            names = zip(statement.columns, found, strict=True)
-            fields = tuple(Field(name, each.type, each.nested) for name, each in names)
+            # Spark alone names the columns of a pivot.
+            names = statement.columns or [each.name for each in found]
+            named_types = zip(names, found, strict=True)
+            fields = tuple(Field(name, each.type, each.nested) for name, each in named_types)
             self.scopes[view.table] = Scope(view.table, fields)
 
     def publish(self, publish: Publish) -> None:

@@ -184,6 +184,30 @@ def test_what_reads_a_refused_statement_is_not_asked(found: Refusals) -> None:
     assert found.unasked == ("gold.of_totals", "quality of gold.totals")
 
 
+PIVOT = """
+from medallion import Json, Pipeline, Silver, Topic, View
+
+pipeline = Pipeline(
+    "shop",
+    bronze=[Topic("orders")],
+    silver=[Silver("orders", reads="bronze.orders", value=Json("id int, shop string, at timestamp"),
+        columns=["id", "shop", "at"], key=["id"], event_time="at", watermark="1 day")],
+    gold=[
+        View("turned", sql="select * from silver.orders pivot (count(id) for shop in ('a' as a, 'b' as b))"),
+        View("right", sql="select a + b as both from gold.turned"),
+        View("wrong", sql="select a, ¦shop from gold.turned"),
+    ],
+)
+"""
+
+
+def test_a_view_may_read_columns_that_spark_alone_knows_and_no_others(spark: Any, tmp_path: Path) -> None:
+    found = refusals(spark.newSession(), loaded(tmp_path, PIVOT, ""))
+    assert [Path(each.source).name for each in found.problems] == marked("shop.py", PIVOT)
+    assert found.unasked == ()
+    assert "known: a, at, b" in found.problems[0].message
+
+
 def test_a_text_that_is_known_to_be_wrong_is_not_asked(spark: Any, tmp_path: Path) -> None:
     pipeline = loaded(tmp_path, FILE, STATEMENT)
     told = {each.place for each in check(pipeline)}
