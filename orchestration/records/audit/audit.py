@@ -27,7 +27,7 @@ from pyspark.errors import PySparkException
 from bronze.beginning import BEGINS
 from common.config.paths import Layout
 from common.config.settings import Settings
-from common.declare import Bronze, Pipeline, Silver, Topic
+from common.declare import Bronze, Gold, Pipeline, Silver, Topic
 from common.delta.log import LogReader
 from common.delta.maintenance.retention import expired_topics
 from common.delta.match.checkpoint_match import last_commit_metadata
@@ -231,13 +231,12 @@ def _with_values(account: Account, content: ContentAudit, silver: Silver, say: S
     """
     of_silver, more = _value_faults(account, content, silver, say)
     say(f"{silver.table}: comparing the gold tables with their definitions")
-    compared = tuple(content.compared(made_of(content.pipeline, silver)))
+    made = made_of(content.pipeline, silver)
+    compared = tuple(content.compared(made))
     of_gold = [fault for _, fault in compared if fault is not None]
     of_messages, notes = message_faults(content, tuple(published(content.pipeline, silver)))
     faults = [*account.faults, *of_silver]
-    behind = [*of_gold, *of_messages]
-    if any(one.name in _OF_SILVER for one in faults):
-        behind = [_following(one, silver) for one in behind]
+    behind = following([*of_gold, *of_messages], faults, silver, made)
     gold = tuple(table for table, _ in compared)
     return replace(account, faults=(*faults, *behind), gold=gold, notes=(*account.notes, *more, *notes))
 
@@ -261,10 +260,21 @@ def _value_faults(
     return list(SilverValues(*given).faults()), []
 
 
-def _following(fault: Fault, silver: Silver) -> Fault:
-    """A fault of a table behind a silver table that has faults itself."""
-    text = fault.text.partition(". To fill it again")[0]
-    return replace(fault, text=f"{text}. It may follow from the faults of {silver.table}: mend those first")
+def following(
+    behind: Sequence[Fault], faults: Sequence[Fault], silver: Silver, made: Sequence[Gold]
+) -> Sequence[Fault]:
+    """Faults of tables behind a silver table; where it has faults itself, without commands of their own.
+
+    Args:
+        faults: All other faults: a lost commit among them may be one of a gold table, and is no cause then.
+        made: The gold tables that are made of it.
+    """
+    of_gold = tuple(f"{one.table}:" for one in made)
+    if not any(one.name in _OF_SILVER and not one.text.startswith(of_gold) for one in faults):
+        return behind
+    after = f"It may follow from the faults of {silver.table}: mend those first"
+    texts = (one.text.partition(". To fill it again")[0] for one in behind)
+    return [replace(one, text=f"{text}. {after}") for one, text in zip(behind, texts, strict=True)]
 
 
 def _unreadable_file(silver: Silver, text: str) -> AccountError | None:
