@@ -116,22 +116,23 @@ def error(accounts: Sequence[Account]) -> AccountError:
 
 
 def _fault_lines(fault: Fault) -> list[str]:
+    step = f"mend the faults of {fault.after}, then audit again" if fault.after else _NEXT[fault.name]
     if fault.keys:
         more = f", and {fault.count - len(fault.keys):,} more" if fault.count > len(fault.keys) else ""
         return [
             f"{fault.name}: {fault.text}",
             f"  keys: {', '.join(fault.keys)}{more}",
-            f"  next: {_NEXT[fault.name]}",
+            f"  next: {step}",
         ]
     if not fault.examples:
-        return [f"{fault.name}: {fault.text}", f"  next: {_NEXT[fault.name]}"]
+        return [f"{fault.name}: {fault.text}", f"  next: {step}"]
     places = ", ".join(f"{topic}/{partition}/{offset}" for topic, partition, offset in fault.examples)
     more = f", and {fault.count - len(fault.examples):,} more" if fault.count > SHOWN else ""
     noun = "offset" if fault.count == 1 else "offsets"
     return [
         f"{fault.name}: {fault.count:,} {noun}: {fault.text}",
         f"  topic/partition/offset: {places}{more}",
-        f"  next: {_NEXT[fault.name]}",
+        f"  next: {step}",
     ]
 
 

@@ -65,6 +65,8 @@ if TYPE_CHECKING:
     from orchestration.records.audit.count_offsets import TableAudit
 
 _FILE = re.compile(r"\S+\.parquet")
+_COMMAND = re.compile(r"\. To (fill it again|have these records judged again): .*", re.DOTALL)
+"""The end of a fault's text that names the command against it."""
 _AGAIN_SECONDS = 5.0
 _OF_SILVER = {"values", "missing", "no witness", "twice", "unknown", "counts", "lost commit"}
 """Faults of a silver table itself, from which those of the gold tables behind it may follow."""
@@ -230,6 +232,8 @@ def _with_values(account: Account, content: ContentAudit, silver: Silver, say: S
     own, which would spread it.
     """
     of_silver, more = _value_faults(account, content, silver, say)
+    if any(one.name == "bytes" for one in account.faults):
+        of_silver = [after_faults_of(silver.read_text, one) for one in of_silver]
     say(f"{silver.table}: comparing the gold tables with their definitions")
     made = made_of(content.pipeline, silver)
     compared = tuple(content.compared(made))
@@ -272,9 +276,15 @@ def following(
     of_gold = tuple(f"{one.table}:" for one in made)
     if not any(one.name in _OF_SILVER and not one.text.startswith(of_gold) for one in faults):
         return behind
-    after = f"It may follow from the faults of {silver.table}: mend those first"
-    texts = (one.text.partition(". To fill it again")[0] for one in behind)
-    return [replace(one, text=f"{text}. {after}") for one, text in zip(behind, texts, strict=True)]
+    return [after_faults_of(silver.table, one) for one in behind]
+
+
+def after_faults_of(table: str, fault: Fault) -> Fault:
+    """A fault that may follow from those of a table that is read: its own command would spread them."""
+    text = _COMMAND.sub("", fault.text)
+    return replace(
+        fault, text=f"{text}. It may follow from the faults of {table}: mend those first", after=table
+    )
 
 
 def _unreadable_file(silver: Silver, text: str) -> AccountError | None:

@@ -17,7 +17,7 @@ from common.errors import UsageError
 from common.streaming.topic_identity import BEGINS_ANEW
 from orchestration.cli.records.audit_output import document, error, notes, verdict
 from orchestration.records.audit import batch_counts
-from orchestration.records.audit.audit import following, parse_since, select_tables
+from orchestration.records.audit.audit import after_faults_of, following, parse_since, select_tables
 from orchestration.records.audit.offset_ranges import bronze_progress
 from orchestration.records.audit.result import Account, Fault, PartitionAccount
 from orchestration.records.audit.silver_values import why_values_may_differ
@@ -295,6 +295,18 @@ def test_a_fault_of_gold_follows_from_one_of_silver_not_from_one_of_gold(other: 
     wrong = Fault("content", "gold.totals is wrong. To fill it again: medallion rebuild gold.totals", 1)
     (told,) = following([wrong], [Fault("lost commit", other)], ORDERS, [gold])
     assert told.text.endswith(expected)
+
+
+def test_a_value_that_differs_from_changed_bytes_has_no_command_that_would_spread_them() -> None:
+    text = (
+        "silver.orders has other values than the bytes in bronze give. To have these records judged again: "
+    )
+    told = after_faults_of(
+        "bronze.orders", Fault("values", f"{text}medallion restate silver.orders --from x")
+    )
+    account = Account("silver.orders", "bronze.orders", {}, None, "", 0, (), (told,))
+    assert "medallion" not in str(error([account]))
+    assert "  next: mend the faults of bronze.orders, then audit again" in str(error([account]))
 
 
 @pytest.mark.parametrize(("rows", "wrote"), [(5, None), (4, 4), (6, 6)])
