@@ -57,10 +57,13 @@ class Record:
 
     @cached_property
     def _read_to(self) -> Mapping[tuple[str, int], int]:
-        """By topic and partition, the next offset that bronze reads."""
-        commits = reversed(self.tables.log(self.bronze).commits)
-        newest = next((one for one in commits if one.batch_id is not None), None)
-        return {} if newest is None else kafka_positions(newest)
+        """By topic and partition, the next offset that bronze reads, as the newest commit of each query has it.
+
+        Files that are appended to a topic's table have a query of their own.
+        """
+        own = (one for one in self.tables.log(self.bronze).commits if one.batch_id is not None)
+        newest = {str(one.metadata.get("query")): one for one in own}
+        return {place: end for one in newest.values() for place, end in kafka_positions(one).items()}
 
     def document(self) -> dict[str, Any]:
         """The record in bronze, or where it is if bronze does not have it."""
@@ -96,8 +99,9 @@ class Record:
         known = {number for topic, number in self._read_to if topic == place.topic}
         if place.partition not in known:
             read = ", ".join(map(str, sorted(known))) or "none"
-            return f"unknown: bronze has read no record of this partition (of this topic: {read})"
-        end = self._read_to[place.topic, place.partition]
+            return f"unknown: bronze has read no such partition; of this topic it has read: {read}"
+        if not (end := self._read_to[place.topic, place.partition]):
+            return "not read yet, or not in Kafka: bronze has read no record of this partition"
         return f"not read yet, or not in Kafka: bronze has read this partition up to offset {end - 1:,}"
 
     def silvers(self) -> Iterator[Silver]:
