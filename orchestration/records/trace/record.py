@@ -57,9 +57,9 @@ class Record:
 
     @cached_property
     def _read_to(self) -> Mapping[tuple[str, int], int]:
-        """By topic and partition, the next offset that bronze reads, as the newest commit of each query has it.
+        """By topic and partition, the next offset that bronze reads.
 
-        Files that are appended to a topic's table have a query of their own.
+        The newest commit of each query says it: files that are appended to a topic's table have their own.
         """
         own = (one for one in self.tables.log(self.bronze).commits if one.batch_id is not None)
         newest = {str(one.metadata.get("query")): one for one in own}
@@ -96,13 +96,17 @@ class Record:
                 return "accepted as lost"
         if self.read_by is not None:
             return "not there, although bronze has read past it"
+        return self._unread()
+
+    def _unread(self) -> str:
+        place = self.place
         known = {number for topic, number in self._read_to if topic == place.topic}
         if place.partition not in known:
             read = ", ".join(map(str, sorted(known))) or "none"
             return f"unknown: bronze has read no such partition; of this topic it has read: {read}"
-        if not (end := self._read_to[place.topic, place.partition]):
-            return "not read yet, or not in Kafka: bronze has read no record of this partition"
-        return f"not read yet, or not in Kafka: bronze has read this partition up to offset {end - 1:,}"
+        end = self._read_to[place.topic, place.partition]
+        read = f"this partition up to offset {end - 1:,}" if end else "no record of this partition"
+        return f"not read yet, or not in Kafka: bronze has read {read}"
 
     def silvers(self) -> Iterator[Silver]:
         """The silver tables that read the record's bronze table."""
