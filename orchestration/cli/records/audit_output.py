@@ -22,7 +22,8 @@ _NEXT = {
     "counts": "see that version in the history of the table: which program wrote it, and what changed since",
     "changed": "fill the gold table again with medallion rebuild, or restore the version before; or accept "
     "the change by name",
-    "values": "type the command, then start the jobs: the gold tables follow",
+    "values": "type the command, then start the jobs: the gold tables follow; first mend bronze where a line "
+    "of bytes names it",
     "bytes": "restore these files from a copy of the table; where there is none, the rows are as they are",
     "files": "restore these files from a copy of the table, or type the command",
     "content": "type the command: it fills the table from the rows of its source",
