@@ -254,7 +254,7 @@ def _value_faults(
     if silver.table not in account.versions:
         return [], []
     log = read_log(silver.table, content.layout.table_path(silver.table), silver.table)
-    why = why_values_may_differ(silver, log)
+    why = why_values_may_differ(silver, log, content.proof.settings.gold.accept_commits)
     if not isinstance(silver.columns, Mapping):
         why = "a function makes its columns"
     if why:

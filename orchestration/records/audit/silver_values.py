@@ -6,7 +6,7 @@ A value that another program has changed shows in no count, and makes right gold
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -38,9 +38,17 @@ _DECISIVE = ("value", "columns", "key", "event_time")
 """Attributes of a silver table whose change leaves earlier rows as an earlier declaration read them."""
 
 
-def why_values_may_differ(silver: Silver, log: TableLog) -> str:
-    """Why rows may rightly have other values than today's declaration gives, in words; else empty."""
+def why_values_may_differ(silver: Silver, log: TableLog, accepted: Collection[str] = ()) -> str:
+    """Why rows may rightly have other values than today's declaration gives, in words; else empty.
+
+    Args:
+        log: The table's.
+        accepted: Commits of other programs that the operator has accepted, as ``silver.orders@9``.
+    """
     now, commits = rule_marks(silver), since_rebuild(log.commits)
+    names = (f"{log.table}@{one.version}" for one in commits if one.commit.removed)  # not of an append
+    if taken := [name for name in names if name in accepted]:
+        return f"gold.accept_commits takes {', '.join(taken)} as it is"
     for one in commits:
         before = one.metadata.get("judged_by")
         if isinstance(before, dict) and any(before.get(name, now[name]) != now[name] for name in _DECISIVE):

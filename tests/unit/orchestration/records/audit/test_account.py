@@ -278,6 +278,10 @@ def test_values_are_compared_again_once_a_rebuild_has_replaced_the_rows_of_an_ea
     assert why_values_may_differ(ORDERS, log("s", former, rebuilt, newer)) == ""
     assert why_values_may_differ(ORDERS, replace(log("s", rebuilt, newer), is_whole=False)) == ""
     assert "oldest" in why_values_may_differ(ORDERS, replace(log("s", newer), is_whole=False))
+    appended, updated = TableCommit(commit(4, 1), {}), TableCommit(commit(5, 1, removed=(1,)), {})
+    accepted = log("s", former, rebuilt, newer, appended, updated)
+    assert "s@5" in why_values_may_differ(ORDERS, accepted, ["s@4", "s@5"])
+    assert why_values_may_differ(ORDERS, accepted, ["s@1", "s@4", "t@5"]) == ""
 
 
 @pytest.mark.parametrize(
