@@ -57,13 +57,8 @@ class Record:
 
     @cached_property
     def _read_to(self) -> Mapping[tuple[str, int], int]:
-        """By topic and partition, the next offset that bronze reads.
-
-        The newest commit of each query says it: files that are appended to a topic's table have their own.
-        """
-        own = (one for one in self.tables.log(self.bronze).commits if one.batch_id is not None)
-        newest = {str(one.metadata.get("query")): one for one in own}
-        return {place: end for one in newest.values() for place, end in kafka_positions(one).items()}
+        """By topic and partition, the next offset that bronze reads."""
+        return _read_to(self.tables, self.bronze)
 
     def document(self) -> dict[str, Any]:
         """The record in bronze, or where it is if bronze does not have it."""
@@ -253,11 +248,18 @@ def bronze_of(tables: Tables, place: Place) -> str:
     """
     topics: dict[str, str] = {}
     for one in tables.pipeline.bronze:
-        for commit in reversed(tables.log(one.table).commits):
-            if commit.batch_id is not None:
-                topics |= {topic: one.table for topic, _ in kafka_positions(commit)}
-                break
+        topics |= {topic: one.table for topic, _ in _read_to(tables, one.table)}
     if place.topic not in topics:
         known = ", ".join(sorted(topics)) or "none"
         raise UsageError(f"no bronze table has read the topic {place.topic}; those that were read: {known}")
     return topics[place.topic]
+
+
+def _read_to(tables: Tables, bronze: str) -> Mapping[tuple[str, int], int]:
+    """By topic and partition, the next offset that a bronze table reads.
+
+    The newest commit of each query says it: files that are appended to a topic's table have their own.
+    """
+    own = (one for one in tables.log(bronze).commits if one.batch_id is not None)
+    newest = {str(one.metadata.get("query")): one for one in own}
+    return {place: end for one in newest.values() for place, end in kafka_positions(one).items()}
