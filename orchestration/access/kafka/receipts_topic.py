@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -28,7 +28,8 @@ class GivenReceipts:
         receipts: The receipts, each once; with a key only those that it has signed.
         wrong: How many of its records are none, by why.
         is_cut: Whether retention has deleted the oldest records of the topic.
-        newest: When the newest of its records was written, by Kafka's clock; None: there is none.
+        newest: When the newest of them was written, by Kafka's clock; None: there is none. A time that has
+            not come is no such time: whoever writes a record may choose it.
     """
 
     receipts: tuple[Receipt, ...] = ()
@@ -58,13 +59,13 @@ def read_receipts(
         raise BrokerError(f"Topic {topic} does not exist at {bootstrap}. Create it, or correct receipts=….")
     found: dict[Receipt, None] = {}
     wrong: dict[str, int] = {}
-    newest = 0
+    times: list[int] = []
     consumer = open_consumer(bootstrap, options)
     try:
         for message in _messages(consumer, bootstrap, topic, firsts, ends):
-            newest = max(newest, message.timestamp()[1])
             try:
                 found[replace(_receipt(message.value(), key), signature=None)] = None
+                times.append(message.timestamp()[1])
             except ValueError as error:
                 wrong[str(error)] = wrong.get(str(error), 0) + 1
     except KafkaException as error:
@@ -74,8 +75,13 @@ def read_receipts(
         ) from error
     finally:
         consumer.close()
-    at = datetime.fromtimestamp(newest / 1000, UTC) if newest else None
-    return GivenReceipts(tuple(found), wrong, any(firsts.values()), at)
+    return GivenReceipts(tuple(found), wrong, any(firsts.values()), newest_time(times, time.time()))
+
+
+def newest_time(times: Iterable[int], now: float) -> datetime | None:
+    """The newest of some times in milliseconds that has come, by a time in seconds; None: there is none."""
+    come = max((one for one in times if 0 < one <= now * 1000), default=None)
+    return None if come is None else datetime.fromtimestamp(come / 1000, UTC)
 
 
 def _receipt(value: bytes | None, key: str | None) -> Receipt:

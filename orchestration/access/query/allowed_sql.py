@@ -45,7 +45,9 @@ _EXPLAIN = re.compile(
     r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*explain\s+(?:analyze\s+|\([^)]*\)\s*)?", re.IGNORECASE | re.DOTALL
 )
 
-_FILE_NAME = re.compile(r"/|\.(csv|tsv|parquet|json|jsonl|ndjson|txt|db|duckdb)(\.gz|\.zst)?$", re.IGNORECASE)
+_FILE_NAME = re.compile(
+    r"/|\.(csv|tsv|parquet|json|jsonl|ndjson|txt|xlsx|db|duckdb)(\.gz|\.zst)?$", re.IGNORECASE
+)
 """A name in a FROM clause that DuckDB takes for a file."""
 
 _UNSAFE = "With --unsafe, the SQL may do whatever DuckDB can with the files and the network of this user."

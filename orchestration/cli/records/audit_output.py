@@ -22,7 +22,8 @@ _NEXT = {
     "counts": "see that version in the history of the table: which program wrote it, and what changed since",
     "changed": "fill the gold table again with medallion rebuild, or restore the version before; or accept "
     "the change by name",
-    "values": "type the command, then start the jobs: the gold tables follow",
+    "values": "type the command, then start the jobs: the gold tables follow; first mend bronze where a line "
+    "of bytes names it",
     "bytes": "restore these files from a copy of the table; where there is none, the rows are as they are",
     "files": "restore these files from a copy of the table, or type the command",
     "content": "type the command: it fills the table from the rows of its source",
@@ -116,22 +117,23 @@ def error(accounts: Sequence[Account]) -> AccountError:
 
 
 def _fault_lines(fault: Fault) -> list[str]:
+    step = f"mend the faults of {fault.after}, then audit again" if fault.after else _NEXT[fault.name]
     if fault.keys:
         more = f", and {fault.count - len(fault.keys):,} more" if fault.count > len(fault.keys) else ""
         return [
             f"{fault.name}: {fault.text}",
             f"  keys: {', '.join(fault.keys)}{more}",
-            f"  next: {_NEXT[fault.name]}",
+            f"  next: {step}",
         ]
     if not fault.examples:
-        return [f"{fault.name}: {fault.text}", f"  next: {_NEXT[fault.name]}"]
+        return [f"{fault.name}: {fault.text}", f"  next: {step}"]
     places = ", ".join(f"{topic}/{partition}/{offset}" for topic, partition, offset in fault.examples)
     more = f", and {fault.count - len(fault.examples):,} more" if fault.count > SHOWN else ""
     noun = "offset" if fault.count == 1 else "offsets"
     return [
         f"{fault.name}: {fault.count:,} {noun}: {fault.text}",
         f"  topic/partition/offset: {places}{more}",
-        f"  next: {_NEXT[fault.name]}",
+        f"  next: {step}",
     ]
 
 

@@ -32,7 +32,7 @@ def report(found: Reconciled, *, has_values: bool) -> Iterator[Grid | Text]:
             f"not yet: newer in the source than what the table has read, since {result.not_yet_since}",
             result.not_yet,
         ),
-        (f"of these of a time that has not come, up to {result.farthest}", result.ahead),
+        (f"wrong, and of a time that has not come: up to {result.farthest}", result.ahead),
         ("settled: differed at first, and no longer", result.settled),
     ]
     keys = [(text, f"{count:,}") for text, count in counted if count]

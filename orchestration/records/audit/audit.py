@@ -27,7 +27,7 @@ from pyspark.errors import PySparkException
 from bronze.beginning import BEGINS
 from common.config.paths import Layout
 from common.config.settings import Settings
-from common.declare import Bronze, Pipeline, Silver, Topic
+from common.declare import Bronze, Gold, Pipeline, Silver, Topic
 from common.delta.log import LogReader
 from common.delta.maintenance.retention import expired_topics
 from common.delta.match.checkpoint_match import last_commit_metadata
@@ -65,6 +65,8 @@ if TYPE_CHECKING:
     from orchestration.records.audit.count_offsets import TableAudit
 
 _FILE = re.compile(r"\S+\.parquet")
+_COMMAND = re.compile(r"\. To (fill it again|have these records judged again): .*", re.DOTALL)
+"""The end of a fault's text that names the command against it."""
 _AGAIN_SECONDS = 5.0
 _OF_SILVER = {"values", "missing", "no witness", "twice", "unknown", "counts", "lost commit"}
 """Faults of a silver table itself, from which those of the gold tables behind it may follow."""
@@ -230,14 +232,15 @@ def _with_values(account: Account, content: ContentAudit, silver: Silver, say: S
     own, which would spread it.
     """
     of_silver, more = _value_faults(account, content, silver, say)
+    if any(one.name == "bytes" for one in account.faults):
+        of_silver = [after_faults_of(silver.read_text, one) for one in of_silver]
     say(f"{silver.table}: comparing the gold tables with their definitions")
-    compared = tuple(content.compared(made_of(content.pipeline, silver)))
+    made = made_of(content.pipeline, silver)
+    compared = tuple(content.compared(made))
     of_gold = [fault for _, fault in compared if fault is not None]
     of_messages, notes = message_faults(content, tuple(published(content.pipeline, silver)))
     faults = [*account.faults, *of_silver]
-    behind = [*of_gold, *of_messages]
-    if any(one.name in _OF_SILVER for one in faults):
-        behind = [_following(one, silver) for one in behind]
+    behind = following([*of_gold, *of_messages], faults, silver, made)
     gold = tuple(table for table, _ in compared)
     return replace(account, faults=(*faults, *behind), gold=gold, notes=(*account.notes, *more, *notes))
 
@@ -251,7 +254,7 @@ def _value_faults(
     if silver.table not in account.versions:
         return [], []
     log = read_log(silver.table, content.layout.table_path(silver.table), silver.table)
-    why = why_values_may_differ(silver, log)
+    why = why_values_may_differ(silver, log, content.proof.settings.gold.accept_commits)
     if not isinstance(silver.columns, Mapping):
         why = "a function makes its columns"
     if why:
@@ -261,10 +264,27 @@ def _value_faults(
     return list(SilverValues(*given).faults()), []
 
 
-def _following(fault: Fault, silver: Silver) -> Fault:
-    """A fault of a table behind a silver table that has faults itself."""
-    text = fault.text.partition(". To fill it again")[0]
-    return replace(fault, text=f"{text}. It may follow from the faults of {silver.table}: mend those first")
+def following(
+    behind: Sequence[Fault], faults: Sequence[Fault], silver: Silver, made: Sequence[Gold]
+) -> Sequence[Fault]:
+    """Faults of tables behind a silver table; where it has faults itself, without commands of their own.
+
+    Args:
+        faults: All other faults: a lost commit among them may be one of a gold table, and is no cause then.
+        made: The gold tables that are made of it.
+    """
+    of_gold = tuple(f"{one.table}:" for one in made)
+    if not any(one.name in _OF_SILVER and not one.text.startswith(of_gold) for one in faults):
+        return behind
+    return [after_faults_of(silver.table, one) for one in behind]
+
+
+def after_faults_of(table: str, fault: Fault) -> Fault:
+    """A fault that may follow from those of a table that is read: its own command would spread them."""
+    text = _COMMAND.sub("", fault.text)
+    return replace(
+        fault, text=f"{text}. It may follow from the faults of {table}: mend those first", after=table
+    )
 
 
 def _unreadable_file(silver: Silver, text: str) -> AccountError | None:

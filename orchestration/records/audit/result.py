@@ -46,6 +46,7 @@ class Fault:
             counts or commits.
         examples: The first affected coordinates, as topic, partition, offset.
         keys: The first affected keys of a gold table, each with what is wrong with its row.
+        after: The table from whose faults it may follow; empty where it stands by itself.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Fault:
     count: int = 1
     examples: tuple[tuple[str, int, int], ...] = ()
     keys: tuple[str, ...] = ()
+    after: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ A value that another program has changed shows in no count, and makes right gold
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -24,10 +24,11 @@ from orchestration.access.declaration.lineage import readers_of
 from orchestration.records.audit.gold.compare import PARTS, key_range
 from orchestration.records.audit.gold.content import GoldProof
 from orchestration.records.audit.result import SHOWN, Fault
-from orchestration.records.audit.table_log import TableLog
+from orchestration.records.audit.table_log import TableLog, since_rebuild
 from silver.judge.reasons_and_verdict import rule_marks
 from silver.query import builder_of
-from silver.read.column_names import ACCEPT, COORDINATES, VERDICT, row_coordinates
+from silver.read.column_names import ACCEPT, COORDINATES, PLACE, VERDICT, row_coordinates
+from silver.read.unknown_fields import RESCUED
 from silver.write.table_columns import accepted_frame
 
 if TYPE_CHECKING:
@@ -37,14 +38,23 @@ _DECISIVE = ("value", "columns", "key", "event_time")
 """Attributes of a silver table whose change leaves earlier rows as an earlier declaration read them."""
 
 
-def why_values_may_differ(silver: Silver, log: TableLog) -> str:
-    """Why rows may rightly have other values than today's declaration gives, in words; else empty."""
-    now = rule_marks(silver)
-    for one in log.commits:
+def why_values_may_differ(silver: Silver, log: TableLog, accepted: Collection[str] = ()) -> str:
+    """Why rows may rightly have other values than today's declaration gives, in words; else empty.
+
+    Args:
+        log: The table's.
+        accepted: Commits of other programs that the operator has accepted, as ``silver.orders@9``.
+    """
+    now, commits = rule_marks(silver), since_rebuild(log.commits)
+    names = (f"{log.table}@{one.version}" for one in commits if one.commit.removed)  # not of an append
+    if taken := [name for name in names if name in accepted]:
+        return f"gold.accept_commits takes {', '.join(taken)} as it is"
+    for one in commits:
         before = one.metadata.get("judged_by")
         if isinstance(before, dict) and any(before.get(name, now[name]) != now[name] for name in _DECISIVE):
             return f"the declaration by which version {one.version} was written is another one"
-    return "" if log.is_whole else "the oldest commits are gone from the log"
+    is_whole = log.is_whole or any(one.is_rebuilt for one in commits[:1])
+    return "" if is_whole else "the oldest commits are gone from the log"
 
 
 @dataclass(frozen=True)
@@ -69,7 +79,7 @@ class SilverValues:
 
     def faults(self) -> Iterator[Fault]:
         """One fault per table that has other values than its records give."""
-        bronze = reduce(DataFrame.unionByName, map(self._rows, self.silver.sources))
+        bronze = [self._rows(source) for source in self.silver.sources]
         for table in (self.silver.table, self.silver.late_table):
             if table in self.versions and (fault := self._fault(table, bronze)) is not None:
                 yield fault
@@ -78,14 +88,11 @@ class SilverValues:
         reader = self.spark.read.format("delta").option("versionAsOf", self.versions[table])
         return reader.load(self.layout.table_path(table))
 
-    def _fault(self, table: str, bronze: DataFrame) -> Fault | None:
+    def _fault(self, table: str, bronze: Sequence[DataFrame]) -> Fault | None:
         have = self._rows(table)
-        if not self.proof.is_whole and have.count() > self.proof.few_rows:
-            part = random.randrange(PARTS)  # noqa: S311  # which part is looked at is no secret
-            offsets = have.select(F.col("_kafka_offset").alias("offset"))
-            if (some := key_range(offsets, "offset", part)) is not None:
-                bronze = bronze.where(some)
-        differing = self._differing(have, bronze).persist()
+        if not (count := have.count()):
+            return None
+        differing = self._differing(*self._part(have, bronze, count)).persist()
         try:
             topic, partition, offset = (F.col(name) for name in COORDINATES)
             spans = differing.groupBy(topic, partition).agg(
@@ -109,7 +116,23 @@ class SilverValues:
             tuple((row[0], row[1], row[2]) for row in shown),
         )
 
-    def _differing(self, have: DataFrame, bronze: DataFrame) -> DataFrame:
+    def _part(
+        self, have: DataFrame, bronze: Sequence[DataFrame], count: int
+    ) -> tuple[DataFrame, Sequence[DataFrame]]:
+        """The rows that are compared, and the records of which some are theirs: no other is to be parsed."""
+        if count <= self.proof.few_rows:
+            own = have.select(
+                *(F.col(name).alias(each) for name, each in zip(COORDINATES, PLACE, strict=True))
+            )
+            return have, [one.join(F.broadcast(own), list(PLACE), "left_semi") for one in bronze]
+        part = random.randrange(PARTS)  # noqa: S311  # which part is looked at is no secret
+        offset = COORDINATES[-1]
+        if self.proof.is_whole or (some := key_range(have, offset, part)) is None:
+            return have, bronze
+        named = [one.withColumn(offset, F.col("offset")) for one in bronze]
+        return have.where(some), [one.where(some).drop(offset) for one in named]
+
+    def _differing(self, have: DataFrame, bronze: Sequence[DataFrame]) -> DataFrame:
         """The coordinates of rows whose record gives other values; one that is rejected today gives none."""
         builder = builder_of(
             self.spark,
@@ -119,7 +142,8 @@ class SilverValues:
             layout=self.layout,
             readers=readers_of(self.pipeline, self.silver),
         )
-        want = accepted_frame(builder.judged(bronze).where(F.col(VERDICT) == ACCEPT))
+        judged = (builder.judged(one).where(F.col(VERDICT) == ACCEPT) for one in bronze)
+        want = reduce(DataFrame.unionByName, map(accepted_frame, judged))
         place = row_coordinates(have.columns)
         names = [
             name
@@ -128,9 +152,19 @@ class SilverValues:
         ]
         mine = have.select(*place, *(_comparable(have, name).alias(f"__have {name}") for name in names))
         theirs = want.select(*place, *(_comparable(want, name).alias(f"__want {name}") for name in names))
-        differs = [~F.col(f"`__have {name}`").eqNullSafe(F.col(f"`__want {name}`")) for name in names]
+        differs = [_differs(name) for name in names]
         both = mine.join(theirs, list(place))
         return both.where(reduce(or_, differs, F.lit(False))).select(*place)
+
+
+def _differs(name: str) -> Column:
+    """Whether a column has another value than its record gives.
+
+    Unknown fields are null in rows from before they were kept, and where a column has them by now.
+    """
+    have, want = F.col(f"`__have {name}`"), F.col(f"`__want {name}`")
+    differs = ~have.eqNullSafe(want)
+    return differs & have.isNotNull() if name == RESCUED else differs
 
 
 def _comparable(rows: DataFrame, name: str) -> Column:

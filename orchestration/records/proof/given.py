@@ -5,7 +5,7 @@ Everything else is computed from the tables by the script itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from common.config.paths import ERASED, Layout
@@ -84,8 +84,13 @@ class Given:
         return "a first load is unfinished" if self.pins.is_loading else ""
 
 
-def given(database: Database, layout: Layout, topic: Bronze, silver: Silver) -> Given:
+def given(
+    database: Database, layout: Layout, topic: Bronze, silver: Silver, accepted: Collection[str]
+) -> Given:
     """What the logs say of one silver table and the bronze table that it reads.
+
+    Args:
+        accepted: Commits of other programs that the operator has accepted, as ``silver.orders@9``.
 
     Raises:
         TableMissingError: Bronze does not exist yet.
@@ -115,7 +120,7 @@ def given(database: Database, layout: Layout, topic: Bronze, silver: Silver) -> 
         why_uncounted=why,
         faults=tuple(faults),
         past_conditions=tuple(past_conditions(layout.table_path(silver.table))),
-        why_values_differ=why_values_may_differ(silver, pins.silver),
+        why_values_differ=why_values_may_differ(silver, pins.silver, accepted),
     )
 
 

@@ -7,7 +7,7 @@ values from bronze's bytes, and each gold table from its definition.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 
 from common.config.paths import Layout
@@ -52,7 +52,7 @@ def write(pipeline: Pipeline, silvers: Sequence[Silver], layout: Layout, setting
     tables = Tables(Database(), layout.warehouse)
     parts: list[str] = []
     for silver in silvers:
-        parts += _silver(pipeline, silver, layout, tables)
+        parts += _silver(pipeline, silver, layout, tables, settings.gold.accept_commits)
     if len(silvers) == len(pipeline.silver):
         parts += gold_checks(pipeline, layout, tables, settings.gold)
     at = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%SZ}"
@@ -62,13 +62,15 @@ def write(pipeline: Pipeline, silvers: Sequence[Silver], layout: Layout, setting
     return "\n".join([head, START, named, views, *parts, heading("The result"), END])
 
 
-def _silver(pipeline: Pipeline, silver: Silver, layout: Layout, tables: Tables) -> list[str]:
+def _silver(
+    pipeline: Pipeline, silver: Silver, layout: Layout, tables: Tables, accepted: Collection[str]
+) -> list[str]:
     """The statements of one silver table."""
     if len(silver.sources) > 1:
         why = f"it reads {silver.read_text}, which medallion audit counts and this script does not"
         return [heading(silver.table), not_compared(silver.table, "offsets", why)]
     topic = next(each for each in pipeline.bronze if each.table == silver.source)
-    known = given(tables.database, layout, topic, silver)
+    known = given(tables.database, layout, topic, silver, accepted)
     views = {
         log.table: None if log.version is None else tables.view(log.table, log.path, log.version)
         for log in known.pins.tables

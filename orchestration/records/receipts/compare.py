@@ -190,10 +190,13 @@ def uncovered(
         topics: Whether the topic of this name is read by the declaration.
     """
     known, free = recorded_topics(last), list[tuple[int, str, int, int, int]]()
+    of_partition: dict[Partition, list[Receipt]] = {}
+    for one in receipts:
+        of_partition.setdefault((one.topic, one.partition), []).append(one)
     for name, ends in read_ends(last).items():
         state = known.get(name, TopicState())
         for partition, end in ends.items() if topics(name) else ():
-            own = (one for one in receipts if (one.topic, one.partition) == (name, partition))
+            own = of_partition.get((name, partition), ())
             given = [span for one in own if _may_be_same(one.topic_id, state.id) for span in one.offsets]
             spans = _between(sorted(given), end)
             free += [(0, state.coordinate(name), partition, first, until) for first, until in spans]

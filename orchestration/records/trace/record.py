@@ -58,9 +58,7 @@ class Record:
     @cached_property
     def _read_to(self) -> Mapping[tuple[str, int], int]:
         """By topic and partition, the next offset that bronze reads."""
-        commits = reversed(self.tables.log(self.bronze).commits)
-        newest = next((one for one in commits if one.batch_id is not None), None)
-        return {} if newest is None else kafka_positions(newest)
+        return _read_to(self.tables, self.bronze)
 
     def document(self) -> dict[str, Any]:
         """The record in bronze, or where it is if bronze does not have it."""
@@ -93,12 +91,17 @@ class Record:
                 return "accepted as lost"
         if self.read_by is not None:
             return "not there, although bronze has read past it"
+        return self._unread()
+
+    def _unread(self) -> str:
+        place = self.place
         known = {number for topic, number in self._read_to if topic == place.topic}
         if place.partition not in known:
             read = ", ".join(map(str, sorted(known))) or "none"
-            return f"unknown: bronze has read no record of this partition (of this topic: {read})"
+            return f"unknown: bronze has read no such partition; of this topic it has read: {read}"
         end = self._read_to[place.topic, place.partition]
-        return f"not read yet, or not in Kafka: bronze has read this partition up to offset {end - 1:,}"
+        read = f"this partition up to offset {end - 1:,}" if end else "no record of this partition"
+        return f"not read yet, or not in Kafka: bronze has read {read}"
 
     def silvers(self) -> Iterator[Silver]:
         """The silver tables that read the record's bronze table."""
@@ -245,11 +248,18 @@ def bronze_of(tables: Tables, place: Place) -> str:
     """
     topics: dict[str, str] = {}
     for one in tables.pipeline.bronze:
-        for commit in reversed(tables.log(one.table).commits):
-            if commit.batch_id is not None:
-                topics |= {topic: one.table for topic, _ in kafka_positions(commit)}
-                break
+        topics |= {topic: one.table for topic, _ in _read_to(tables, one.table)}
     if place.topic not in topics:
         known = ", ".join(sorted(topics)) or "none"
         raise UsageError(f"no bronze table has read the topic {place.topic}; those that were read: {known}")
     return topics[place.topic]
+
+
+def _read_to(tables: Tables, bronze: str) -> Mapping[tuple[str, int], int]:
+    """By topic and partition, the next offset that a bronze table reads.
+
+    The newest commit of each query says it: files that are appended to a topic's table have their own.
+    """
+    own = (one for one in tables.log(bronze).commits if one.batch_id is not None)
+    newest = {str(one.metadata.get("query")): one for one in own}
+    return {place: end for one in newest.values() for place, end in kafka_positions(one).items()}

@@ -14,6 +14,8 @@ import pytest
 
 from common.declare import Aggregate, Json, Pipeline, Protobuf, Silver, Topic, Upsert
 from common.errors import PipelineError, TableShapeError, UnknownFieldError
+from orchestration.records.audit.audit import audit
+from orchestration.records.audit.gold.content import GoldProof
 from orchestration.records.quarantine.replay import replay
 from orchestration.run.supervisor import StopSignal, Supervisor
 from orchestration.run.wiring import Wiring
@@ -173,6 +175,17 @@ def test_evolving_fields_are_columns_from_the_micro_batch_that_brings_them(ran: 
         ("evolution", ["count", "flag", "huge", "note", "price", "tags"]),
         ("evolution", ["empty"]),
     ]
+
+
+@pytest.mark.parametrize("silver", [EVOLVE, RESCUE, IGNORE], ids=lambda one: one.name)
+def test_an_audit_takes_unknown_fields_that_became_columns_for_no_other_values(
+    ran: Ran, silver: Silver
+) -> None:
+    engine = ran.engine
+    proof = GoldProof(engine.settings)
+    found = audit(engine.spark, PIPELINE, silver, engine.layout, again_seconds=0, gold=proof)
+    assert not [one for one in found.notes if one.startswith("the values of")]
+    assert [one.text for one in found.faults if one.name == "values"] == []
 
 
 def test_gold_goes_on_by_itself_when_silver_gets_columns(ran: Ran) -> None:

@@ -10,17 +10,26 @@ from typing import Any
 
 import pytest
 
-from common.declare import Json, Pipeline, Silver, Topic
+from common.declare import Aggregate, Json, Pipeline, Silver, Topic
 from common.delta.checkpoint import DeltaPosition
 from common.delta.commit import Commit, DataFile
 from common.errors import UsageError
 from common.streaming.topic_identity import BEGINS_ANEW
 from orchestration.cli.records.audit_output import document, error, notes, verdict
 from orchestration.records.audit import batch_counts
-from orchestration.records.audit.audit import parse_since, select_tables
+from orchestration.records.audit.audit import after_faults_of, following, parse_since, select_tables
 from orchestration.records.audit.offset_ranges import bronze_progress
 from orchestration.records.audit.result import Account, Fault, PartitionAccount
-from orchestration.records.audit.table_log import Pins, TableCommit, TableLog, missing_batches, table_commit
+from orchestration.records.audit.silver_values import why_values_may_differ
+from orchestration.records.audit.table_log import (
+    REBUILT,
+    Pins,
+    TableCommit,
+    TableLog,
+    missing_batches,
+    table_commit,
+)
+from silver.judge.reasons_and_verdict import rule_marks
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 ORDERS = Silver(
@@ -256,6 +265,52 @@ def test_other_tables_records_are_compared_with_the_counts_of_the_commits() -> N
     assert faults(8, batch(1, 3), batch(2, 4, "another")) == []
     assert faults(8, batch(1, 0, None), batch(2, 4)) == []
     assert faults(8, batch(0, 0, by="replay"), *both) == []
+
+
+def test_values_are_compared_again_once_a_rebuild_has_replaced_the_rows_of_an_earlier_declaration() -> None:
+    def batch(version: int, declared: Silver, **more: Any) -> TableCommit:
+        made = silver(version, version, (version, -1), 1)
+        return replace(made, metadata={**made.metadata, "judged_by": dict(rule_marks(declared)), **more})
+
+    former = batch(1, replace(ORDERS, columns={**dict(ORDERS.columns), "order_id": "upper(id)"}))
+    rebuilt, newer = batch(2, ORDERS, **{REBUILT: {"counted": True}}), batch(3, ORDERS)
+    assert "version 1" in why_values_may_differ(ORDERS, log("s", former, newer))
+    assert why_values_may_differ(ORDERS, log("s", former, rebuilt, newer)) == ""
+    assert why_values_may_differ(ORDERS, replace(log("s", rebuilt, newer), is_whole=False)) == ""
+    assert "oldest" in why_values_may_differ(ORDERS, replace(log("s", newer), is_whole=False))
+    appended, updated = TableCommit(commit(4, 1), {}), TableCommit(commit(5, 1, removed=(1,)), {})
+    accepted = log("s", former, rebuilt, newer, appended, updated)
+    assert "s@5" in why_values_may_differ(ORDERS, accepted, ["s@4", "s@5"])
+    assert why_values_may_differ(ORDERS, accepted, ["s@1", "s@4", "t@5"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [
+        ("silver.orders ends with micro-batch 2", "mend those first"),
+        (
+            "gold.totals: the checkpoint x has committed micro-batches up to 2",
+            "medallion rebuild gold.totals",
+        ),
+    ],
+)
+def test_a_fault_of_gold_follows_from_one_of_silver_not_from_one_of_gold(other: str, expected: str) -> None:
+    gold = Aggregate("totals", reads="silver.orders", by=["order_id"], measures={"n": "count(*)"})
+    wrong = Fault("content", "gold.totals is wrong. To fill it again: medallion rebuild gold.totals", 1)
+    (told,) = following([wrong], [Fault("lost commit", other)], ORDERS, [gold])
+    assert told.text.endswith(expected)
+
+
+def test_a_value_that_differs_from_changed_bytes_has_no_command_that_would_spread_them() -> None:
+    text = (
+        "silver.orders has other values than the bytes in bronze give. To have these records judged again: "
+    )
+    told = after_faults_of(
+        "bronze.orders", Fault("values", f"{text}medallion restate silver.orders --from x")
+    )
+    account = Account("silver.orders", "bronze.orders", {}, None, "", 0, (), (told,))
+    assert "medallion" not in str(error([account]))
+    assert "  next: mend the faults of bronze.orders, then audit again" in str(error([account]))
 
 
 @pytest.mark.parametrize(("rows", "wrote"), [(5, None), (4, 4), (6, 6)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from common.declare import Topic
 from common.errors import BrokerError
 from common.streaming.topic_identity import TOPICS, BrokerTopic
 from orchestration.access.kafka.receipts import Receipt
-from orchestration.access.kafka.receipts_topic import GivenReceipts
+from orchestration.access.kafka.receipts_topic import GivenReceipts, newest_time
 from orchestration.records.receipts import account
 from orchestration.records.receipts.account import ReceiptsAccount, compare_receipts
 from orchestration.records.receipts.compare import sort_receipts
@@ -163,6 +164,12 @@ def test_numbers_that_do_not_count_by_one(
     receipts: list[Receipt], found: list[tuple[int, int, bool]]
 ) -> None:
     assert [(one.first, one.last, one.is_twice) for one in uncounted(receipts)] == found
+
+
+def test_a_receipt_of_a_time_that_has_not_come_is_not_the_newest() -> None:
+    """Whoever writes a record may give it any time, also one that no calendar has."""
+    assert newest_time([-1, 1_000, 90_000, 2**62], now=60) == datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
+    assert newest_time([-1, 2**62], now=60) is None
 
 
 def test_a_missing_number_is_a_fault_of_the_receipts_topic() -> None:

@@ -156,7 +156,7 @@ def test_records_that_are_not_in_bronze_are_named(shop: tuple[Pipeline, Layout, 
     (read_to,) = {record["bronze"]["place"], *verdicts(record).values()}
     assert read_to == "not read yet, or not in Kafka: bronze has read this partition up to offset 23"
     (unknown,) = set(verdicts(traced(shop).record(Place("golden_orders", 7, 0))).values())
-    assert unknown == "unknown: bronze has read no record of this partition (of this topic: 0)"
+    assert unknown == "unknown: bronze has read no such partition; of this topic it has read: 0"
 
 
 @pytest.fixture
@@ -165,6 +165,24 @@ def own(shop: tuple[Pipeline, Layout, Path], tmp_path: Path) -> tuple[Pipeline, 
     settings = make_settings(tmp_path, "none:1")
     shutil.copytree(shop[1].local, settings.data_dir / shop[0].name)
     return shop[0], Layout.of(shop[0], settings), tmp_path
+
+
+def test_files_that_were_appended_last_hide_no_partition_of_the_topic(
+    own: tuple[Pipeline, Layout, Path],
+) -> None:
+    path = own[1].table_path("bronze.orders")
+    rows = DeltaTable(path).to_pyarrow_table()
+    told = {"query": "bronze.older", "by": "files", "query_id": "f", "batch_id": 0, "step": "append"}
+    told |= {"positions": [], "offsets": {"files:older": {"0": 1}}}
+    row = rows.to_pylist()[0] | {"topic": "files:older", "partition": 0, "offset": 0}
+    write_deltalake(
+        path,
+        pa.Table.from_pylist([row], rows.schema),
+        mode="append",
+        commit_properties=CommitProperties({"userMetadata": json.dumps(told)}),
+    )
+    found = traced(own).record(place(1000))["bronze"]["place"]
+    assert found == "not read yet, or not in Kafka: bronze has read this partition up to offset 23"
 
 
 def rewritten(layout: Layout, table: str, keeps: Callable[[dict[str, Any]], bool]) -> None:
