@@ -32,7 +32,15 @@ from common.delta.log import LogReader
 from common.delta.maintenance.retention import expired_topics
 from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.table import ERASED
-from common.errors import AccountError, BrokerError, TableMissingError, UsageError, nearest
+from common.errors import (
+    AccountError,
+    BrokerError,
+    PipelineError,
+    TableMissingError,
+    UsageError,
+    first_line,
+    nearest,
+)
 from orchestration.access.declaration.lineage import readers_of
 from orchestration.access.kafka.receipts_topic import GivenReceipts
 from orchestration.access.progress.erased import erased_records, unfinished_run
@@ -239,8 +247,10 @@ def _with_values(account: Account, content: ContentAudit, silver: Silver, say: S
     compared = tuple(content.compared(made))
     of_gold = [fault for _, fault in compared if fault is not None]
     of_messages, notes = message_faults(content, tuple(published(content.pipeline, silver)))
-    faults = [*account.faults, *of_silver]
-    behind = following([*of_gold, *of_messages], faults, silver, made)
+    tables = tuple(f"{one.table}:" for one in made)
+    went_back = [one for one in account.faults if one.name == "history" and one.text.startswith(tables)]
+    faults = [*(one for one in account.faults if one not in went_back), *of_silver]
+    behind = following([*went_back, *of_gold, *of_messages], faults, silver, made)
     gold = tuple(table for table, _ in compared)
     return replace(account, faults=(*faults, *behind), gold=gold, notes=(*account.notes, *more, *notes))
 
@@ -261,7 +271,10 @@ def _value_faults(
         return [], [f"the values of {silver.table} were not compared with bronze: {why}"]
     say(f"{silver.table}: comparing its values with bronze")
     given = (content.spark, content.pipeline, silver, content.layout, content.proof, account.versions)
-    return list(SilverValues(*given).faults()), []
+    try:
+        return list(SilverValues(*given).faults()), []
+    except (PipelineError, TableMissingError) as error:  # such as a lookup's table that is not there
+        return [], [f"the values of {silver.table} were not compared with bronze: {first_line(error)}"]
 
 
 def following(
