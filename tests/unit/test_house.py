@@ -44,7 +44,7 @@ BUDGET = {
     "orchestration/install": 1347,
     "orchestration/observe": 6690,
     "orchestration/quality": 3217,
-    "orchestration/records": 12559,
+    "orchestration/records": 12561,
     "orchestration/run": 5724,
     "silver": 4228,
 }

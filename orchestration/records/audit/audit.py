@@ -73,7 +73,9 @@ if TYPE_CHECKING:
     from orchestration.records.audit.count_offsets import TableAudit
 
 _FILE = re.compile(r"\S+\.parquet")
-_COMMAND = re.compile(r"\. To (fill it again|have these records judged again): .*", re.DOTALL)
+_COMMAND = re.compile(
+    r"\. (To fill it again|To have these records judged again|Have it filled again): .*", re.DOTALL
+)
 """The end of a fault's text that names the command against it."""
 _AGAIN_SECONDS = 5.0
 _OF_SILVER = {"values", "missing", "no witness", "twice", "unknown", "counts", "lost commit"}
