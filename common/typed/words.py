@@ -100,7 +100,7 @@ def unit_fault(function: str, unit: str) -> str | None:
 
 
 _VALUE = re.compile(r"\s*(?:'([^']*)'|\"([^\"]*)\"|([+-]?(?:\d+\.?\d*|\.\d+)(?!\w)))\s*")
-_WORD = re.compile(r"([A-Za-z_]+)(?:\s+to\s+([A-Za-z_]+))?")
+_WORD = re.compile(r"([A-Za-z_]+)(?:\s+to\s+([A-Za-z_]+))?", re.IGNORECASE)
 _PAIR = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))\s*([A-Za-z]+)")
 _FROM_TO = (_CLOCK_UNITS, _YEAR_UNITS)
 

@@ -42,13 +42,6 @@ def spark_examples(spark: Any) -> Iterator[Example]:
         yield from _examples(name, text)
 
 
-def result_of(spark: Any, sql: str) -> tuple[str, ...]:
-    """What a statement gives, in the form of ``Example.result``; runs it."""
-    plan = spark.sql(sql)._jdf.queryExecution().executedPlan()
-    rows = spark._jvm.org.apache.spark.sql.execution.HiveResult.hiveResultString(plan)
-    return _lines("\n".join(str(rows.apply(place)) for place in range(rows.size())))
-
-
 def _examples(name: str, text: str) -> Iterator[Example]:
     has_raw_literals = False
     for part in text.split("  > ")[1:]:

@@ -483,6 +483,7 @@ ACCEPTED: Sequence[str] = (
     f"select extract(doy from d) as x, date_part('dow_iso', at) as y, extract(seconds from at) as z from {T}",
     f"select date_add(day, 1, at) as x, date_add(d, 1) as y, timestampdiff(month, at, at) as z from {T}",
     f"select at + interval 1 day 2 hours as x, at - n * interval '1' minute as y, d - d as z from {T}",
+    f"select INTERVAL '1-2' YEAR TO MONTH as x, INTERVAL '3 04:05:06' DAY TO SECOND as y from {T}",
     f"select interval '1-2' year to month as x, interval '1 day 2 hours' as y, interval 3 weeks from {T}",
     f"select date_format(at, 'yyyy-MM-dd''T''HH:mm:ss.SSS') as x, date_format(d, 'E d LLL') as y from {T}",
     f"select window(at, '1 hour', '30 minutes').start as w, count(*) as c from {T} group by 1",
