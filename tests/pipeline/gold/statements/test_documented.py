@@ -20,6 +20,8 @@ from tests.support.drawn.tables import Life
 ONE = Life({"silver.one": {"id": "int"}}, {"silver.one": [[(1, (1,))], [(1, (2,))]]})
 AT_ONCE = 40
 _EXPRESSION = re.compile(r"select\s+((?:(?!\bfrom\b|\bas\s+\w+\s*$).)+)", re.IGNORECASE | re.DOTALL)
+_GENERATOR = re.compile(r"(explode|posexplode|inline|stack|json_tuple)\w*\s*\(", re.IGNORECASE)
+"""It stands alone: Spark takes none inside of another expression."""
 _OF_A_MOMENT = re.compile(
     rf"\b({'|'.join(NON_DETERMINISTIC)}|current_\w+|session_user|user|version|aes_encrypt)\b"
     r"|unix_timestamp\(\)|'now'",
@@ -53,7 +55,7 @@ def _batches(spark: Any, examples: Sequence[Example]) -> Iterator[str]:
         except PySparkException:
             continue  # a generator, or one that fails by intention
         is_interval = any("interval" in kind for _, kind in columns)  # which is no column of a table
-        if not text or len(columns) != 2:
+        if not text or len(columns) != 2 or _GENERATOR.match(text):
             is_named = not text or all(
                 name.isidentifier() for name, _ in columns
             )  # a view's columns have names
