@@ -67,11 +67,13 @@ def _looked_up(
         keys = gold_keys(tables, gold, rows.table, rows.sql)
         there = None if keys is None else GoldRows(tables, gold, rows, keys)
         return None if there is None else (there, *there.found(batches))
-    for batch in (*batches, newest_batch(tables, gold.table)):
+    newest = newest_batch(tables, gold.table)
+    found: list[tuple[GoldRows, Batch, list[GoldChange]]] = []
+    for batch in batches if newest in batches else (*batches, newest):
         keys = gold_keys(tables, gold, rows.table, rows.sql, batch.last.counts.get("versions"))
         assert keys is not None  # only tables of functions have none  # noqa: S101
-        found = GoldRows(tables, gold, rows, keys)
-        _, changes = found.found([batch])
-        if changes:
-            break
-    return found, batch, changes
+        there = GoldRows(tables, gold, rows, keys)
+        found.append((there, *there.found([batch])))
+        if any(one.change != "unchanged" for one in found[-1][2]):
+            return found[-1]
+    return next((each for each in found if each[2]), found[-1])
