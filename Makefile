@@ -22,7 +22,7 @@ setup: $(VENV)/.installed ## install what a run needs: packages, Java, jars
 demo: setup ## send sample events from Kafka to gold, and watch them for a minute
 	@$(BIN)/medallion demo $(ARGS)
 
-test: setup $(VENV)/.installed-dev ## each promise once, on a real broker and a real Spark: twenty minutes on two cores
+test: setup $(VENV)/.installed-dev ## each promise once, on a real broker and a real Spark: eighteen minutes on two cores
 	@$(BIN)/python -m tests.runs test $(ARGS)
 
 test-ci: setup $(VENV)/.installed-dev ## promises that need a browser, an index or a minute each; CI runs them every time

@@ -30,7 +30,7 @@ from tests.support.run_cost import CRASHED, NOT_RUN, OVER_BUDGET, RunTest, read_
 ROOT = Path(__file__).parents[2]
 # A worker that dies ends the run with a report: with another one in its place the rest would wait for ever.
 _WORKERS = ("--dist", "loadfile", "--no-loadscope-reorder", "--max-worker-restart", "0")
-CPU_BUDGET = 2_100
+CPU_BUDGET = 1_900
 _TEST = ("-n", "2", *_WORKERS, "-m", "not long and not ci and not check", "--draws", "10", "--timeout", "600")
 _BUDGET = ("--budget", str(CPU_BUDGET))
 _CI = ("-n", "2", *_WORKERS, "-m", "ci", "--timeout", "600")
