@@ -110,6 +110,15 @@ def analyze(sql: str) -> Facts:
     return Facts(**found, subquery=reader.subquery, path=path, star=star, alias=alias)
 
 
+def called_in(sql: str) -> frozenset[str]:
+    """The names of all functions that an expression calls; none of one that cannot be read."""
+    try:
+        found = analyze(sql)
+    except SqlError:
+        return frozenset()
+    return frozenset((*found.functions, *found.aggregates, *found.windows, *found.non_deterministic))
+
+
 def window_times(sql: str) -> tuple[str, ...]:
     """SQL texts of the times of which an expression makes windows: the first argument of ``window(…)``.
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 
 from common.declare import Aggregate, Custom, Gold, Join, Stateful
-from common.errors import SqlError
-from common.sql.expression import analyze
+from common.sql.expression import called_in
 from common.sql.functions import APPROXIMATE, BY_ORDER, NON_DETERMINISTIC
 from gold.table.sql_columns import named
 
@@ -48,7 +47,7 @@ def why_undefined(gold: Gold) -> str:  # noqa: PLR0911  # one return per reason
         return "a row without a match comes when the watermark has passed"
     if gold.reading.has_start:
         return "it begins at a later version of its source"
-    if found := sorted({name for sql in _deciding(gold) for name in _functions(sql) & NON_DETERMINISTIC}):
+    if found := sorted({name for sql in _deciding(gold) for name in called_in(sql) & NON_DETERMINISTIC}):
         return f"{', '.join(found)} decides which rows it has"
     return ""
 
@@ -58,7 +57,7 @@ def inexact_columns(gold: Gold) -> frozenset[str]:
     found = set()
     for attribute in ("columns", "untracked", "measures"):
         for name, sql in named(getattr(gold, attribute, None) or {}).items():
-            if _functions(sql) & (NON_DETERMINISTIC | BY_ORDER | APPROXIMATE):
+            if called_in(sql) & (NON_DETERMINISTIC | BY_ORDER | APPROXIMATE):
                 found.add(name)
     return frozenset(found)
 
@@ -73,11 +72,3 @@ def _deciding(gold: Gold) -> Iterator[str]:
     on = getattr(gold, "on", None)
     if isinstance(on, Mapping):
         yield from on.values()
-
-
-def _functions(sql: str) -> frozenset[str]:
-    try:
-        found = analyze(sql)
-    except SqlError:
-        return frozenset()
-    return frozenset((*found.functions, *found.aggregates, *found.windows, *found.non_deterministic))

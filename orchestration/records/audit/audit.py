@@ -27,7 +27,7 @@ from pyspark.errors import PySparkException
 from bronze.beginning import BEGINS
 from common.config.paths import Layout
 from common.config.settings import Settings
-from common.declare import Bronze, Gold, Pipeline, Silver, Topic
+from common.declare import Bronze, Pipeline, Silver, Topic
 from common.delta.log import LogReader
 from common.delta.maintenance.retention import expired_topics
 from common.delta.match.checkpoint_match import last_commit_metadata
@@ -73,10 +73,6 @@ if TYPE_CHECKING:
     from orchestration.records.audit.count_offsets import TableAudit
 
 _FILE = re.compile(r"\S+\.parquet")
-_COMMAND = re.compile(
-    r"\. (To fill it again|To have these records judged again|Have it filled again): .*", re.DOTALL
-)
-"""The end of a fault's text that names the command against it."""
 _AGAIN_SECONDS = 5.0
 _OF_SILVER = {"values", "missing", "no witness", "twice", "unknown", "counts", "lost commit"}
 """Faults of a silver table itself, from which those of the gold tables behind it may follow."""
@@ -245,14 +241,12 @@ def _with_values(account: Account, content: ContentAudit, silver: Silver, say: S
     if any(one.name == "bytes" for one in account.faults):
         of_silver = [after_faults_of(silver.read_text, one) for one in of_silver]
     say(f"{silver.table}: comparing the gold tables with their definitions")
-    made = made_of(content.pipeline, silver)
-    compared = tuple(content.compared(made))
+    compared = tuple(content.compared(made_of(content.pipeline, silver)))
     of_gold = [fault for _, fault in compared if fault is not None]
     of_messages, notes = message_faults(content, tuple(published(content.pipeline, silver)))
-    tables = tuple(f"{one.table}:" for one in made)
-    went_back = [one for one in account.faults if one.name == "history" and one.text.startswith(tables)]
+    went_back = [one for one in account.faults if one.name == "history" and one.table]
     faults = [*(one for one in account.faults if one not in went_back), *of_silver]
-    behind = following([*went_back, *of_gold, *of_messages], faults, silver, made)
+    behind = following([*went_back, *of_gold, *of_messages], faults, silver)
     gold = tuple(table for table, _ in compared)
     return replace(account, faults=(*faults, *behind), gold=gold, notes=(*account.notes, *more, *notes))
 
@@ -279,27 +273,22 @@ def _value_faults(
         return [], [f"the values of {silver.table} were not compared with bronze: {first_line(error)}"]
 
 
-def following(
-    behind: Sequence[Fault], faults: Sequence[Fault], silver: Silver, made: Sequence[Gold]
-) -> Sequence[Fault]:
+def following(behind: Sequence[Fault], faults: Sequence[Fault], silver: Silver) -> Sequence[Fault]:
     """Faults of tables behind a silver table; where it has faults itself, without commands of their own.
 
     Args:
         faults: All other faults: a lost commit among them may be one of a gold table, and is no cause then.
-        made: The gold tables that are made of it.
     """
-    of_gold = tuple(f"{one.table}:" for one in made)
-    if not any(one.name in _OF_SILVER and not one.text.startswith(of_gold) for one in faults):
+    if not any(one.name in _OF_SILVER and not one.table for one in faults):
         return behind
     return [after_faults_of(silver.table, one) for one in behind]
 
 
 def after_faults_of(table: str, fault: Fault) -> Fault:
     """A fault that may follow from those of a table that is read: its own command would spread them."""
-    text = _COMMAND.sub("", fault.text)
-    return replace(
-        fault, text=f"{text}. It may follow from the faults of {table}: mend those first", after=table
-    )
+    text = fault.text.removesuffix(f". {fault.command}")
+    text += f". It may follow from the faults of {table}: mend those first"
+    return replace(fault, text=text, command="", after=table)
 
 
 def _unreadable_file(silver: Silver, text: str) -> AccountError | None:

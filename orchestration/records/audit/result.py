@@ -47,6 +47,8 @@ class Fault:
         examples: The first affected coordinates, as topic, partition, offset.
         keys: The first affected keys of a gold table, each with what is wrong with its row.
         after: The table from whose faults it may follow; empty where it stands by itself.
+        table: The table behind silver whose fault it is; empty for silver, what is beside it and its topics.
+        command: The sentence with what to type, with which the text ends; empty where there is none.
     """
 
     name: str
@@ -55,6 +57,8 @@ class Fault:
     examples: tuple[tuple[str, int, int], ...] = ()
     keys: tuple[str, ...] = ()
     after: str = ""
+    table: str = ""
+    command: str = ""
 
 
 @dataclass(frozen=True, slots=True)

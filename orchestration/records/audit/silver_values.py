@@ -17,11 +17,10 @@ from pyspark.sql import functions as F
 
 from common.config.paths import Layout
 from common.declare import Pipeline, Silver
-from common.errors import SqlError
-from common.sql.expression import analyze
+from common.sql.expression import called_in
 from common.sql.functions import NON_DETERMINISTIC
 from orchestration.access.declaration.lineage import readers_of
-from orchestration.records.audit.gold.compare import PARTS, key_range
+from orchestration.records.audit.gold.compare import PARTS, comparable, key_range
 from orchestration.records.audit.gold.content import GoldProof
 from orchestration.records.audit.result import SHOWN, Fault
 from orchestration.records.audit.table_log import TableLog, since_rebuild
@@ -106,14 +105,15 @@ class SilverValues:
             differing.unpersist()
         begin = ",".join(f"{row[0]}/{row[1]}={row['first']}" for row in found)
         end = ",".join(f"{row[0]}/{row[1]}={row['last'] + 1}" for row in found)
-        command = f"restate {self.silver.table} --from {begin} --to {end}"
-        command = f"rebuild {self.silver.table}" if self.silver.each is not None else command
+        words = f"restate {self.silver.table} --from {begin} --to {end}"
+        words = f"rebuild {self.silver.table}" if self.silver.each is not None else words
+        command = f"To have these records judged again: medallion {words}"
         return Fault(
             "values",
-            f"{table} has other values than the bytes in bronze give. To have these records judged again: "
-            f"medallion {command}",
+            f"{table} has other values than the bytes in bronze give. {command}",
             sum(row["n"] for row in found),
             tuple((row[0], row[1], row[2]) for row in shown),
+            command=command,
         )
 
     def _part(
@@ -150,8 +150,8 @@ class SilverValues:
             for name in have.columns
             if name in want.columns and name not in place and name not in _unsteady(self.silver)
         ]
-        mine = have.select(*place, *(_comparable(have, name).alias(f"__have {name}") for name in names))
-        theirs = want.select(*place, *(_comparable(want, name).alias(f"__want {name}") for name in names))
+        mine = have.select(*place, *(_comparable(have, name, "__have") for name in names))
+        theirs = want.select(*place, *(_comparable(want, name, "__want") for name in names))
         differs = [_differs(name) for name in names]
         both = mine.join(theirs, list(place))
         return both.where(reduce(or_, differs, F.lit(False))).select(*place)
@@ -167,22 +167,11 @@ def _differs(name: str) -> Column:
     return differs & have.isNotNull() if name == RESCUED else differs
 
 
-def _comparable(rows: DataFrame, name: str) -> Column:
-    """A column as a value that Spark can compare: what has a map or a variant in it as JSON."""
-    kind = rows.schema[name].dataType.simpleString()
-    column = F.col(f"`{name}`")
-    return F.to_json(F.struct(column)) if "variant" in kind or "map<" in kind else column
+def _comparable(rows: DataFrame, name: str, side: str) -> Column:
+    return comparable(name, rows.schema[name].dataType, "variant", "map<").alias(f"{side} {name}")
 
 
 def _unsteady(silver: Silver) -> frozenset[str]:
     """Columns whose value may be another one when it is computed again."""
     columns = silver.columns if isinstance(silver.columns, Mapping) else {}
-    return frozenset(name for name, sql in columns.items() if _functions(sql) & NON_DETERMINISTIC)
-
-
-def _functions(sql: str) -> frozenset[str]:
-    try:
-        found = analyze(sql)
-    except SqlError:
-        return frozenset()
-    return frozenset((*found.functions, *found.non_deterministic))
+    return frozenset(name for name, sql in columns.items() if called_in(sql) & NON_DETERMINISTIC)

@@ -75,13 +75,15 @@ def history_faults(pipeline: Pipeline, silver: Silver, layout: Layout) -> Iterat
     for gold in made_of(pipeline, silver):
         path, checkpoint = layout.table_path(gold.table), layout.checkpoint_path(gold.table)
         if (lost := lost_commits(gold.table, path, checkpoint)) is not None:
-            yield Fault("lost commit", lost)
+            yield Fault("lost commit", lost, table=gold.table)
     for declared in (silver, *made_of(pipeline, silver)):
         last = last_commit_metadata(layout.table_path(declared.table), declared.table) or {}
         positions, commits = last.get("positions") or (), last.get(SOURCE_COMMITS) or ()
         for fault in source_faults(positions, commits, streamed_tables(layout, declared)):
-            text = f"{declared.table}: {fault}. Have it filled again: medallion recover {declared.table}"
-            yield Fault("history", text)
+            command = f"Have it filled again: medallion recover {declared.table}"
+            table = "" if declared is silver else declared.table
+            text = f"{declared.table}: {fault}. {command}"
+            yield Fault("history", text, table=table, command=command)
 
 
 def publication_faults(pipeline: Pipeline, silver: Silver, layout: Layout) -> Iterator[Fault]:

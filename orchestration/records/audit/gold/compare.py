@@ -80,8 +80,8 @@ def _weighted(
     """The rows that one of two tables has more often: how much more often the first one has them."""
     typed = want.select(*(F.col(f"`{name}`").cast(kinds[name]).alias(name) for name in names))
     return (
-        have.select(*_comparable(names, kinds), F.lit(1).alias(_WEIGHT))
-        .unionAll(typed.select(*_comparable(names, kinds), F.lit(-1)))
+        have.select(*_groupable(names, kinds), F.lit(1).alias(_WEIGHT))
+        .unionAll(typed.select(*_groupable(names, kinds), F.lit(-1)))
         .groupBy(*_columns(names))
         .agg(F.sum(_WEIGHT).alias(_WEIGHT))
         .where(f"{_WEIGHT} <> 0")
@@ -135,12 +135,15 @@ def _rough(name: str, kind: DataType) -> Column:
     return F.format_string("%.8e", value.cast("double")).alias(name)
 
 
-def _comparable(names: Sequence[str], kinds: Mapping[str, DataType]) -> list[Column]:
-    """The columns as values that Spark can group: what has a variant in it as JSON."""
-    return [
-        F.to_json(F.struct(column)).alias(name) if "variant" in kinds[name].simpleString() else column
-        for name, column in zip(names, _columns(names), strict=True)
-    ]
+def _groupable(names: Sequence[str], kinds: Mapping[str, DataType]) -> list[Column]:
+    return [comparable(name, kinds[name], "variant") for name in names]
+
+
+def comparable(name: str, kind: DataType, *without: str) -> Column:
+    """A column as a value that Spark can compare: as JSON where its type has one of these words in it."""
+    column = F.col(f"`{name}`")
+    is_text = any(word in kind.simpleString() for word in without)
+    return F.to_json(F.struct(column)).alias(name) if is_text else column
 
 
 def key_range(table: DataFrame, column: str, part: int) -> Column | None:

@@ -158,10 +158,13 @@ def _fault(gold: Gold, shown: GoldTable, found: Difference, versions: Mapping[st
     parts = (("changed", found.changed), ("missing", found.missing), ("not its own", found.extra))
     text = ", ".join(f"{count:,} {what}" for what, count in parts if count)
     where = f", in a range of {shown.range_of}" if shown.range_of else ""
+    command = f"To fill it again: medallion rebuild {gold.table}"
     return Fault(
         "content",
         f"{shown.table} at version {shown.version} is not what its declaration gives over {of}{where}: rows "
-        f"{text}. To fill it again: medallion rebuild {gold.table}",
+        f"{text}. {command}",
         found.count,
         keys=found.keys,
+        table=gold.table,
+        command=command,
     )

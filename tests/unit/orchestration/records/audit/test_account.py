@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from common.declare import Aggregate, Json, Pipeline, Silver, Topic
+from common.declare import Json, Pipeline, Silver, Topic
 from common.delta.checkpoint import DeltaPosition
 from common.delta.commit import Commit, DataFile
 from common.errors import UsageError
@@ -287,27 +287,24 @@ def test_values_are_compared_again_once_a_rebuild_has_replaced_the_rows_of_an_ea
 @pytest.mark.parametrize(
     ("other", "expected"),
     [
-        ("silver.orders ends with micro-batch 2", "mend those first"),
+        (Fault("lost commit", "silver.orders ends with micro-batch 2"), "mend those first"),
         (
-            "gold.totals: the checkpoint x has committed micro-batches up to 2",
+            Fault("lost commit", "gold.totals: the checkpoint x has committed", table="gold.totals"),
             "medallion rebuild gold.totals",
         ),
     ],
 )
-def test_a_fault_of_gold_follows_from_one_of_silver_not_from_one_of_gold(other: str, expected: str) -> None:
-    gold = Aggregate("totals", reads="silver.orders", by=["order_id"], measures={"n": "count(*)"})
-    wrong = Fault("content", "gold.totals is wrong. To fill it again: medallion rebuild gold.totals", 1)
-    (told,) = following([wrong], [Fault("lost commit", other)], ORDERS, [gold])
+def test_a_fault_of_gold_follows_from_one_of_silver_not_from_one_of_gold(other: Fault, expected: str) -> None:
+    command = "To fill it again: medallion rebuild gold.totals"
+    wrong = Fault("content", f"gold.totals is wrong. {command}", table="gold.totals", command=command)
+    (told,) = following([wrong], [other], ORDERS)
     assert told.text.endswith(expected)
 
 
 def test_a_value_that_differs_from_changed_bytes_has_no_command_that_would_spread_them() -> None:
-    text = (
-        "silver.orders has other values than the bytes in bronze give. To have these records judged again: "
-    )
-    told = after_faults_of(
-        "bronze.orders", Fault("values", f"{text}medallion restate silver.orders --from x")
-    )
+    command = "To have these records judged again: medallion restate silver.orders --from x"
+    text = f"silver.orders has other values than the bytes in bronze give. {command}"
+    told = after_faults_of("bronze.orders", Fault("values", text, command=command))
     account = Account("silver.orders", "bronze.orders", {}, None, "", 0, (), (told,))
     assert "medallion" not in str(error([account]))
     assert "  next: mend the faults of bronze.orders, then audit again" in str(error([account]))
