@@ -95,6 +95,7 @@ class Layout:
         shared: Bronze tables of files whose records go into another table, and that table.
         outside: Delta tables that bronze reads and the pipeline does not write, by their names among the
             tables that queries read: their paths.
+        copies: Checkpoints of which a copy stands for the query's own, and the copy's path.
     """
 
     warehouse: str
@@ -103,6 +104,7 @@ class Layout:
     bronze: str | None = None
     shared: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     outside: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    copies: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     @classmethod
     def of(cls, pipeline: Pipeline, settings: Settings) -> Layout:
@@ -155,7 +157,7 @@ class Layout:
 
     def checkpoint_path(self, query: str) -> str:
         """Path or URI of a query's checkpoint; a query has the name of the table that it writes."""
-        return f"{self.checkpoints}/{query}"
+        return self.copies.get(query) or f"{self.checkpoints}/{query}"
 
     def file_list_path(self, table: str) -> str:
         """Path or URI of the list of files that a bronze table has read; it outlives the checkpoint."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from distribution.pages.json_notation import Maybe
 
-JOB = Maybe({"name": "text", "pid": "int", "host": "text", "started_at": "time"})
+JOB = Maybe({"name": "text", "pid": "int", "host": "text", "started_at": "time?"})
 ALERTS = {
     "watched_at": "time?  when a process has looked last",
     "is_watched": "bool  whether one has looked lately",

@@ -262,7 +262,7 @@ def _repaired_copy(layout: Layout, declared: Table, changes: Sequence[Change]) -
         repair(copy.path, changes, "copy")
         if source.is_local and Path(source.path, "state").is_dir():
             Path(copy.path, "state").symlink_to(Path(source.path, "state"))
-        yield replace(layout, checkpoints=folder)
+        yield replace(layout, copies={declared.table: copy.path})
 
 
 _FOLDERS = {"offsets", "commits", "state", "sources"}

@@ -42,7 +42,7 @@ def document(status: Status) -> dict[str, Any]:
     tables without one),
     ``fields`` (``records``: bronze's newest records in the sample; ``unknown``: records by field that is not
     in the schema; ``absent``: fields of the schema that no record has; null where they are not compared),
-    ``job`` (``name``, ``pid``, ``host``, ``started_at``; null when stopped),
+    ``job`` (``name``, ``pid``, ``host``, ``started_at``, null for a job of another host; null when stopped),
     ``query`` (``state``: working, waiting, starting, restarting, stalled, stopped, failed, dead;
     ``is_faulty``, ``phase`` in words, ``since``, ``error``, ``restarts``, ``last_batch``: ``batch_id``,
     ``ended_at``, ``duration_ms``, ``phases_ms``, ``state_rows``, ``state_bytes``; null if none is recorded),

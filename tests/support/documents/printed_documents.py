@@ -56,11 +56,12 @@ def printed(words: Sequence[str], text: str) -> Any:
     if any(name in LINES for name in names_of(command)):
         lines = [json.loads(line) for line in text.splitlines()]
         faults = [fault for line in lines for fault in unlisted(command, line)]
-        assert faults == [], f"{command} {_OPTION}"
+        assert faults == [], f"{command} {_OPTION}: {faults}"
         return lines
     document = json.loads(text)
     if not isinstance(document, list):  # the rows of `query`
-        assert unlisted(command, document) == [], f"{command} {_OPTION}"
+        faults = unlisted(command, document)
+        assert faults == [], f"{command} {_OPTION}: {faults}"
     return document
 
 
