@@ -33,6 +33,9 @@ Framing = Literal["none", "registry"]
 Timestamps = Literal["offset", "utc"]
 """Times in text without an offset: ``offset`` rejects them, ``utc`` reads them as UTC."""
 
+Decimals = Literal["number", "text", "base64"]
+"""How a decimal is written in JSON."""
+
 DESCRIPTOR_ENDINGS = (".desc", ".binpb", ".pb")
 """How the names of files with a set of Protobuf's descriptors end."""
 
@@ -63,12 +66,20 @@ class Json:
     """``registry``: a zero byte and the schema's id in a registry (four bytes) precede the document, as
     serializers of JSON Schema write it. The id is not looked up: ``schema`` decides.
     """
+    decimals: Decimals = field(default="number", metadata={ADDED_LATER: True})
+    """How fields of type ``decimal`` are written: as a number; ``text``: as a number, or a text that is one
+    (Debezium's ``decimal.handling.mode=string``); ``base64``: as a number, or its digits without a point in
+    bytes with a sign (``precise``), with the scale of the field's type or, in an object of ``scale`` and
+    ``value``, one of its own. A number that the type cannot hold exactly is refused.
+    """
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
         yield from _limits(self.max_depth, self.max_bytes)
         if self.framing != "none" and not self.strict:
             yield Fault("MED-1105", "framing is for strict values only; leave out framing, or strict=False")
+        if self.decimals != "number" and not self.strict:
+            yield Fault("MED-1105", "decimals is for strict values only; leave out decimals, or strict=False")
 
 
 @declared
@@ -96,6 +107,8 @@ class Debezium:
     max_bytes: int = 16_777_216
     """Most bytes of a value; a longer value is rejected."""
     framing: Framing = field(default="none", metadata={ADDED_LATER: True})
+    """As with ``Json``."""
+    decimals: Decimals = field(default="number", metadata={ADDED_LATER: True})
     """As with ``Json``."""
 
     def mistakes(self) -> Iterator[str]:

@@ -188,7 +188,7 @@ def rows_with_keys(path: str, keys: Rows, key: Sequence[str], columns: Sequence[
         arrow = delta_rs.rows_with_keys(path, keys.arrow.select(list(key)), keys.limits, columns)
         if arrow is not None:
             return ArrowRows(keys, arrow)
-    frame = frame_with_keys(keys.session.read.format("delta").load(path), keys, key)
+    frame = frame_with_keys(delta_table.newest(keys.session, path), keys, key)
     return keys.derive(frame if columns is None else frame.select(*(F.col(f"`{name}`") for name in columns)))
 
 

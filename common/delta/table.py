@@ -245,6 +245,15 @@ def shape_difference(
     )
 
 
+def newest(spark: SparkSession, path: str) -> DataFrame:
+    """A table's rows, at the version that is its newest now.
+
+    A write takes out of Spark's cache every frame that reads the table without a version: a frame that a
+    micro-batch has kept would be computed again, from what it has just written.
+    """
+    return spark.read.format("delta").option("versionAsOf", LogReader(path).latest_version()).load(path)
+
+
 def columns(spark: SparkSession, path: str) -> tuple[str, ...]:
     """A table's columns; none where there is no table."""
     if not exists(path):

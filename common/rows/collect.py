@@ -94,5 +94,20 @@ def frame_of(session: SparkSession, arrow: pa.Table, schema: StructType | None =
     if not arrow.num_rows:
         empty = [pa.array([], field.type) for field in arrow.schema]
         arrow = pa.Table.from_batches([pa.record_batch(empty, schema=arrow.schema)])
+    arrow = arrow.cast(pa.schema([field.with_type(_with_metadata(field.type)) for field in arrow.schema]))
     frame = session.createDataFrame(arrow) if schema is None else session.createDataFrame(arrow, schema)
     return frame.coalesce(1)
+
+
+def _with_metadata(kind: pa.DataType) -> pa.DataType:
+    """A type whose fields named ``wkb`` have metadata: pyspark fails where it has none."""
+    if pa.types.is_struct(kind):
+        fields = [field.with_type(_with_metadata(field.type)) for field in kind]
+        return pa.struct(
+            [f.with_metadata(f.metadata or {b"": b""}) if f.name == "wkb" else f for f in fields]
+        )
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_with_metadata(kind.value_type)))
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_type, kind.item_field.with_type(_with_metadata(kind.item_type)))
+    return kind

@@ -23,6 +23,7 @@ from pyspark.sql import functions as F
 
 from common.declare import Aggregate, Session, Window
 from common.delta import merge as delta_merge
+from common.delta import table as delta_table
 from common.delta.log import LogReader
 from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.match.source_match import Source, commits_at
@@ -130,7 +131,7 @@ class _Recomputed(Maintained):
             return work.keep(touched.derive(frame))
 
         spans = keep(sessions.spans(touched.frame, by, gap))
-        table = touched.session.read.format("delta").load(self.path)
+        table = delta_table.newest(touched.session, self.path)
         table = table.where(reduce(and_, [*spans.bounds(by), sessions.may_link(spans, gap)]))
         linked = keep(sessions.linked(table, spans, by, gap))
         reached = keep(sessions.reach(spans.frame, linked.frame, by, gap))

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from common.declare import History
 from common.delta import merge as delta_merge
+from common.delta import table as delta_table
 from common.delta.table import change_feed_missing
 from common.rows.rows import Rows
 from common.streaming.query import Stream
@@ -142,7 +143,7 @@ class _History(Maintained):
         def keep(frame: DataFrame) -> Rows:
             return work.keep(came.derive(frame))
 
-        table = came.session.read.format("delta").load(self.path)
+        table = delta_table.newest(came.session, self.path)
         known = keep(snapshots.newest(table))
         new = snapshots.marked(came.frame.where(PLACED), known.frame)
         doubtful = keep(snapshots.doubtful(new))

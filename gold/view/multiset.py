@@ -153,7 +153,7 @@ def _only_spark_compares(columns: StructType) -> bool:
 
 
 def _table(rows: Rows, path: str) -> DataFrame:
-    return rows.session.read.format("delta").load(path)
+    return delta_table.newest(rows.session, path)
 
 
 def _counted(frame: DataFrame, columns: StructType, number: str) -> DataFrame:

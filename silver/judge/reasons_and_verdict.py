@@ -70,7 +70,9 @@ def judge_rows(  # noqa: PLR0913
     is_empty = _is_empty(frame)
     no_key = reduce(or_, (F.col(name).isNull() for name in key))
     # Kafka's timestamp is from the producer's clock, which may be wrong too; ``ingested_at`` is from ours.
-    clocks = [F.col(f"{META}.timestamp"), F.col(f"{META}.ingested_at")]
+    # A record that was sent without a timestamp has -1 ms.
+    sent = F.col(f"{META}.timestamp")
+    clocks = [F.when(sent >= F.timestamp_seconds(F.lit(0)), sent), F.col(f"{META}.ingested_at")]
     if max_future_after is not None:
         clocks.append(F.col(max_future_after))
     known = F.least(*clocks)  # without those that are null

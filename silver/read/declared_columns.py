@@ -5,12 +5,24 @@ A value is parsed once. A value that cannot be parsed gives a row with null colu
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    DateType,
+    MapType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from common.declare import Hook, Value
 from common.declare.files import PREFIX as FILES_PREFIX
@@ -24,6 +36,22 @@ from silver.read.try_expression import attempt, attempt_value
 from silver.read.value_reader import READ, ReadValues, read_values
 
 COLUMN_FAILED = "column_failed"
+
+_VALUE = "value"
+_GIVE_BYTES = (
+    "binary",
+    "unhex",
+    "unbase64",
+    "try_to_binary",
+    "to_binary",
+    "encode",
+    "aes_decrypt",
+    "try_aes_decrypt",
+)
+
+_TIMES = (DateType, TimestampType, TimestampNTZType)
+_MOST_DAYS = 95_000_000
+"""Before and after 1970, in the year 262,070: Arrow's readers in Rust end in the year 262,142."""
 
 _UNREADABLE = b"\0unreadable "
 _MOST_LETTERS = 64
@@ -141,6 +169,8 @@ def select_columns(frame: DataFrame, columns: Mapping[str, str] | Hook, place: s
     """
     if callable(columns):
         result = _apply_function(frame, columns, place, source)
+        own = (field for field in result.schema.fields if field.name != META)
+        result = _with_failed(result, [_unreadable(field.name, field.dataType) for field in own])
     else:
         result = select_expressions(frame, columns, place, source)
     for field in result.schema.fields:
@@ -154,7 +184,9 @@ def select_columns(frame: DataFrame, columns: Mapping[str, str] | Hook, place: s
 def select_expressions(frame: DataFrame, columns: Mapping[str, str], place: str, source: str) -> DataFrame:
     """``_kafka`` and one column per SQL text; the error names a column that does not resolve.
 
-    A row for which a column throws gets the fault ``column_failed``, with the column as ``fault_field``.
+    A row for which a column throws, or gives what readers of the table cannot read (a text that is no UTF-8,
+    as bytes of a key may be; a day of another age), gets the fault ``column_failed``, with the column as
+    ``fault_field``.
     """
     read = F.col(f"{META}.fault").isNull()
     tried = [
@@ -169,13 +201,57 @@ def select_expressions(frame: DataFrame, columns: Mapping[str, str], place: str,
             except PySparkException as own:
                 raise _fault(f"{place}, column {name!r}", refusal(own), source) from own
         raise _fault(place, refusal(error), source) from error
-    failed = F.coalesce(*(F.when(F.col(f"`{name}`").isNull(), F.lit(name)) for name in columns))
+    of_bytes = _names_of_bytes(frame)
+    failed = []
+    for field in attempts.schema.fields[1:]:
+        failed.append(F.when(F.col(f"`{field.name}`").isNull(), F.lit(field.name)))
+        kind = cast("StructType", field.dataType)[_VALUE].dataType
+        if isinstance(kind, _TIMES) or of_bytes.search(columns[field.name]):
+            failed.append(_unreadable(f"{field.name}`.`{_VALUE}", kind, field.name))
+    values = (attempt_value(F.col(f"`{name}`")).alias(name) for name in columns)
+    return _with_failed(attempts, failed).select(META, *values)
+
+
+def _with_failed(frame: DataFrame, failed: Sequence[Column]) -> DataFrame:
+    """The rows with the fault ``column_failed`` where a column names one, and no fault is known."""
+    name, read = F.coalesce(F.lit(None).cast("string"), *failed), F.col(f"{META}.fault").isNull()
     meta = F.col(META)
-    for field, value in (("fault", F.when(failed.isNotNull(), COLUMN_FAILED)), ("fault_field", failed)):
+    for field, value in (("fault", F.when(name.isNotNull(), COLUMN_FAILED)), ("fault_field", name)):
         meta = meta.withField(field, F.when(read, value).otherwise(F.col(f"{META}.{field}")))
-    return attempts.select(
-        meta.alias(META), *(attempt_value(F.col(f"`{name}`")).alias(name) for name in columns)
+    return frame.select(meta.alias(META), *(f"`{name}`" for name in frame.columns if name != META))
+
+
+def _names_of_bytes(frame: DataFrame) -> re.Pattern[str]:
+    """What an expression names if it may turn bytes into text: columns and functions with bytes."""
+    names = (
+        re.escape(field.name) for field in frame.schema.fields if "binary" in field.dataType.simpleString()
     )
+    return re.compile(rf"\b({'|'.join((*names, *_GIVE_BYTES))})\b", re.IGNORECASE)
+
+
+def _unreadable(place: str, kind: DataType, name: str | None = None) -> Column:
+    """The name of a column whose value no reader of the table can read; null for all others."""
+    return F.when(~_is_readable(F.col(f"`{place}`"), kind), F.lit(name or place))
+
+
+def _is_readable(value: Column, kind: DataType) -> Column:
+    """Whether every text in a value is UTF-8, and every day within what Arrow's readers know; never null."""
+    found = F.lit(True)
+    if re.search("string|date|timestamp", kind.simpleString()) is None:
+        return found
+    if isinstance(kind, StringType):
+        found = F.is_valid_utf8(value)
+    elif isinstance(kind, _TIMES):
+        found = F.unix_date(value.cast("date")).between(-_MOST_DAYS, _MOST_DAYS)
+    elif isinstance(kind, ArrayType):
+        found = F.forall(value, lambda one: _is_readable(one, kind.elementType))
+    elif isinstance(kind, MapType):
+        keys = _is_readable(F.map_keys(value), ArrayType(kind.keyType))
+        found = keys & _is_readable(F.map_values(value), ArrayType(kind.valueType))
+    elif isinstance(kind, StructType):
+        for field in kind.fields:
+            found = found & _is_readable(value.getField(field.name), field.dataType)
+    return F.coalesce(found, F.lit(True))
 
 
 def _apply_function(frame: DataFrame, hook: Hook, place: str, source: str) -> DataFrame:

@@ -249,7 +249,7 @@ def _spec(value: Json | Debezium | Csv, schema: StructType, *, rescue: bool) -> 
     }
     if isinstance(value, Csv):
         return spec | {"separator": value.separator, "null_text": value.null_text, "rescue": rescue}
-    return spec | {"max_depth": value.max_depth, "rescue": rescue}
+    return spec | {"max_depth": value.max_depth, "rescue": rescue, "decimals": value.decimals}
 
 
 def _avro(spark: SparkSession, value: Avro) -> StrictReader:

@@ -115,7 +115,7 @@ class KeysWrittenOutsideStream:
         key, place = self.silver.event_key, row_coordinates(rows.columns)
         names = (*key, *place)
         mine = rows.select(*(F.col(f"`{name}`").alias(f"__mine_{name}") for name in names))
-        table = rows.sparkSession.read.format("delta").load(self.silver_path).select(*names)
+        table = delta_table.newest(rows.sparkSession, self.silver_path).select(*names)
         same = reduce(and_, (F.col(f"`{name}`") == F.col(f"`__mine_{name}`") for name in key))
         itself = reduce(and_, (F.col(name) == F.col(f"__mine_{name}") for name in place))
         found = table.join(broadcast_if_small(mine, count), same & ~itself)

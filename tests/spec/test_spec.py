@@ -44,6 +44,8 @@ ONCE_MORE = (
     "an event before 1970",
     'with late="keep"',
     "of a dropped row only its place",
+    "a point of PostGIS",
+    "a day that only Spark can read",
 )
 """Words of cases whose kind another case shows already: they are judged with the long tests."""
 JUDGED = [
@@ -54,6 +56,7 @@ PAGES = {
     "what_happens_to_a_row": "docs/records/what-happens-to-a-row.md",
     "many_types": "docs/author/many-types.md",
     "gold": "docs/author/gold.md",
+    "change_events": "docs/author/debezium.md",
     "elements": "docs/author/elements.md",
     "several_sources": "docs/author/several-sources.md",
     "stateful": "docs/author/stateful.md",

@@ -113,16 +113,13 @@ def run_case(  # noqa: PLR0913, PLR0917
         folder: An empty folder of the case's own for tables and checkpoints.
         judged: What was judged of the case; None: its queries are streaming queries, all of them.
     """
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
     began = monotonic()
     try:
         tables = run_tables(spark, case, tuple(case.expect), pipeline, settings, folder, judged)
     except MedallionError as error:
         return Outcome(case, error=error, seconds=monotonic() - began)
-    except (PySparkException, Py4JError) as error:
-        # What Spark refuses while a query is built; another case may pass.
+    except Exception as error:  # noqa: BLE001
+        # What Spark refuses while a query is built, or a row that Python cannot read; another case may pass.
         failure = failure_of(f"case {case.name!r}", error)
         return Outcome(case, error=failure, seconds=monotonic() - began)
     found = (

@@ -17,8 +17,14 @@ _POSITIONS: Sequence[Mapping[str, str]] = (
         "commit_scn": "try_cast(source.commit_scn as decimal(38,0))",
         "scn": "try_cast(source.scn as decimal(38,0))",
     },
-    {"file": "source.file", "pos": "source.pos", "row": "source.`row`"},
-    {"lsn": "source.lsn"},
+    {
+        # The name of a binlog ends with its number, of more digits after mysql-bin.999999.
+        "file": "try_cast(substring_index(source.file, '.', -1) as bigint)",
+        "pos": "source.pos",
+        "row": "source.`row`",
+    },
+    # Rows of an incremental snapshot have the position in their sequence alone.
+    {"lsn": "coalesce(source.lsn, try_cast(get_json_object(source.sequence, '$[1]') as bigint))"},
 )
 """Fields of ``source`` that order the changes of SQL Server, Oracle, MySQL and PostgreSQL, with their SQL."""
 
@@ -36,14 +42,22 @@ def of(changes: Sequence[Mapping[str, Any]], taken: Collection[str]) -> dict[str
     sources = [change.get("source") for change in changes]
     for position in _POSITIONS:
         if all(
-            isinstance(one, Mapping) and all(one.get(name) is not None for name in position)
+            isinstance(one, Mapping)
+            and all(one.get(name) is not None or (name == "lsn" and one.get("sequence")) for name in position)
             for one in sources
         ):
             return {
                 f"log_{name}" if f"log_{name}" not in taken else f"source_log_{name}": sql
-                for name, sql in position.items()
+                for name, sql in _in(sources, position).items()
             }
     return {}
+
+
+def _in(sources: Iterable[Any], position: Mapping[str, str]) -> Mapping[str, str]:
+    """The position with the SQL for these sources: without ``sequence`` there is none to take."""
+    if "lsn" in position and not any("sequence" in (one or ()) for one in sources):
+        return {"lsn": "source.lsn"}
+    return position
 
 
 def is_base64(values: Iterable[Any]) -> bool:

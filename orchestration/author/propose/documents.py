@@ -134,6 +134,11 @@ class DocumentTables:
         taken = {part.table for part in self.proposal.parts}
         return free_name(f"{self.proposal.table}_{column((source_table,))}", taken)
 
+    def _time_of_change(self) -> str:
+        """The database's time of a change; the connector's where the events do not have it."""
+        is_told = all(isinstance(value_at(each, ("source", "ts_ms")), int) for each in self.found)
+        return "source.ts_ms" if is_told else "ts_ms"
+
     def _changes_of_one_table(self, *, has_copy: bool) -> None:
         rows = [row for each in self.found for row in (each.get("before"), each.get("after")) if row]
         shape = usable(value_shapes.shape_of(rows), self.proposal)
@@ -146,7 +151,7 @@ class DocumentTables:
             is_text = leaf.shape.type == "string"
             if is_text and change_order.is_base64(value_at(row, leaf.path) for row in rows):
                 self.proposal.notes[name] = "perhaps a decimal in base64: see docs/author/debezium.md, values"
-        self.proposal.columns |= {"op": "op", "changed_at": moment("ts_ms", "millis")}
+        self.proposal.columns |= {"op": "op", "changed_at": moment(self._time_of_change(), "millis")}
         order = change_order.of(self.found, taken=self.by_name)
         self.proposal.columns |= order
         self.proposal.notes["op"] = "c, u, d or r: created, updated, deleted, or read by a snapshot"

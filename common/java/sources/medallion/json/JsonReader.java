@@ -27,6 +27,9 @@ public class JsonReader extends Scanner implements Reader {
     final Spec spec;
     final Scalars scalars;
 
+    /** Decimals that are written in texts; null if the declaration has only numbers. */
+    private final WrittenDecimals decimals;
+
     /** Unknown fields found so far; null if the declaration does not keep unknown fields. */
     final Rescued rescued;
 
@@ -45,6 +48,7 @@ public class JsonReader extends Scanner implements Reader {
         super(spec.maxDepth);
         this.spec = spec;
         this.scalars = new Scalars(spec.isUtc);
+        this.decimals = WrittenDecimals.of(spec);
         this.rescued = spec.isRescuing ? new Rescued() : null;
     }
 
@@ -125,8 +129,23 @@ public class JsonReader extends Scanner implements Reader {
                                 ? (Object) Boolean.FALSE
                                 : skipMismatch();
             default:
-                return scalar(type, next);
+                return decimals != null && type.kind == Type.DECIMAL
+                        ? decimal(type, next)
+                        : scalar(type, next);
         }
+    }
+
+    private Object decimal(Type type, int next) {
+        Object found;
+        if (next == '"') {
+            string();
+            found = decimals.read(type, text, textFrom, textTo);
+        } else if (next == '{' && decimals.pair != null) {
+            found = decimals.read(type, members(decimals.pair));
+        } else {
+            return scalar(type, next);
+        }
+        return found == null ? recordFault(decimals.fault) : found;
     }
 
     private Object text(Type type, int next) {

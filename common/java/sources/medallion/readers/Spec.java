@@ -21,6 +21,9 @@ public final class Spec {
     public final byte[] separator;
     public final byte[][] nullTexts;
 
+    /** How decimals are written beside numbers: "text", "base64", or not at all. */
+    public final String decimals;
+
     /** By the place of a field: whether the columns of a file may lack it. */
     public final boolean[] optional;
 
@@ -44,6 +47,7 @@ public final class Spec {
         root = Type.of(node.get("schema"));
         isUtc = "utc".equals(Member.of(node, "timestamps").asText());
         isRescuing = Member.of(node, "rescue").asBoolean();
+        decimals = Member.of(node, "decimals").asText("number");
         maxDepth = Member.of(node, "max_depth").asInt(64);
         maxBytes = Member.of(node, "max_bytes").asInt(Integer.MAX_VALUE);
         separator = Member.of(node, "separator").asText(",").getBytes(StandardCharsets.UTF_8);

@@ -67,15 +67,19 @@ public final class Scalars {
     }
 
     private Object binary(byte[] source, int from, int to) {
+        byte[] bytes = base64(source, from, to);
+        return bytes == null ? refuse(Reasons.WRONG_TYPE) : bytes;
+    }
+
+    /** The bytes that a text writes in base64, with padding; null if it writes none. */
+    public static byte[] base64(byte[] source, int from, int to) {
         try {
             byte[] text = Arrays.copyOfRange(source, from, to);
             byte[] bytes = Base64.getDecoder().decode(text);
             // The decoder also accepts a text without padding, and unused bits that are not 0.
-            return Arrays.equals(Base64.getEncoder().encode(bytes), text)
-                    ? bytes
-                    : refuse(Reasons.WRONG_TYPE);
+            return Arrays.equals(Base64.getEncoder().encode(bytes), text) ? bytes : null;
         } catch (IllegalArgumentException malformed) {
-            return refuse(Reasons.WRONG_TYPE);
+            return null;
         }
     }
 

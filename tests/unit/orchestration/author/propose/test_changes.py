@@ -19,6 +19,7 @@ AT = 1_772_355_600_000
 POSTGRES = {
     "connector": "postgresql",
     "lsn": 24_023_128,
+    "sequence": '["24023128","24023128"]',
     "db": "shop",
     "schema": "public",
     "table": "accounts",
@@ -42,6 +43,9 @@ SQL_SERVER = {
 ORACLE = {"connector": "oracle", "scn": "2122184", "commit_scn": "2122185", "db": "shop", "table": "accounts"}
 
 
+LSN = "coalesce(source.lsn, try_cast(get_json_object(source.sequence, '$[1]') as bigint))"
+
+
 def proposed(folder: Path, *sources: dict[str, Any], **row: Any) -> tuple[Pipeline, str]:
     """The pipeline that is proposed of one change per source, and its text; it has no problem."""
     changes = [
@@ -60,8 +64,15 @@ def proposed(folder: Path, *sources: dict[str, Any], **row: Any) -> tuple[Pipeli
 @pytest.mark.parametrize(
     ("source", "order"),
     [
-        (POSTGRES, {"log_lsn": "source.lsn"}),
-        (MYSQL, {"log_file": "source.file", "log_pos": "source.pos", "log_row": "source.`row`"}),
+        (POSTGRES, {"log_lsn": LSN}),
+        (
+            MYSQL,
+            {
+                "log_file": "try_cast(substring_index(source.file, '.', -1) as bigint)",
+                "log_pos": "source.pos",
+                "log_row": "source.`row`",
+            },
+        ),
         (
             SQL_SERVER,
             {
@@ -91,7 +102,7 @@ def test_a_copy_is_ordered_by_the_position_in_the_log(
 
 
 def test_without_a_position_in_each_change_the_order_is_the_time_with_a_remark(tmp_path: Path) -> None:
-    pipeline, text = proposed(tmp_path, POSTGRES, {**POSTGRES, "lsn": None}, name="ann")
+    pipeline, text = proposed(tmp_path, POSTGRES, {**POSTGRES, "lsn": None, "sequence": None}, name="ann")
     (copy,) = [gold for gold in pipeline.gold if isinstance(gold, ChangeFeed)]
     assert list(copy.sequence_by) == ["changed_at"]
     assert "better, where the source has one: its log position" in text
@@ -101,7 +112,7 @@ def test_a_column_of_the_table_keeps_its_name(tmp_path: Path) -> None:
     pipeline, _ = proposed(tmp_path, POSTGRES, POSTGRES, log_lsn="x")
     columns = pipeline.silver[0].columns
     assert columns["log_lsn"] == "if(op = 'd', before.log_lsn, after.log_lsn)"
-    assert columns["source_log_lsn"] == "source.lsn"
+    assert columns["source_log_lsn"] == LSN
 
 
 def test_microseconds_since_1970_are_a_time(tmp_path: Path) -> None:

@@ -1,0 +1,74 @@
+from medallion import ChangeFeed, Debezium, History, Json, Pipeline, Silver, Topic, Upsert
+
+pipeline = Pipeline(
+    name="changes",
+    bronze=[Topic("documents"), Topic("places"), Topic("parts"), Topic("prices")],
+    silver=[
+        Silver(
+            "documents",
+            reads="bronze.documents",
+            value=Debezium(
+                "id int, body string, raw binary, uid string, numbers array<int>, texts array<string>,"
+                "doc string, amounts array<decimal(10,2)>, pairs map<string,string>"
+            ),
+            columns={"id": "coalesce(after.id, before.id)", "row": "after", "op": "op", "lsn": "source.lsn"}
+            | {"at": "timestamp_millis(source.ts_ms)"},
+            key=["id", "lsn"],
+            event_time="at",
+            watermark="1 day",
+        ),
+        Silver(
+            "places",
+            reads="bronze.places",
+            value=Json("id int, n int, place struct<srid: int, wkb: string>, at timestamp"),
+            columns={"id": "id", "n": "n", "place": "place", "at": "at"},
+            key=["id", "n"],
+            event_time="at",
+            watermark="1 day",
+        ),
+        *(
+            Silver(
+                f"prices_in_{written}",
+                reads="bronze.prices",
+                value=Json("id int, price decimal(20,2), at timestamp", decimals=written),
+                columns={"id": "id", "price": "price", "at": "at"},
+                key=["id"],
+                event_time="at",
+                watermark="1 day",
+            )
+            for written in ("text", "base64")
+        ),
+        Silver(
+            "parts",
+            reads="bronze.parts",
+            value=Json("part string, n int, width string, colour string, op string, at timestamp"),
+            columns={"part": "part", "n": "n", "width": "width", "colour": "colour", "op": "op", "at": "at"},
+            key=["part", "n"],
+            event_time="at",
+            watermark="1 day",
+        ),
+    ],
+    gold=[
+        ChangeFeed(
+            "documents",
+            reads="silver.documents",
+            key=["id"],
+            sequence_by=["lsn"],
+            columns={"id": "id", "lsn": "lsn"}
+            | {
+                name: f"row.{name}"
+                for name in ("body", "raw", "uid", "numbers", "amounts", "texts", "pairs", "doc")
+            },
+        ),
+        History("places", reads="silver.places", key=["id"], valid_by="at", columns=["place"]),
+        Upsert(
+            "parts",
+            reads="silver.parts",
+            key=["part"],
+            newest_by=["n"],
+            columns=["part", "n", "width", "colour"],
+            ignore_nulls=True,
+            delete_when="op = 'd'",
+        ),
+    ],
+)
