@@ -37,7 +37,9 @@ def _of_an_expression(random: Random) -> Edit | None:
 def _is_change(edit: Edit, *, of_view: bool) -> bool:
     one, other = (
         meaning(
-            View("v", sql=text) if of_view else Aggregate("a", reads="silver.orders", by=["k"], where=text)
+            View("v", sql=text)
+            if of_view
+            else Aggregate("a", reads="silver.orders", by=["k"], measures={"n": "count(*)"}, where=text)
         )
         for text in (edit.before, edit.after)
     )
