@@ -324,13 +324,7 @@ class Names:
         if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table) and not node.alias:
             self._source(node.this, scope, queries)  # from (a join b on …)
         else:
-            source = self._new_source(node, scope, queries)
-            self.sources[id(node)] = source
-            scope.sources.append(source)
-            if source.columns is None:
-                scope.star = None
-            elif scope.star is not None:
-                scope.star += [(source, name) for name in source.columns]
+            self._add(node, self._new_source(node, scope, queries), scope)
         for pivot in node.args.get("pivots") or ():
             scope.star = None
             for source in scope.sources[before:]:
@@ -339,6 +333,14 @@ class Names:
             self._lateral(lateral, scope, queries)
         for join in node.args.get("joins") or ():
             self._join(join, scope, queries)
+
+    def _add(self, node: exp.Expr, source: Source, scope: Scope) -> None:
+        self.sources[id(node)] = source
+        scope.sources.append(source)
+        if source.columns is None:
+            scope.star = None
+        elif scope.star is not None:
+            scope.star += [(source, name) for name in source.columns]
 
     def _new_source(self, node: exp.Expr, scope: Scope, queries: _Queries) -> Source:
         named = [each.name for each in _columns_of_alias(node)]
@@ -411,14 +413,8 @@ class Names:
     def _lateral(self, lateral: exp.Expr, scope: Scope, queries: _Queries) -> None:
         self._read(lateral.this, scope, queries, before=None)
         names = [each.name for each in _columns_of_alias(lateral)]
-        alias = lateral.alias
-        source = Source(alias, self._prefix(alias), {name: name for name in names} or None)
-        self.sources[id(lateral)] = source
-        scope.sources.append(source)
-        if not names:
-            scope.star = None
-        elif scope.star is not None:
-            scope.star += [(source, name) for name in names]
+        source = Source(lateral.alias, self._prefix(lateral.alias), {name: name for name in names} or None)
+        self._add(lateral, source, scope)
 
     def _join(self, join: exp.Join, scope: Scope, queries: _Queries) -> None:
         before, star = list(scope.sources), None if scope.star is None else list(scope.star)
@@ -669,10 +665,11 @@ def table_name(table: exp.Table) -> str:
 
 def unique_names(names: Sequence[str | None]) -> list[str]:
     """The names, with another one for each that there is already, or that there is not."""
-    found: list[str] = []
+    found, known = list[str](), set[str]()
     for place, name in enumerate(names):
-        is_new = name is not None and name.lower() not in {each.lower() for each in found}
+        is_new = name is not None and name.lower() not in known
         found.append(name if is_new and name is not None else f"__column_{place}")
+        known.add(found[-1].lower())
     return found
 
 
@@ -708,11 +705,9 @@ def _is_table(source: Source, parts: Sequence[str]) -> bool:
 
 
 def _alias(scope: Scope, name: str, before: int) -> Item | None:
-    """The part of a SELECT list that has a name; the last one before its place."""
-    found = [
-        item for item in scope.items[:before] if name.lower() in {str(each).lower() for each in item.names}
-    ]
-    return next((item for item in found if item.node is not None), None)
+    """The expression of a SELECT list that has a name, among so many of its parts."""
+    given = (item for item in scope.items[:before] if item.node is not None)
+    return next((item for item in given if name.lower() in {str(each).lower() for each in item.names}), None)
 
 
 def _aliases(scope: Scope) -> list[str]:
