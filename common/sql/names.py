@@ -277,6 +277,10 @@ class Names:
         if isinstance(query, exp.SetOperation):
             found = self._query(query.left, queries, outer)
             self._query(query.right, queries, outer)
+            for each in query.args["order"].expressions if query.args.get("order") else ():
+                for part in each.walk(prune=lambda one: isinstance(one, exp.Query)):
+                    if isinstance(part, exp.Query):
+                        self._query(part, queries, outer)
             return found
         if isinstance(query, exp.Select):
             return self._select(query, queries, outer)
@@ -320,13 +324,7 @@ class Names:
         if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table) and not node.alias:
             self._source(node.this, scope, queries)  # from (a join b on …)
         else:
-            source = self._new_source(node, scope, queries)
-            self.sources[id(node)] = source
-            scope.sources.append(source)
-            if source.columns is None:
-                scope.star = None
-            elif scope.star is not None:
-                scope.star += [(source, name) for name in source.columns]
+            self._add(node, self._new_source(node, scope, queries), scope)
         for pivot in node.args.get("pivots") or ():
             scope.star = None
             for source in scope.sources[before:]:
@@ -335,6 +333,14 @@ class Names:
             self._lateral(lateral, scope, queries)
         for join in node.args.get("joins") or ():
             self._join(join, scope, queries)
+
+    def _add(self, node: exp.Expr, source: Source, scope: Scope) -> None:
+        self.sources[id(node)] = source
+        scope.sources.append(source)
+        if source.columns is None:
+            scope.star = None
+        elif scope.star is not None:
+            scope.star += [(source, name) for name in source.columns]
 
     def _new_source(self, node: exp.Expr, scope: Scope, queries: _Queries) -> Source:
         named = [each.name for each in _columns_of_alias(node)]
@@ -351,6 +357,8 @@ class Names:
             is_double = alias.lower() in {each.alias.lower() for each in scope.sources}
             return Source(alias, prefix, pairs, table, prefix if is_double else alias)
         if isinstance(node, exp.Subquery):
+            if isinstance(node.this, exp.Table):  # from (a join b on …) as j
+                self._source(node.this, Scope(scope.outer), queries)
             output = self._query(node.this, queries, scope.outer)
             return self._of_query(node.alias, node.this, named, output, node)
         for each in node.iter_expressions():
@@ -405,14 +413,8 @@ class Names:
     def _lateral(self, lateral: exp.Expr, scope: Scope, queries: _Queries) -> None:
         self._read(lateral.this, scope, queries, before=None)
         names = [each.name for each in _columns_of_alias(lateral)]
-        alias = lateral.alias
-        source = Source(alias, self._prefix(alias), {name: name for name in names} or None)
-        self.sources[id(lateral)] = source
-        scope.sources.append(source)
-        if not names:
-            scope.star = None
-        elif scope.star is not None:
-            scope.star += [(source, name) for name in names]
+        source = Source(lateral.alias, self._prefix(lateral.alias), {name: name for name in names} or None)
+        self._add(lateral, source, scope)
 
     def _join(self, join: exp.Join, scope: Scope, queries: _Queries) -> None:
         before, star = list(scope.sources), None if scope.star is None else list(scope.star)
@@ -472,11 +474,11 @@ class Names:
             return [Item((node.alias if isinstance(node, exp.Alias) else _own_name(node),), _projected(node))]
         star = node.this if isinstance(node, exp.Column) else node
         found = self._starred(node, scope)
-        left_out = {each.name.lower() for each in star.args.get("except_") or ()}
+        for each in star.args.get("except_") or ():
+            found = None if found is None else self._without(each, found, scope)
         if found is None or star.args.get("replace") or star.args.get("rename"):
             scope.problem = OPEN_STAR
             return []
-        found = [each for each in found if each[1].lower() not in left_out]
         for source, column in found:
             self._use(source, column)
         return [Item((column,), None, (source, column)) for source, column in found]
@@ -495,6 +497,24 @@ class Names:
         text = f"names {parts[0]!r}, which is no table of its FROM; {nearest(parts[0], _aliases(scope))}"
         self._fault(text, parts[0], node)
         return None
+
+    def _without(
+        self, left_out: exp.Column, star: Sequence[tuple[Source, str]], scope: Scope
+    ) -> Sequence[tuple[Source, str]] | None:
+        """The columns of a star but one; None where that is a field, which Spark takes out of its struct."""
+        names = [each.name for each in left_out.parts]
+        known = {(id(source), column) for source, column in star}
+        found = [each for each in _found(scope, names) if (id(each[0]), each[1]) in known]
+        if not found:
+            text = f"leaves out {names[-1]!r}, which is no column of its star"
+            self._fault(f"{text}; {nearest(names[-1], [name for _, name in star])}", names[-1], left_out)
+            return star
+        (source, column, place), *others = found
+        if others:
+            self._told_of_several(names[0], [each for each, _, _ in found], left_out)
+        if place > 1:
+            self._note_schema(left_out, source, place)
+        return [each for each in star if each != (source, column)] if place == len(names) - 1 else None
 
     # Names
 
@@ -566,10 +586,7 @@ class Names:
         source, column, place = found[0]
         name = node.parts[0].name
         if len(found) > 1:
-            shown = [each.alias for each, _, _ in found if each.alias]
-            both = " and ".join(shown) if len(shown) > 1 else "several of its tables"
-            text = f"names {name!r}, which {both} have; write {shown[0] if shown else 'a'}.{name}"
-            self._fault(text, name, node.parts[0])
+            self._told_of_several(name, [each for each, _, _ in found], node.parts[0])
             return
         for each in scope.around():
             if each is own:
@@ -588,6 +605,12 @@ class Names:
         self._read_words.update(self._starts_in((start, end)))
         if place > 1:
             self._note_schema(node, source, place)
+
+    def _told_of_several(self, name: str, sources: Sequence[Source], node: exp.Expr) -> None:
+        shown = [each.alias for each in sources if each.alias]
+        both = " and ".join(shown) if len(shown) > 1 else "several of its tables"
+        text = f"names {name!r}, which {both} have; write {shown[0] if shown else 'a'}.{name}"
+        self._fault(text, name, node)
 
     def _note_schema(self, node: exp.Column, source: Source, before: int) -> None:
         start, _ = span_of(node.parts[0]) or (0, 0)
@@ -642,10 +665,11 @@ def table_name(table: exp.Table) -> str:
 
 def unique_names(names: Sequence[str | None]) -> list[str]:
     """The names, with another one for each that there is already, or that there is not."""
-    found: list[str] = []
+    found, known = list[str](), set[str]()
     for place, name in enumerate(names):
-        is_new = name is not None and name.lower() not in {each.lower() for each in found}
+        is_new = name is not None and name.lower() not in known
         found.append(name if is_new and name is not None else f"__column_{place}")
+        known.add(found[-1].lower())
     return found
 
 
@@ -681,11 +705,9 @@ def _is_table(source: Source, parts: Sequence[str]) -> bool:
 
 
 def _alias(scope: Scope, name: str, before: int) -> Item | None:
-    """The part of a SELECT list that has a name; the last one before its place."""
-    found = [
-        item for item in scope.items[:before] if name.lower() in {str(each).lower() for each in item.names}
-    ]
-    return next((item for item in found if item.node is not None), None)
+    """The expression of a SELECT list that has a name, among so many of its parts."""
+    given = (item for item in scope.items[:before] if item.node is not None)
+    return next((item for item in given if name.lower() in {str(each).lower() for each in item.names}), None)
 
 
 def _aliases(scope: Scope) -> list[str]:

@@ -162,7 +162,7 @@ def _output_names(root: exp.Query, sql: str, names: Names, columns: Columns) -> 
     first = _first_select(root)
     items = names.scopes[id(first)].items if first is not None else []
     known = {name.lower(): name for each in columns.values() for name in each}
-    found: list[str] = []
+    found, taken = list[str](), set[str]()
     for item in items:
         for name in item.names:
             at = None if item.node is None else offset_of(item.node)
@@ -173,9 +173,10 @@ def _output_names(root: exp.Query, sql: str, names: Names, columns: Columns) -> 
                 raise SqlError(
                     f"has an output column {name}, a name of the engine's own; rename it by AS", at=at
                 )
-            if name.lower() in {each.lower() for each in found}:
+            if name.lower() in taken:
                 text = "has two output columns of one name; give one another name by AS"
                 raise SqlError(text, at=at)
+            taken.add(name.lower())
             is_given = item.node is not None and item.node.parent_select is first and is_alias(item.node)
             found.append(name if is_given else known.get(name.lower(), name))
     return tuple(found)

@@ -189,5 +189,5 @@ def pattern_doubts(pattern: str) -> Iterator[str]:
     plain = re.sub(r"'[^']*'", "", pattern)
     if "mm" in plain and not re.search(r"[HhKk]", plain):
         yield "mm are minutes; months are MM"
-    if "DD" in plain:
+    if re.search(r"(?<!D)DD(?!D)", plain):  # DDD is written for a day of the year
         yield "DD is the day of the year; the day of the month is dd"

@@ -26,9 +26,6 @@ _WITHOUT_MEANING = {"name", "storage", "reading", "watermark", "processor", "kep
 """Name, layout, start of reading, watermark, pace, the way of keeping a view: existing rows are right under
 any value of them. A processor has no text."""
 
-WRITTEN_BEFORE = "statement"
-"""A mark of releases to 0.2.0: of a view's statement as a library wrote it anew. It is not compared."""
-
 _OPERATIONS = ("upserts", "deletes", "ignores")
 """Operations of a change feed: one that is added now was refused before, so no existing row depends on it."""
 
@@ -68,7 +65,7 @@ def _mark(value: Any, words: Callable[[str], Sequence[str]]) -> str:
 def changed(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
     """Attributes whose meaning differs."""
     new = {name for name in now if name.partition(" ")[0] not in _OPERATIONS}
-    names = {*before, *new} - _WITHOUT_MEANING - {WRITTEN_BEFORE}
+    names = {*before, *new} - _WITHOUT_MEANING
     return tuple(sorted(name for name in names if not _is_same(before.get(name), now.get(name))))
 
 
@@ -77,6 +74,11 @@ def _is_same(before: str | None, now: str | None) -> bool:
         return before == now
     tokens, _, text = now.partition("/")
     return before.partition("/")[0] == tokens if "/" in before else before == text
+
+
+def is_of_former_release(marks: Mapping[str, str]) -> bool:
+    """Whether a view's marks are those of a release to 0.2.0: they have no mark of its statement's tokens."""
+    return "/" not in marks.get("sql", "")
 
 
 def keeps_deleted_keys(marks: Mapping[str, str]) -> bool:

@@ -15,12 +15,13 @@ from sqlglot.errors import SqlglotError
 
 from common.declare import View
 from common.declare.declared import source_of
+from common.delta.checkpoint import Checkpoint
 from common.delta.match.checkpoint_match import last_commit_metadata
 from common.errors import PipelineError, Problem
 from common.spark.jvm import is_same_plan
 from common.sql.statement import Statement
 from gold.table.context import Context
-from gold.table.declaration_marks import WRITTEN_BEFORE
+from gold.table.declaration_marks import is_of_former_release
 from gold.view.delta_rule import sql
 
 
@@ -39,8 +40,10 @@ def refuse_other_meaning(
         PipelineError: Names both texts, and the command that fills the table again.
     """
     last = last_commit_metadata(context.path(gold.table), gold.table)
-    if last is None or WRITTEN_BEFORE not in (last.get("declared") or {}):
+    if last is None or not is_of_former_release(last.get("declared") or {}):
         return
+    if last["query_id"] != Checkpoint(context.checkpoint(gold)).query_id():
+        return  # after medallion rebuild: the first micro-batch replaces all rows
     before = meant_otherwise(statement.over_inputs, tables)
     if before is None or gold.table in context.settings.gold.accept_changed:
         return

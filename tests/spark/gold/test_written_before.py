@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import CommitProperties, write_deltalake
 
-from gold.view.written_before import meant_otherwise
+from common.declare import View
+from common.errors import PipelineError
+from common.sql.statement import read_statement
+from gold.view.written_before import meant_otherwise, refuse_other_meaning
 
 OTHER = [
     "select 'O''Brien' as x from __in0__",
@@ -34,3 +43,39 @@ def test_a_text_that_a_library_wrote_is_another_one_only_if_spark_computes_somet
 ) -> None:
     table = spark.createDataFrame([], "v double, s string, at timestamp")
     assert (meant_otherwise(text, [table]) is not None) == (text in OTHER)
+
+
+QUOTED, PLAIN = (
+    "select id, 'O''Brien' as x from silver.ev",
+    "SELECT id,nvl(name,'x') AS x FROM silver.ev WHERE v!=3",
+)
+"""As release 0.2.0 has kept them; its marks are those of its commits."""
+
+
+@pytest.mark.parametrize(
+    ("sql", "mark", "query_id", "accepted", "is_refused"),
+    [
+        (QUOTED, "6c2f6059", "q", [], True),
+        (QUOTED, "6c2f6059", "after a rebuild", [], False),
+        (QUOTED, "6c2f6059", "q", ["gold.v"], False),
+        (QUOTED, "97bf8d5b/6c2f6059", "q", [], False),
+        (PLAIN, "f5c92ba7", "q", [], False),
+    ],
+)
+def test_a_table_of_a_release_before_is_refused_until_it_is_filled_again(
+    spark: Any, tmp_path: Path, sql: str, mark: str, query_id: str, accepted: list[str], *, is_refused: bool
+) -> None:
+    told = {"format": 1, "query": "gold.v", "query_id": "q", "batch_id": 1, "declared": {"sql": mark}}
+    properties = CommitProperties(custom_metadata={"userMetadata": json.dumps(told)})
+    write_deltalake(str(tmp_path / "v"), pa.table({"id": [1]}), commit_properties=properties)
+    (tmp_path / "checkpoint").mkdir()
+    (tmp_path / "checkpoint" / "metadata").write_text(json.dumps({"id": query_id}))
+    context: Any = SimpleNamespace(
+        path=lambda table: str(tmp_path / table.partition(".")[2]),
+        checkpoint=lambda gold: str(tmp_path / "checkpoint"),
+        settings=SimpleNamespace(gold=SimpleNamespace(accept_changed=accepted)),
+    )
+    table = spark.createDataFrame([], "id int, name string, v double")
+    statement = read_statement(sql, {"silver.ev": table.columns})
+    with pytest.raises(PipelineError, match=r"medallion rebuild gold\.v") if is_refused else nullcontext():
+        refuse_other_meaning(context, View("v", sql=sql), statement, [table])

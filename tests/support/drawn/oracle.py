@@ -63,15 +63,37 @@ def _quoted(text: str) -> str:
 
 def names_of(frames: Frames, sql: str) -> list[str]:
     """The names of a statement's columns, in small letters; ``many_rows`` has set the tables."""
-    found = frames.spark.sql(_TABLE.sub(lambda name: _view(name[0]), sql))
+    found = frames.spark.sql(_over_views(sql))
     return [name.lower() for name in found.columns]
 
 
 def many_rows(frames: Frames, version: int, statements: Sequence[str]) -> list[Result]:
     """The rows of each of many statements over one version of drawn tables."""
+    _set_views(frames, version)
+    return rows_of(frames.spark, [_over_views(sql) for sql in statements])
+
+
+def other_plans(frames: Frames, version: int, pairs: Sequence[tuple[str, ...]]) -> list[int]:
+    """The places of those pairs of statements that Spark analyzes otherwise, or refuses one of: rows may differ."""
+    _set_views(frames, version)
+    return [place for place, pair in enumerate(pairs) if not _is_one_plan(frames.spark, pair)]
+
+
+def _is_one_plan(spark: Any, pair: Sequence[str]) -> bool:
+    try:
+        one, other = (spark.sql(_over_views(sql).strip().rstrip(";")) for sql in pair)
+    except PySparkException:
+        return False
+    return bool(one.sameSemantics(other))
+
+
+def _set_views(frames: Frames, version: int) -> None:
     for table in frames.life.columns:
         frames.rows(table, version).createOrReplaceTempView(_view(table))
-    return rows_of(frames.spark, [_TABLE.sub(lambda name: _view(name[0]), sql) for sql in statements])
+
+
+def _over_views(sql: str) -> str:
+    return _TABLE.sub(lambda name: _view(name[0]), sql)
 
 
 def rows_of(spark: Any, statements: Sequence[str]) -> list[Result]:

@@ -358,6 +358,8 @@ SCOPES = (
          "where b.k = a.k) t"),
     Case("C13 lateral explode", "select a.id, e.x from silver.a a, lateral explode(a.arr) e(x)"),
     Case("C13 values", "select a.id, t.y from silver.a a join (values ('a', 1), ('b', 2)) t(x, y) on t.x = a.k"),
+    Case("C13 a subquery in the order of a union", "select id from silver.a union all select w from silver.b order by "
+         "(select max(id) from silver.c), 1"),
     Case("C13 except", "select k from silver.a except select k from silver.b"),
     Case("C13 intersect all", "select k from silver.a intersect all select k from silver.b"),
     Case("C13 using", "select k, a.id, b.w from silver.a a left join silver.b b using (k)"),
@@ -470,6 +472,13 @@ STARS = (
     Case("N5 a count of two tables' columns", "select count(o.*, b.*) as n from silver.orders o join silver.b b on o.qty = b.w"),
     Case("N5 a hash of all columns of a join", "select a.id, xxhash64(*) as h from silver.orders a join silver.b b "
          "on a.qty = b.w"),
+    Case("E a star without columns of one of two tables", "select * except (a.k, c.id, c.day, c.at, c.big, m) from silver.a a join "
+         "silver.c c on a.v = c.score"),
+    Case("E a star without a column by its table's name", "select * except (silver.orders.qty) from silver.orders"),
+    Case("E a star without a field", "select * except (st.a) from (select id, v as a, st from silver.a)"),
+    Case("E a join in brackets with an alias", "select j.id, j.w from (silver.a a left join silver.b b on a.k = b.k) as j "
+         "where j.id > 1"),
+    Case("E a table in brackets with an alias", "select j.id, j.k from (silver.q1) j"),
     Case("E the columns of a pivot", "select * from (select k, v, id from silver.a) pivot (max(v) for k in ('a' as x, 'b' as y))"),
     Case("E a pivot of a WITH", "with t as (select k, v, id from silver.a) select * from t pivot (max(v) for k in ('a' as x))"),
     Case("E a pivot of a join in brackets", "select * from (silver.q1 q join (select w from silver.b) b on q.a = b.w) "

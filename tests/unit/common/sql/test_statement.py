@@ -57,6 +57,8 @@ WHOLE = {
     "select o.order_id from silver.orders o where exists (select 1 from gold.customers c join "
     "gold.customers d on d.country = o.text where c.customer = o.customer)": "joins by columns of an outer",
     "select order_id, text.* from silver.orders": "columns that only Spark knows",
+    "select * except (text.a) from silver.orders": "columns that only Spark knows",
+    f"select j.text from ({JOINED.removeprefix('from ')}) j": "columns only Spark knows",
     "with t as (select customer, any_value(amount) as some from silver.orders group by customer) "
     "select c.country, t.some from t join gold.customers c on c.customer = t.customer": "any_value below",
     "with t as (select customer, max_by(order_id, amount) as best from silver.orders group by customer) "
@@ -155,6 +157,15 @@ def test_a_place_an_alias_and_the_whole_name_of_a_table_mean_a_column() -> None:
         ("select order_id from silver.orders where |later > 1", "names 'later', which is no column"),
         ("select amount * 2 as later from silver.orders where |later > 1", "an alias of the SELECT list"),
         ("select |txt.* from silver.orders", "names 'txt', which is no table of its FROM"),
+        (
+            "select * except (|txt) from silver.orders",
+            "leaves out 'txt', which is no column of its star; did you mean 'text'?",
+        ),
+        (f"select * except (|customer) {JOINED}", "names 'customer', which o and c have; write o.customer"),
+        (
+            "select j.text from (silver.orders o join gold.customers c on o.customer = c.|customers) j",
+            "names 'customers', which is no column of c",
+        ),
         ("with t as (select 1 as a), |t as (select 2 as a) select a from t", "two queries of WITH"),
         ("select t.x from silver.orders |t(x, y)", "names 2 columns of 4"),
     ],
