@@ -106,6 +106,10 @@ class PublishedFiles:
             raise CheckpointMismatchError(_other_rows(batch.query, self.folder, batch.batch_id))
         return True
 
+    def newest(self) -> int:
+        """The newest micro-batch whose manifest can be read; -1 where there is none."""
+        return next((one for one in reversed(self.numbers()) if self.manifest(one) is not None), -1)
+
     def finish(self, batch: MicroBatch, files: Sequence[str], sizes: Mapping[str, int]) -> None:
         """Write the manifest of a micro-batch, whose files are there."""
         content = {
@@ -119,9 +123,14 @@ class PublishedFiles:
         }
         self._manifests.write(_name(batch.batch_id), json.dumps(content).encode())
 
-    def file_faults(self) -> Iterator[str]:
-        """Files that a manifest names and that are gone or have another size, in words."""
-        folder, numbers = StorageFolder(self.folder), self.numbers()
+    def file_faults(self, up_to: int | None = None) -> Iterator[str]:
+        """Files that a manifest names and that are gone or have another size, in words.
+
+        Args:
+            up_to: The last micro-batch that is looked at; None: all are.
+        """
+        folder = StorageFolder(self.folder)
+        numbers = [one for one in self.numbers() if up_to is None or one <= up_to]
         lost = sorted(set(range(numbers[0], numbers[-1])) - set(numbers)) if numbers else []
         for number in lost:
             yield f"{self.folder} has no micro-batch {number}, and has later ones"
@@ -173,8 +182,10 @@ def publication_faults(publish: Publish, checkpoint: Checkpoint, sources: Sequen
     if owner["query_id"] != query_id:
         yield f"{files.folder} holds micro-batches of {owner['query']} by another checkpoint"
         return
-    newest = numbers[-1] if numbers else -1
-    if newest > (-1 if planned is None else planned):
+    newest = files.newest()
+    if committed is not None and newest < committed and committed in numbers:
+        yield f"{files.folder}/{MANIFEST}/{_name(committed)} cannot be read"
+    elif newest > (-1 if planned is None else planned):
         yield (
             f"{files.folder} holds micro-batches up to {newest}, and the checkpoint {checkpoint.path} has "
             f"planned {'none' if planned is None else f'only {planned}'}: an older copy of it was restored, "
@@ -194,19 +205,26 @@ def publication_faults(publish: Publish, checkpoint: Checkpoint, sources: Sequen
 
 
 def plan_files_repair(
-    publish: Publish, checkpoint: Checkpoint, sources: Sequence[Source]
+    publish: Publish, checkpoint: Checkpoint, sources: Sequence[Source], *, is_deep: bool = False
 ) -> list[Change] | None:
     """What brings a checkpoint to the newest micro-batch of the folder; None where that is not enough.
 
     The rows behind it are read again from the source, whose history must be the one that was published.
+
+    Args:
+        publish: The publication.
+        checkpoint: Its checkpoint.
+        sources: The table that it reads.
+        is_deep: All files must be there, too.
     """
     if not isinstance(publish.to, FileSink):
         return None
     files = PublishedFiles(publish.to.folder)
-    owner, numbers = files.owner(), files.numbers()
-    if owner is None or owner["query_id"] != checkpoint.query_id() or not numbers:
+    owner, newest = files.owner(), files.newest()
+    if owner is None or owner["query_id"] != checkpoint.query_id() or newest < 0:
         return None
-    newest = numbers[-1]
+    if is_deep and any(files.file_faults(up_to=newest)):
+        return None
     manifest = files.manifest(newest) or {}
     positions, commits = manifest.get(POSITIONS), manifest.get(SOURCE_COMMITS, ())
     if not positions or any(source_faults(positions, commits, sources)):
