@@ -13,12 +13,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from common.declare import FileSink, Publish
 from common.delta.checkpoint import COMMIT_ENTRY, FIRST_HEAD, Checkpoint, offsets_entry
 from common.delta.match.checkpoint_repair import Change
-from common.delta.match.source_match import Source, source_faults
+from common.delta.match.source_match import Source, SourceNote, source_faults
 from common.delta.micro_batch import SOURCE_COMMITS, MicroBatch
 from common.errors import CheckpointMismatchError
 from common.machine.storage_folder import StorageFolder
@@ -88,16 +89,23 @@ class PublishedFiles:
         """The manifest of a micro-batch; None where there is none, or none that can be read."""
         return _parsed(self._manifests.read(_name(number)))
 
-    def has(self, batch: MicroBatch) -> bool:
+    def has(self, batch: MicroBatch, checkpoint: str) -> bool:
         """Whether a micro-batch is whole in the folder.
 
+        Args:
+            batch: The micro-batch that is about to be written.
+            checkpoint: The query's checkpoint, which names the commit up to which the one before has read.
+
         Raises:
-            CheckpointMismatchError: The folder has other rows under its number, or lacks the one before.
+            CheckpointMismatchError: The folder has other rows under its number, or under that of the one
+                before, or lacks the one before.
         """
         before = self.manifest(batch.batch_id - 1) if batch.batch_id else None
         if batch.batch_id and before is None and self.numbers():
             raise CheckpointMismatchError(_lacking(batch.query, self.folder, batch.batch_id - 1))
-        if before is not None and not _is_at(before, batch.before, ()):
+        note = SourceNote(checkpoint).read()
+        commits = note.get(SOURCE_COMMITS) or () if note.get(POSITIONS) == list(batch.before) else ()
+        if before is not None and not _is_at(before, batch.before, commits):
             raise CheckpointMismatchError(_other_rows(batch.query, self.folder, batch.batch_id - 1))
         own = self.manifest(batch.batch_id)
         if own is None:
@@ -145,6 +153,12 @@ class PublishedFiles:
                     yield f"{self.folder}/{name}, which its manifest names, is gone"
                 elif size not in {None, found}:
                     yield f"{self.folder}/{name} has {found} bytes instead of {size}"
+
+
+def lock_folders(publications: Sequence[Publish]) -> dict[str, Path]:
+    """By publication to files on a local disk, the folder of its lock file."""
+    files = {one.table: StorageFolder(one.to.folder) for one in publications if isinstance(one.to, FileSink)}
+    return {name: Path(folder.path, MANIFEST) for name, folder in files.items() if folder.is_local}
 
 
 def refuse_other_publication(publish: Publish, checkpoint: Checkpoint, sources: Sequence[Source]) -> None:

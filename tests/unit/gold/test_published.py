@@ -15,7 +15,7 @@ from common.config.paths import Layout
 from common.declare import FileSink, Publish
 from common.delta.checkpoint import Checkpoint
 from common.delta.match.checkpoint_repair import repair
-from common.delta.match.source_match import Source, last_commits
+from common.delta.match.source_match import Source, SourceNote, last_commits
 from common.delta.micro_batch import MicroBatch
 from common.errors import CheckpointMismatchError
 from gold.publish.published import PublishedFiles, plan_files_repair, publication_faults
@@ -33,6 +33,7 @@ class Export:
         self.log, self.checkpoint = folder / "silver/orders/_delta_log", folder / "publish.files"
         for part in (self.log, self.checkpoint / "offsets", self.checkpoint / "commits"):
             part.mkdir(parents=True)
+        self.path = str(self.checkpoint)
         (self.checkpoint / "metadata").write_text('{"id":"q"}')
         for version in range(6):
             self.commit(version)
@@ -58,9 +59,9 @@ class Export:
     def write(self, number: int) -> None:
         self.plan(number, 2 * number + 2)
         self.files.own(self.batch(number), str(self.checkpoint))
-        assert not self.files.has(self.batch(number))
+        assert not self.files.has(self.batch(number), self.path)
         self.files.finish(self.batch(number), [], {})
-        assert self.files.has(self.batch(number))
+        assert self.files.has(self.batch(number), self.path)
         (self.checkpoint / "commits" / str(number)).write_text("v1\n{}")
 
     def manifest(self, number: int) -> Path:
@@ -149,14 +150,19 @@ def test_a_start_compares_files_checkpoint_and_source(
 
 def test_a_micro_batch_of_other_rows_or_behind_a_gap_is_refused(export: Export) -> None:
     third = export.batch(3)
-    assert not export.files.has(third)
+    assert not export.files.has(third, export.path)
     for other in ({"before": (position(5),)}, {"batch_id": 2, "positions": (position(5),)}):
         changed = MicroBatch(**{**_fields(third if "before" in other else export.batch(2)), **other})
         with pytest.raises(CheckpointMismatchError, match="is that of other rows than micro-batch 2 has now"):
-            export.files.has(changed)
+            export.files.has(changed, export.path)
+    SourceNote(export.path).write(third.before, last_commits(third.before, export.sources))
+    assert not export.files.has(third, export.path)
+    SourceNote(export.path).write(third.before, [{"version": 5, "sha256": "of a job beside"}])
+    with pytest.raises(CheckpointMismatchError, match="is that of other rows than micro-batch 2 has now"):
+        export.files.has(third, export.path)
     export.manifest(2).unlink()
     with pytest.raises(CheckpointMismatchError, match="lacks micro-batch 2, which was written there"):
-        export.files.has(third)
+        export.files.has(third, export.path)
 
 
 def test_files_that_are_gone_or_cut_off_are_faults_of_the_audit(export: Export, tmp_path: Path) -> None:
