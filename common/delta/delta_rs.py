@@ -53,6 +53,9 @@ _MAX_FOLDER_BYTES = 255
 _PARQUET = b"PAR1"
 """The first and the last bytes of a Parquet file."""
 
+_READ_WHOLE = 1 << 20
+"""Bytes of a checkpoint of the log up to which a start reads all of its rows."""
+
 _CLEANUP_INTERVAL = 100
 """Commits between two searches of delta-rs for expired log files: each lists the whole log."""
 
@@ -392,7 +395,12 @@ def _set_damaged_checkpoints_aside(log: StorageFolder) -> None:
     """
     names = set(log.names()) if log.is_local else set()
     files = [one for one in names if one.endswith(".checkpoint.parquet")]
-    if not (damaged := [one for one in files if not _is_whole_parquet(log, one)]):
+    damaged = [one for one in files if not _is_whole_parquet(log, one)]
+    for newest in sorted({*files} - {*damaged}, reverse=True):
+        if _can_be_read(Path(log.path, newest)):
+            break  # readers take it, and look at no other
+        damaged.append(newest)
+    if not damaged:
         return
     commits = {int(one[:-5]) for one in names if one.endswith(".json") and one[:-5].isdigit()}
     begins = {-1, *(int(one.partition(".")[0]) for one in files if one not in damaged)}
@@ -415,6 +423,22 @@ def _is_whole_parquet(log: StorageFolder, name: str) -> bool:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - len(_PARQUET)))
         return size > 2 * len(_PARQUET) and begins == file.read() == _PARQUET
+
+
+def _can_be_read(checkpoint: Path) -> bool:
+    """Whether the footer of a checkpoint is whole, and of a small one its rows too."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        with parquet.ParquetFile(checkpoint, page_checksum_verification=True) as file:
+            return checkpoint.stat().st_size > _READ_WHOLE or file.read().num_rows > 0
+    except PermissionError:
+        raise
+    except FileNotFoundError:
+        return True  # the log's cleanup has deleted it meanwhile
+    except (pa.ArrowException, OSError):
+        return False
 
 
 def _is_whole(content: bytes) -> bool:

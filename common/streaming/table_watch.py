@@ -109,10 +109,12 @@ class PlaceWatch:
         is_own = batch.batch_id == wanted.number and (not wanted.number or batch.before == wanted.before)
         if is_own and (wanted.positions is None or batch.positions == wanted.positions):
             return
+        what = f"does not follow what was read before, and micro-batch {wanted.number} does"
+        if batch.batch_id == wanted.number:
+            what = "has other positions than follow what was read before"
         raise CheckpointMismatchError(
-            f"{self._query}: micro-batch {batch.batch_id} of the checkpoint {self._checkpoint} does not "
-            f"follow what was read before; micro-batch {wanted.number} does: an older copy of the "
-            "checkpoint was put back while the query was running or starting. Going on would write rows "
+            f"{self._query}: micro-batch {batch.batch_id} of the checkpoint {self._checkpoint} {what}: an "
+            "older copy of the checkpoint was put back while the query was running or starting. Going on would write rows "
             "twice or leave them out. Nothing was written. Restore the newest copy of the checkpoint, and "
             "start the job again: the start names what is left to do."
         )

@@ -50,9 +50,10 @@ class Leases:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
+            error.filename = error.filename or str(self._folder)
             raise SetupError(
-                f"{self._folder} cannot be created ({error.strerror}). Name a writable folder with "
-                "data_dir, or warehouse for the tables."
+                f"the folder of the leases: {refused(error)}, or name another folder with data_dir, or "
+                "warehouse for the tables. Nothing was started."
             ) from error
         with ExitStack() as undo:
             undo.callback(self.release)

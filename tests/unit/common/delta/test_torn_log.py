@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -33,19 +34,33 @@ def test_a_hint_of_a_checkpoint_that_is_gone_is_deleted(table: Path) -> None:
 @pytest.mark.parametrize("name", ["checkpoint.parquet", "checkpoint.0000000001.0000000002.parquet"])
 def test_a_hint_of_a_checkpoint_that_is_there_stays(table: Path, name: str) -> None:
     hint = table / "_delta_log" / "_last_checkpoint"
-    (table / "_delta_log" / f"{2:020}.{name}").write_bytes(b"PAR1 rows PAR1")
+    DeltaTable(str(table)).create_checkpoint()
+    (table / "_delta_log" / f"{3:020}.checkpoint.parquet").rename(table / "_delta_log" / f"{2:020}.{name}")
     hint.write_text('{"version": 2, "size": 5}', encoding="utf-8")
     delta_rs.delete_dangling_hint(str(table))
     assert hint.exists()
 
 
-def test_a_checkpoint_that_is_cut_off_is_set_aside_where_all_commits_are_there(table: Path) -> None:
+def cut_off(whole: bytes) -> bytes:
+    return whole[: len(whole) // 2]
+
+
+def zeros_in_the_footer(whole: bytes) -> bytes:
+    """A block of the disk; both ends are whole."""
+    middle = len(whole) * 7 // 10
+    return whole[:middle] + bytes(40) + whole[middle + 40 :]
+
+
+@pytest.mark.parametrize("damaged", [cut_off, zeros_in_the_footer])
+def test_a_checkpoint_that_is_damaged_is_set_aside_where_all_commits_are_there(
+    table: Path, damaged: Callable[[bytes], bytes]
+) -> None:
     DeltaTable(str(table)).create_checkpoint()
     log = table / "_delta_log"
     whole = (log / f"{3:020}.checkpoint.parquet").read_bytes()
     delta_rs.delete_dangling_hint(str(table))
     assert (log / f"{3:020}.checkpoint.parquet").exists()
-    (log / f"{3:020}.checkpoint.parquet").write_bytes(whole[: len(whole) // 2])
+    (log / f"{3:020}.checkpoint.parquet").write_bytes(damaged(whole))
     with pytest.raises(HistoryGoneError):
         snapshot(str(table))
     delta_rs.delete_dangling_hint(str(table))
@@ -55,7 +70,7 @@ def test_a_checkpoint_that_is_cut_off_is_set_aside_where_all_commits_are_there(t
     assert (log / f".{3:020}.checkpoint.parquet.damaged").exists()
     assert not (log / "_last_checkpoint").exists()
 
-    (log / f"{3:020}.checkpoint.parquet").write_bytes(whole[: len(whole) // 2])
+    (log / f"{3:020}.checkpoint.parquet").write_bytes(damaged(whole))
     (log / f"{0:020}.json").unlink()  # without it the checkpoint is all that there is
     delta_rs.delete_dangling_hint(str(table))
     assert (log / f"{3:020}.checkpoint.parquet").exists()
