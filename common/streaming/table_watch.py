@@ -114,9 +114,9 @@ class PlaceWatch:
             what = "has other positions than follow what was read before"
         raise CheckpointMismatchError(
             f"{self._query}: micro-batch {batch.batch_id} of the checkpoint {self._checkpoint} {what}: an "
-            "older copy of the checkpoint was put back while the query was running or starting. Going on would write rows "
-            "twice or leave them out. Nothing was written. Restore the newest copy of the checkpoint, and "
-            "start the job again: the start names what is left to do."
+            "older copy of the checkpoint was put back while the query was running or starting. Going on "
+            "would write rows twice or leave them out. Nothing was written. Restore the newest copy of the "
+            "checkpoint, and start the job again: the start names what is left to do."
         )
 
     def end(self, batch: MicroBatch) -> None:
