@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -74,6 +75,29 @@ def test_a_checkpoint_that_is_damaged_is_set_aside_where_all_commits_are_there(
     (log / f"{0:020}.json").unlink()  # without it the checkpoint is all that there is
     delta_rs.delete_dangling_hint(str(table))
     assert (log / f"{3:020}.checkpoint.parquet").exists()
+
+
+@pytest.mark.parametrize("damage", ["cut off", "gone", "none"])
+def test_a_checkpoint_of_which_a_further_file_is_damaged_is_set_aside(table: Path, damage: str) -> None:
+    """One of Delta's second version, which names files beside it."""
+    DeltaTable(str(table)).create_checkpoint()
+    log = table / "_delta_log"
+    (log / "_sidecars").mkdir()
+    part = log / "_sidecars" / "a part.parquet"
+    (log / f"{3:020}.checkpoint.parquet").rename(part)
+    named = {"sidecar": {"path": "a%20part.parquet", "sizeInBytes": 1, "modificationTime": 1}}
+    checkpoint = log / f"{3:020}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json"
+    checkpoint.write_text(json.dumps(named) + "\n")
+    if damage == "cut off":
+        part.write_bytes(cut_off(part.read_bytes()))
+    elif damage == "gone":
+        part.unlink()
+    delta_rs.delete_dangling_hint(str(table))
+    assert checkpoint.exists() == (damage == "none")
+    if damage != "none":
+        found = snapshot(str(table))
+        assert found is not None
+        assert (found.version, found.rows) == (3, 4)
 
 
 def test_a_checkpoint_that_is_cut_off_is_set_aside_where_an_older_one_is_whole(table: Path) -> None:
