@@ -37,7 +37,7 @@ BUDGET = {
     "gold": 6438,
     "java": 10453,
     "orchestration": 33,
-    "orchestration/access": 6575,
+    "orchestration/access": 6637,
     "orchestration/author": 8957,
     "orchestration/change": 4368,
     "orchestration/cli": 8740,
@@ -45,7 +45,7 @@ BUDGET = {
     "orchestration/observe": 6690,
     "orchestration/quality": 3217,
     "orchestration/records": 12553,
-    "orchestration/run": 5736,
+    "orchestration/run": 5752,
     "silver": 4228,
 }
 """The most lines of each wing, docstrings and comments included.
