@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -52,6 +53,15 @@ _MAX_FOLDER_BYTES = 255
 
 _PARQUET = b"PAR1"
 """The first and the last bytes of a Parquet file."""
+
+_CHECKPOINT = re.compile(r"\d{20}\.checkpoint(?:\.[0-9a-f.-]+)?\.(?:parquet|json)")
+"""A checkpoint of the log, or a part of one."""
+
+_SIDECAR = "sidecar"
+"""The action of a checkpoint that names a further file of it."""
+
+_READ_WHOLE = 1 << 20
+"""Bytes of a checkpoint of the log up to which a start reads all of its rows."""
 
 _CLEANUP_INTERVAL = 100
 """Commits between two searches of delta-rs for expired log files: each lists the whole log."""
@@ -391,11 +401,17 @@ def _set_damaged_checkpoints_aside(log: StorageFolder) -> None:
     damaged one is all that there is.
     """
     names = set(log.names()) if log.is_local else set()
-    files = [one for one in names if one.endswith(".checkpoint.parquet")]
-    if not (damaged := [one for one in files if not _is_whole_parquet(log, one)]):
+    files = [one for one in names if _CHECKPOINT.fullmatch(one)]
+    damaged = [one for one in files if not _has_both_ends(log, one)]
+    for newest in sorted({*files} - {*damaged}, reverse=True):
+        if _can_be_read(log, newest):
+            break  # readers take it, and look at no other
+        damaged.append(newest)
+    if not damaged:
         return
     commits = {int(one[:-5]) for one in names if one.endswith(".json") and one[:-5].isdigit()}
-    begins = {-1, *(int(one.partition(".")[0]) for one in files if one not in damaged)}
+    lost = {one.partition(".")[0] for one in damaged}  # a checkpoint may be of several files
+    begins = {-1, *(int(one.partition(".")[0]) for one in files if one.partition(".")[0] not in lost)}
     latest = max(commits, default=-1)
     if not any(commits >= {*range(begin + 1, latest + 1)} for begin in begins):
         return
@@ -409,12 +425,38 @@ def _set_damaged_checkpoints_aside(log: StorageFolder) -> None:
         )
 
 
-def _is_whole_parquet(log: StorageFolder, name: str) -> bool:
+def _has_both_ends(log: StorageFolder, name: str) -> bool:
+    if name.endswith(".json"):
+        return _is_whole(log.read(name) or b"")
     with log.open(name) as file:
         begins = file.read(len(_PARQUET))
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - len(_PARQUET)))
         return size > 2 * len(_PARQUET) and begins == file.read() == _PARQUET
+
+
+def _can_be_read(log: StorageFolder, name: str) -> bool:
+    """Whether a checkpoint's footer is whole, of a small one its rows too, and the files that it names."""
+    from pyarrow import parquet
+
+    try:
+        if name.endswith(".json"):
+            found = [json.loads(line).get(_SIDECAR) for line in (log.read(name) or b"").splitlines()]
+        else:
+            with parquet.ParquetFile(f"{log.path}/{name}", page_checksum_verification=True) as file:
+                own = [_SIDECAR] if _SIDECAR in file.schema_arrow.names else []
+                rows = file.read(None if (log.size(name) or 0) < _READ_WHOLE else own)
+                found = rows[_SIDECAR].to_pylist() if own else []
+        for part in found:
+            if part is not None:
+                parquet.read_metadata(f"{log.path}/_sidecars/{unquote(part['path'])}")
+    except PermissionError:
+        raise
+    except FileNotFoundError:
+        return not log.exists(name)  # the log's cleanup has deleted it meanwhile
+    except (pa.ArrowException, OSError):
+        return False
+    return True
 
 
 def _is_whole(content: bytes) -> bool:

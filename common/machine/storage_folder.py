@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -32,12 +33,29 @@ class Disk:
             return []
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or a folder."""
-        return os.path.exists(path)  # noqa: PTH110  # called thousands of times
+        """Whether there is a file or a folder.
+
+        Raises:
+            PermissionError: This user may not know: what is there must not begin anew.
+        """
+        return self._mode(path) is not None
 
     def has_file(self, path: str) -> bool:
-        """Whether there is a file."""
-        return os.path.isfile(path)  # noqa: PTH113  # called thousands of times
+        """Whether there is a file.
+
+        Raises:
+            PermissionError: As ``exists``.
+        """
+        mode = self._mode(path)
+        return mode is not None and stat.S_ISREG(mode)
+
+    def _mode(self, path: str) -> int | None:
+        try:
+            return os.stat(path).st_mode  # noqa: PTH116  # called thousands of times
+        except PermissionError:
+            raise
+        except OSError:
+            return None
 
     def read(self, path: str) -> bytes:
         """The content of a file.

@@ -394,10 +394,9 @@ def _micro_batch_function(
             identity = sources.begin(identity)
             with attempt(mark, replace(identity, is_first=is_first), jvm.answers) as batch:
                 stream.write(frame, batch)
-            tables.check(is_written=True)
+            tables.check(identity)
             sources.end(identity)
             place.end(identity)
-            tables.remember()
             notifier.notify((stream.name, *stream.beside))
             state.finished += 1
         except Exception as error:

@@ -232,10 +232,12 @@ def _disk_full(query: FailedQuery, found: re.Match[str], text: str) -> Medallion
 
 
 def _not_writable(query: FailedQuery, found: re.Match[str], text: str) -> MedallionError:
+    place = next(path for path in found.group(1, 4, 5, 6, 7) if path)
+    named = next((why for why in found.group(2, 3, 8) if why), "")
+    why = named or ("Permission denied" if found[6] else "a folder cannot be created")
     return QueryFailedError(
         query.name,
-        f"the file system refuses {found[1] or found[4] or found[5]} "
-        f"({found[2] or found[3] or 'a folder cannot be created'}). Have the folder open to this user, and "
+        f"the file system refuses {place} ({why}). Have the folder open to this user, and "
         "its disk mounted to be written; then start again: what is committed stays, and the interrupted "
         "micro-batch is replayed",
     )
@@ -320,6 +322,8 @@ REFUSED_FILE = (
     r"(/[^\s:()'\"]*)['\"]? \((Read-only file system|Permission denied)\)"  # of Java
     r"|\[Errno \d+\] (Read-only file system|Permission denied): '([^']*)'"  # of Python
     r"|Mkdirs failed to create (?:file:)?(/\S*)"  # of Hadoop, which does not say why
+    r"|AccessDeniedException: (?:file:)?(/[^\s:]*)"  # of Java's newer classes
+    r"|FileSystemException: (/[^\s:]*): (Read-only file system|Operation not permitted)"
 )
 """A file that the file system refuses: of a disk that is read-only, or for want of permission."""
 _Explained = Callable[[FailedQuery, re.Match[str], str], MedallionError]

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from common.delta.checkpoint import Checkpoint
 from common.delta.commit import RESTORE
 from common.delta.log import LogReader
+from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.match.source_match import (
     Source,
     SourceNote,
@@ -108,12 +109,14 @@ class PlaceWatch:
         is_own = batch.batch_id == wanted.number and (not wanted.number or batch.before == wanted.before)
         if is_own and (wanted.positions is None or batch.positions == wanted.positions):
             return
+        what = f"does not follow what was read before, and micro-batch {wanted.number} does"
+        if batch.batch_id == wanted.number:
+            what = "has other positions than follow what was read before"
         raise CheckpointMismatchError(
-            f"{self._query}: micro-batch {batch.batch_id} of the checkpoint {self._checkpoint} does not "
-            f"follow what was read before; micro-batch {wanted.number} does: an older copy of the "
-            "checkpoint was put back while the query was running or starting. Going on would write rows "
-            "twice or leave them out. Nothing was written. Restore the newest copy of the checkpoint, and "
-            "start the job again: the start names what is left to do."
+            f"{self._query}: micro-batch {batch.batch_id} of the checkpoint {self._checkpoint} {what}: an "
+            "older copy of the checkpoint was put back while the query was running or starting. Going on "
+            "would write rows twice or leave them out. Nothing was written. Restore the newest copy of the "
+            "checkpoint, and start the job again: the start names what is left to do."
         )
 
     def end(self, batch: MicroBatch) -> None:
@@ -126,53 +129,59 @@ class TableWatch:
 
     Args:
         query: The query's name.
-        paths: The tables that it writes.
+        paths: The tables that it writes, its own first: that one gets a commit of each micro-batch.
         beginning: What its start has judged; None: the tables are taken as they are at the first look.
     """
 
-    def __init__(self, query: str, paths: Iterable[str], beginning: Beginning | None = None) -> None:
-        self._query = query
+    def __init__(self, query: str, paths: Sequence[str], beginning: Beginning | None = None) -> None:
+        self._query, self._own = query, next(iter(paths), "")
         self._logs = {path: LogReader(path) for path in paths if StorageFolder(path).is_local}
         self._known = dict(beginning.tables) if beginning is not None else {}
 
-    def remember(self) -> None:
-        """Take the tables as they are now; a table that is gone stays known. Call it after a micro-batch."""
-        for path, log in self._logs.items():
-            state = _state(path, log)
-            if state.version is not None:
-                self._known[path] = state
-
-    def check(self, *, is_written: bool = False) -> None:
+    def check(self, written: MicroBatch | None = None) -> None:
         """Refuse to go on where a table is not what it was after the micro-batch before.
 
+        What a look after a micro-batch has compared is what the next look compares with: a copy that is put
+        back behind it is no beginning.
+
         Args:
-            is_written: The micro-batch has written its rows; its commits may follow a RESTORE that came after
-                the look before it.
+            written: The micro-batch that has written its rows: the query's own table must have it, and its
+                commits may follow a RESTORE that came after the look before it. None: before a micro-batch.
 
         Raises:
             CheckpointMismatchError: Names the table and what became of it; nothing is written, or the
                 micro-batch does not count as done.
         """
-        if not self._known:
-            self.remember()
-        for path, (version, sha256) in self._known.items():
-            if version is None or path not in self._logs:
-                continue  # there was none when the query began, which has created it since
-            now = self._logs[path].latest_version()
-            if now is None:
-                self._refuse(path, "was deleted")
-            elif now < version:
-                self._refuse(
-                    path,
-                    f"ends with version {now}, and ended with version {version} after the last micro-batch: "
-                    "an older copy of it was restored",
-                )
-            elif (found := commit_digest(path, version)) is None:
-                self._say_not_compared(path, version)
-            elif found != sha256:
-                self._refuse(path, "was replaced by another one or by a copy")
-            if now is not None and now > version:
-                self._refuse_restore(path, version, now, is_written=is_written)
+        for path, log in self._logs.items():
+            now, known = _state(path, log), self._known.get(path)
+            # A table that was not there when the query began was created by it.
+            if known is not None and known.version is not None:
+                self._compare(path, known.version, known.sha256, now, is_written=written is not None)
+            if written is not None or known is None:
+                self._known[path] = now
+        if written is not None and self._own in self._logs:
+            last = last_commit_metadata(self._own, self._query) or {}
+            if (last.get("query_id"), last.get("batch_id")) != (written.query_id, written.batch_id):
+                what = f"has no commit of micro-batch {written.batch_id}, which was written there: an older"
+                self._refuse(self._own, f"{what} copy of it was restored")
+
+    def _compare(
+        self, path: str, version: int, sha256: str | None, now: TableState, *, is_written: bool
+    ) -> None:
+        if now.version is None:
+            self._refuse(path, "was deleted")
+        if now.version < version:
+            self._refuse(
+                path,
+                f"ends with version {now.version}, and ended with version {version} after the last "
+                "micro-batch: an older copy of it was restored",
+            )
+        found = now.sha256 if now.version == version else commit_digest(path, version)
+        if found is None:
+            self._say_not_compared(path, version)
+        elif found != sha256:
+            self._refuse(path, "was replaced by another one or by a copy")
+        self._refuse_restore(path, version, now.version, is_written=is_written)
 
     def _refuse_restore(self, path: str, version: int, now: int, *, is_written: bool) -> None:
         log = LogReader(path)
@@ -192,7 +201,7 @@ class TableWatch:
                         else f"Have it filled again: medallion recover {self._query}",
                     )
 
-    def _refuse(self, path: str, what: str, remedy: str = "Restore its newest copy") -> None:
+    def _refuse(self, path: str, what: str, remedy: str = "Restore its newest copy") -> NoReturn:
         raise CheckpointMismatchError(
             f"{self._query}: the table at {path} {what}, while the query was running. Going on would leave "
             f"out the rows in between. The micro-batch does not count as done. {remedy}, and start the job "

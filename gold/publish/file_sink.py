@@ -35,7 +35,7 @@ def write_files(rows: SparkRows, batch: MicroBatch, sink: FileSink, checkpoint: 
     """
     published = PublishedFiles(sink.folder)
     published.own(batch, checkpoint)
-    if published.has(batch):
+    if published.has(batch, checkpoint):
         return
     collected = rows.collected()
     is_empty = collected.arrow is not None and not collected.arrow.num_rows

@@ -13,12 +13,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from common.declare import FileSink, Publish
 from common.delta.checkpoint import COMMIT_ENTRY, FIRST_HEAD, Checkpoint, offsets_entry
 from common.delta.match.checkpoint_repair import Change
-from common.delta.match.source_match import Source, source_faults
+from common.delta.match.source_match import Source, SourceNote, source_faults
 from common.delta.micro_batch import SOURCE_COMMITS, MicroBatch
 from common.errors import CheckpointMismatchError
 from common.machine.storage_folder import StorageFolder
@@ -88,16 +89,23 @@ class PublishedFiles:
         """The manifest of a micro-batch; None where there is none, or none that can be read."""
         return _parsed(self._manifests.read(_name(number)))
 
-    def has(self, batch: MicroBatch) -> bool:
+    def has(self, batch: MicroBatch, checkpoint: str) -> bool:
         """Whether a micro-batch is whole in the folder.
 
+        Args:
+            batch: The micro-batch that is about to be written.
+            checkpoint: The query's checkpoint, which names the commit up to which the one before has read.
+
         Raises:
-            CheckpointMismatchError: The folder has other rows under its number, or lacks the one before.
+            CheckpointMismatchError: The folder has other rows under its number, or under that of the one
+                before, or lacks the one before.
         """
         before = self.manifest(batch.batch_id - 1) if batch.batch_id else None
         if batch.batch_id and before is None and self.numbers():
             raise CheckpointMismatchError(_lacking(batch.query, self.folder, batch.batch_id - 1))
-        if before is not None and not _is_at(before, batch.before, ()):
+        note = SourceNote(checkpoint).read()
+        commits = note.get(SOURCE_COMMITS) or () if note.get(POSITIONS) == list(batch.before) else ()
+        if before is not None and not _is_at(before, batch.before, commits):
             raise CheckpointMismatchError(_other_rows(batch.query, self.folder, batch.batch_id - 1))
         own = self.manifest(batch.batch_id)
         if own is None:
@@ -105,6 +113,10 @@ class PublishedFiles:
         if not _is_at(own, batch.positions, batch.source_commits):
             raise CheckpointMismatchError(_other_rows(batch.query, self.folder, batch.batch_id))
         return True
+
+    def newest(self) -> int:
+        """The newest micro-batch whose manifest can be read; -1 where there is none."""
+        return next((one for one in reversed(self.numbers()) if self.manifest(one) is not None), -1)
 
     def finish(self, batch: MicroBatch, files: Sequence[str], sizes: Mapping[str, int]) -> None:
         """Write the manifest of a micro-batch, whose files are there."""
@@ -119,9 +131,14 @@ class PublishedFiles:
         }
         self._manifests.write(_name(batch.batch_id), json.dumps(content).encode())
 
-    def file_faults(self) -> Iterator[str]:
-        """Files that a manifest names and that are gone or have another size, in words."""
-        folder, numbers = StorageFolder(self.folder), self.numbers()
+    def file_faults(self, up_to: int | None = None) -> Iterator[str]:
+        """Files that a manifest names and that are gone or have another size, in words.
+
+        Args:
+            up_to: The last micro-batch that is looked at; None: all are.
+        """
+        folder = StorageFolder(self.folder)
+        numbers = [one for one in self.numbers() if up_to is None or one <= up_to]
         lost = sorted(set(range(numbers[0], numbers[-1])) - set(numbers)) if numbers else []
         for number in lost:
             yield f"{self.folder} has no micro-batch {number}, and has later ones"
@@ -136,6 +153,12 @@ class PublishedFiles:
                     yield f"{self.folder}/{name}, which its manifest names, is gone"
                 elif size not in {None, found}:
                     yield f"{self.folder}/{name} has {found} bytes instead of {size}"
+
+
+def lock_folders(publications: Sequence[Publish]) -> dict[str, Path]:
+    """By publication to files on a local disk, the folder of its lock file."""
+    files = {one.table: StorageFolder(one.to.folder) for one in publications if isinstance(one.to, FileSink)}
+    return {name: Path(folder.path, MANIFEST) for name, folder in files.items() if folder.is_local}
 
 
 def refuse_other_publication(publish: Publish, checkpoint: Checkpoint, sources: Sequence[Source]) -> None:
@@ -173,8 +196,10 @@ def publication_faults(publish: Publish, checkpoint: Checkpoint, sources: Sequen
     if owner["query_id"] != query_id:
         yield f"{files.folder} holds micro-batches of {owner['query']} by another checkpoint"
         return
-    newest = numbers[-1] if numbers else -1
-    if newest > (-1 if planned is None else planned):
+    newest = files.newest()
+    if committed is not None and newest < committed and committed in numbers:
+        yield f"{files.folder}/{MANIFEST}/{_name(committed)} cannot be read"
+    elif newest > (-1 if planned is None else planned):
         yield (
             f"{files.folder} holds micro-batches up to {newest}, and the checkpoint {checkpoint.path} has "
             f"planned {'none' if planned is None else f'only {planned}'}: an older copy of it was restored, "
@@ -194,19 +219,26 @@ def publication_faults(publish: Publish, checkpoint: Checkpoint, sources: Sequen
 
 
 def plan_files_repair(
-    publish: Publish, checkpoint: Checkpoint, sources: Sequence[Source]
+    publish: Publish, checkpoint: Checkpoint, sources: Sequence[Source], *, is_deep: bool = False
 ) -> list[Change] | None:
     """What brings a checkpoint to the newest micro-batch of the folder; None where that is not enough.
 
     The rows behind it are read again from the source, whose history must be the one that was published.
+
+    Args:
+        publish: The publication.
+        checkpoint: Its checkpoint.
+        sources: The table that it reads.
+        is_deep: All files must be there, too.
     """
     if not isinstance(publish.to, FileSink):
         return None
     files = PublishedFiles(publish.to.folder)
-    owner, numbers = files.owner(), files.numbers()
-    if owner is None or owner["query_id"] != checkpoint.query_id() or not numbers:
+    owner, newest = files.owner(), files.newest()
+    if owner is None or owner["query_id"] != checkpoint.query_id() or newest < 0:
         return None
-    newest = numbers[-1]
+    if is_deep and any(files.file_faults(up_to=newest)):
+        return None
     manifest = files.manifest(newest) or {}
     positions, commits = manifest.get(POSITIONS), manifest.get(SOURCE_COMMITS, ())
     if not positions or any(source_faults(positions, commits, sources)):

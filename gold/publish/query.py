@@ -293,8 +293,9 @@ def first_named(checkpoint: str) -> int:
     """
     folder = StorageFolder(checkpoint)
     content = folder.read(_TOKENS)
-    if content is not None and content.isdigit():
-        return int(content)
+    if content is not None:
+        # One that was cut off was written by this version all the same.
+        return int(content) if content.isdigit() else 0
     planned = Checkpoint(checkpoint).last_planned()
     first = 0 if planned is None else planned + 1
     folder.write(_TOKENS, str(first).encode())

@@ -5,7 +5,6 @@ A ``MedallionError`` is printed as its message; any other exception is a bug and
 
 from __future__ import annotations
 
-import errno
 import functools
 import importlib
 import importlib.metadata
@@ -21,6 +20,7 @@ from common.codes import code_of
 from common.errors import UNNAMED, MedallionError, Problem, RegistryError, SetupError, StoreError, UsageError
 from common.machine import event_log
 from common.machine.console import err, out, say
+from common.machine.file_modes import DISK_REFUSES, USER_IS_REFUSED, refused
 from common.machine.object_store import store_failure
 from common.machine.output_encoding import substitute_unknown_characters
 from common.machine.stop_signals import was_interrupted
@@ -100,8 +100,6 @@ _USAGE_ERROR: type[Exception] = next(
 
 
 _INTERRUPTED = 130
-_DISK_REFUSES = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
-"""The disk is full, the user's share of it is, or it is read-only."""
 
 
 def main() -> None:
@@ -169,12 +167,11 @@ def _exit_code_of(error: Exception) -> int | None:
             )
             _print_error(known)
             return known.exit_code
-        if error.errno not in _DISK_REFUSES:
+        if error.errno not in DISK_REFUSES | USER_IS_REFUSED:
             return None
-        place = error.filename or "a file of this command"
         known = SetupError(
-            f"{place} cannot be written ({error.strerror}). Make room on its disk or make it writable, "
-            "then repeat the command: what is committed stays, an interrupted micro-batch is replayed."
+            f"{refused(error)}; then repeat the command: what is committed stays, an interrupted micro-batch "
+            "is replayed."
         )
     else:
         # Not only streams read values: any command that does may find the schema registry unavailable.

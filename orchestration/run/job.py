@@ -28,6 +28,7 @@ from common.spark import jvm
 from common.spark.session import Compiled, build_session
 from common.spark.shared_folders import require_shared_folders
 from common.spark.table_catalog import TableCatalog
+from gold.publish.published import lock_folders
 from orchestration.access.channel.client import fingerprint
 from orchestration.access.declaration.lineage import written_by
 from orchestration.access.embedded_broker import lifecycle as broker
@@ -200,7 +201,9 @@ class Start:
 
     def leases(self) -> TableLeases:
         """The leases of the job, to be acquired."""
-        return TableLeases(self.layout, self.tables, self.name, self.settings.lease_seconds)
+        publishes = "gold" in self.layers and self.only is None
+        published = lock_folders(self.pipeline.publish) if publishes else {}
+        return TableLeases(self.layout, self.tables, self.name, self.settings.lease_seconds, published)
 
     def job(
         self, stack: ExitStack, leases: TableLeases, session: AbstractContextManager[SparkSession]

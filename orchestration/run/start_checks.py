@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from common.config.paths import Layout
-from common.declare import Bronze, Custom, Files, Gold, Publish, Silver, Stateful, Table
+from common.declare import Bronze, Custom, Files, FileSink, Gold, Publish, Silver, Stateful, Table
 from common.declare.declared import is_path, source_of
 from common.delta import delta_rs
 from common.delta.checkpoint import Checkpoint, delete_interrupted_first_writes, follow_move
@@ -30,7 +30,7 @@ from common.spark.session_conf import SHUFFLE_PARTITIONS
 from common.streaming.file_list import FileList
 from common.streaming.table_watch import Beginning, ReadUpTo
 from common.streaming.topic_identity import coordinate_ends
-from gold.publish.published import plan_files_repair, refuse_other_publication
+from gold.publish.published import PublishedFiles, plan_files_repair, refuse_other_publication
 from gold.query import (
     Context,
     changed_attributes,
@@ -41,6 +41,7 @@ from gold.query import (
 from gold.query import side_steps as gold_side_steps
 from orchestration.access.declaration import last_declaration
 from orchestration.access.declaration.last_declaration import OWN_CODE, changed_code
+from orchestration.access.progress.erased import erased_again
 from orchestration.access.progress.rows_read import streamed_tables
 from orchestration.access.progress.state_partitions import other_partitions
 from orchestration.records.rejudge import stage
@@ -162,12 +163,27 @@ def check_table(context: Context, declared: Table, torn: TornCommits) -> Judged:
     make_checkpoint_startable(context, declared)
     torn.take_away(context.layout, declared)
     judged = check_beginning(context.layout, declared)
+    if isinstance(declared, Bronze | Silver):
+        _warn_of_erased_records(context, declared)
     if isinstance(declared, Bronze):
         return judged
     if not isinstance(declared, Silver):
         _warn_without_change_feed(context, declared)
     _warn_of_other_partitions(context, declared)
     return judged
+
+
+def _warn_of_erased_records(context: Context, declared: Bronze | Silver) -> None:
+    """Say which tables have records again that were erased: an older copy was put back."""
+    sources = declared.sources if isinstance(declared, Silver) else (declared.table,)
+    readers = [one.table for one in context.pipeline.silver if not {*sources}.isdisjoint(one.sources)]
+    for table in (declared.table, *declared.side_tables) if readers else ():
+        if again := erased_again(context.layout, sources, table):
+            say(
+                f"{table} has {again:,} records again that were erased: an older copy was put back. Once "
+                f"silver has read all of bronze: medallion erase {readers[0]} --where false",
+                level="warning",
+            )
 
 
 def check_publication(context: Context, declared: Publish) -> Judged:
@@ -197,10 +213,19 @@ def check_beginning(layout: Layout, declared: Table | Publish) -> Judged:
     return Judged(last, replace(beginning, read=check_sources(layout, declared, last)))
 
 
-def publication_repair(layout: Layout, declared: Publish) -> list[Change] | None:
-    """What brings a publication's checkpoint to the files that it has written; None: positions do not."""
+def publication_repair(layout: Layout, declared: Publish, *, is_deep: bool = False) -> list[Change] | None:
+    """What brings a publication's checkpoint to the files that it has written; None: positions do not.
+
+    With ``is_deep`` all of these files must be there.
+    """
     checkpoint = Checkpoint(layout.checkpoint_path(declared.table))
-    return plan_files_repair(declared, checkpoint, streamed_tables(layout, declared))
+    return plan_files_repair(declared, checkpoint, streamed_tables(layout, declared), is_deep=is_deep)
+
+
+def published_file_faults(declared: Publish) -> Iterator[str]:
+    """What is wrong with the files that a publication has written, in words."""
+    if isinstance(declared.to, FileSink):
+        yield from PublishedFiles(declared.to.folder).file_faults()
 
 
 def check_sources(layout: Layout, declared: Table | Publish, last: LastCommit | None) -> ReadUpTo:

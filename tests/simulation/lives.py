@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from unittest import mock
 
+from common.delta.micro_batch import MicroBatch
+from common.streaming.table_watch import SourceWatch
 from orchestration.run.wiring import Wiring
 from tests.simulation.world import LATEST, ORDERS, World, table
 
@@ -178,6 +180,63 @@ def _side_table_put_back_inside(world: World) -> None:
     world.stop()
 
 
+def _put_back_beside_a_stopped_publication(world: World) -> None:
+    """A publication is stopped, its source put back, and it is started again."""
+    _run(world)
+    copy = world.copy("silver")
+    _run(world)
+    world.start()
+    world.hold("publish.files")
+    world.put_back("silver", copy)
+    world.go_on("publish.files")
+    world.produce(10)
+    world.settle()
+
+
+def _restored_before_a_publication(world: World) -> None:
+    """Silver is restored while the job idles; a publication has yet to send what it had."""
+    _run(world)
+    world.start()
+    world.hold("publish.files")
+    world.produce(20)
+    world.settle()
+    world.restore(ORDERS, 1)
+    world.go_on("publish.files")
+    world.produce(10)
+    world.settle()
+
+
+def _put_back_while_it_runs(world: World, scope: str) -> None:
+    """All of it, so that the parts fit each other."""
+    _run(world)
+    copy = world.copy(scope)
+    world.start()
+    world.produce(20)
+    world.settle()
+    world.put_back(scope, copy)
+    world.produce(20)
+    world.settle()
+
+
+def _put_back_behind_the_look(world: World) -> None:
+    """Silver is put back behind the look that follows its first micro-batch: no look may begin there."""
+    world.start()
+    copy, end = world.copy("silver"), SourceWatch.end
+    world.produce(20)
+    world.trigger("bronze.orders")
+
+    def ended(watch: SourceWatch, batch: MicroBatch) -> None:
+        end(watch, batch)
+        if batch.query == ORDERS and not batch.batch_id:
+            world.put_back("silver", copy)
+
+    with mock.patch.object(SourceWatch, "end", ended):
+        world.settle()
+    for _ in range(3):
+        world.produce(10)
+        world.settle()
+
+
 LIVES: Mapping[str, Life] = {
     "broker put back while the job runs": _broker_put_back,
     "broker away, and put back": _broker_away,
@@ -198,6 +257,13 @@ LIVES: Mapping[str, Life] = {
     "gold restored while idle": lambda world: _idle(world, versions={LATEST: 1}),
     "bronze put back while idle": lambda world: _idle(world, "bronze"),
     "checkpoint put back while the job starts": _checkpoint_put_back,
+    "silver put back beside a stopped publication": _put_back_beside_a_stopped_publication,
+    "silver restored before a publication": _restored_before_a_publication,
+    "data folder put back while the job runs": lambda world: _put_back_while_it_runs(world, "data folder"),
+    "published files and their checkpoint put back while the job runs": lambda world: _put_back_while_it_runs(
+        world, "published files and their checkpoint"
+    ),
+    "silver put back behind the look after a micro-batch": _put_back_behind_the_look,
     "quarantine put back inside a micro-batch": _side_table_put_back_inside,
 }
 

@@ -85,6 +85,7 @@ SCOPES: Mapping[str, tuple[str, ...]] = {
     "data folder": (DATA, CHECKPOINTS),
     "checkpoints of publications": (checkpoint("publish.files"), checkpoint("publish.db")),
     "published files": (FILES,),
+    "published files and their checkpoint": (FILES, checkpoint("publish.files")),
     "checkpoint of bronze": (checkpoint(BRONZE),),
     "checkpoint of silver": (checkpoint(ORDERS),),
     "checkpoint of gold": (checkpoint(LATEST),),

@@ -1,20 +1,23 @@
 """The leases of a job on the tables that it writes: always on its own disk, and on the store of its tables.
 
 The lock files of the local disk exclude other processes of this host. Where the tables are on ``s3a://``,
-``common.delta.lease.store_leases`` excludes those of other hosts.
+``common.delta.lease.store_leases`` excludes those of other hosts. A folder on a local disk to which the job
+publishes has a lock file too: a copy of the data folder has lock files of its own, and publishes to the same
+place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
-from types import TracebackType
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from types import MappingProxyType, TracebackType
 from typing import Self
 
 from common.config.paths import Layout
 from common.delta.lease.local_leases import Leases
 from common.delta.lease.store_leases import DEFAULT_SECONDS, StoreLeases
-from common.errors import LeaseLostError
+from common.errors import LeaseLostError, SetupError
 from common.machine import lease_owner
 from common.machine.object_store import is_s3
 
@@ -28,9 +31,24 @@ class TableLeases:
     """
 
     def __init__(
-        self, layout: Layout, tables: Sequence[str], job: str, seconds: float = DEFAULT_SECONDS
+        self,
+        layout: Layout,
+        tables: Sequence[str],
+        job: str,
+        seconds: float = DEFAULT_SECONDS,
+        published: Mapping[str, Path] = MappingProxyType({}),
     ) -> None:
+        """Take what the job writes.
+
+        Args:
+            layout: Where the tables are.
+            tables: Their names.
+            job: The job's name.
+            seconds: How long a lease on an object store lasts.
+            published: By publication, the folder of its lock file.
+        """
         self._local = Leases(layout.leases, tables, job)
+        self._published = [Leases(folder, [query], job) for query, folder in published.items()]
         self._stored: StoreLeases | None = None
         if tables and is_s3(layout.warehouse):
             self._stored = StoreLeases(layout.warehouse, tables, job, seconds)
@@ -39,6 +57,9 @@ class TableLeases:
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             stack.enter_context(self._local)
+            for one in self._published:
+                with suppress(SetupError):  # a folder that cannot be written fails its publication alone
+                    stack.enter_context(one)
             if self._stored is not None:
                 stack.enter_context(self._stored)
             stack.callback(lease_owner.hold_while(self._local.prove))
@@ -56,7 +77,8 @@ class TableLeases:
 
     def record_jvm(self, pid: int) -> None:
         """Record the JVM that writes for this process, for the next holder after a SIGKILL."""
-        self._local.record_jvm(pid)
+        for one in (self._local, *self._published):
+            one.record_jvm(pid)
         if self._stored is not None:
             self._stored.record_jvm(pid)
 

@@ -24,6 +24,7 @@ from typing import Self
 from common.delta.lease.release import own_release
 from common.errors import LeaseHeldError, LeaseLostError, SetupError
 from common.machine import processes
+from common.machine.file_modes import refused
 from common.machine.processes import start_mark
 
 _ORPHAN_SECONDS = 30.0
@@ -49,9 +50,10 @@ class Leases:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
+            error.filename = error.filename or str(self._folder)
             raise SetupError(
-                f"{self._folder} cannot be created ({error.strerror}). Name a writable folder with "
-                "data_dir, or warehouse for the tables."
+                f"the folder of the leases: {refused(error)}, or name another folder with data_dir, or "
+                "warehouse for the tables. Nothing was started."
             ) from error
         with ExitStack() as undo:
             undo.callback(self.release)
@@ -59,10 +61,10 @@ class Leases:
                 try:
                     self._acquire(table)
                 except OSError as error:
+                    error.filename = str(lease_file(self._folder, table))
                     raise SetupError(
-                        f"{lease_file(self._folder, table)}, the lease of {table}, cannot be written "
-                        f"({error.strerror}). Make room on this disk, or name another folder with data_dir, "
-                        "or warehouse for the tables. Nothing was started."
+                        f"the lease of {table}: {refused(error)}, or name another folder with data_dir, or "
+                        "warehouse for the tables. Nothing was started."
                     ) from error
             undo.pop_all()
         return self

@@ -101,6 +101,7 @@ def check_positions(table: str, table_path: str, checkpoint_path: str) -> None:
     if planned is None:
         return
     newest, after = -1, None
+    _refuse_without_first(table, table_path, query_id)
     for batch_id, commits in own_batches(table_path, table, query_id):
         if after is not None and batch_id < after - 1:
             raise CheckpointMismatchError(_lacking(table, table_path, batch_id, after))
@@ -120,6 +121,13 @@ def check_positions(table: str, table_path: str, checkpoint_path: str) -> None:
     if planned > done + 1 and not (newest < 0 and is_out_of_sight(table_path)):
         raise CheckpointMismatchError(_skipped(table, table_path, checkpoint_path, done + 1, planned))
     _check_planned(table, checkpoint, planned, newest, committed)
+
+
+def _refuse_without_first(table: str, table_path: str, query_id: str | None) -> None:
+    """Refuse a table whose whole log has few micro-batches, and not the first, which each query writes."""
+    there = [batch_id for batch_id, _ in own_batches(table_path, table, query_id)]
+    if there and there[-1] > 0 and len(there) < _COMPARED and not is_out_of_sight(table_path):
+        raise CheckpointMismatchError(_lacking(table, table_path, -1, there[-1]))
 
 
 def _check_planned(
@@ -220,7 +228,8 @@ def _lost_between(side: SideStep, query: str, query_id: str | None, batches: Seq
     An older copy of the side table was put back, and the query wrote on.
     """
     there = [batch_id for batch_id, _ in own_batches(side.path, query, query_id)]
-    oldest, newest = min(there, default=0), max(there, default=-1)
+    is_whole = len(there) < _COMPARED and not is_out_of_sight(side.path)
+    oldest, newest = 0 if is_whole else min(there, default=0), max(there, default=-1)
     with_rows = (batch_id for batch_id, commits in batches if any(_has(side, one) for one in commits))
     return next((one for one in with_rows if oldest <= one < newest and one not in there), None)
 

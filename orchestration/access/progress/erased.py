@@ -9,17 +9,28 @@ offset (bigint), run_id (string, the erasure), erased_at (timestamp, UTC).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
 from common.config.paths import ERASED, Layout
+from common.delta import table as delta_table
 from common.delta.log import LogReader
 from common.delta.small_table import SmallTable
+from common.machine.object_store import storage_options
+from common.machine.storage_folder import StorageFolder
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 _PLACE = ("topic", "partition", "offset")
+
+_LOOKED_FOR = 10_000
+"""How many of the newest erased records a start looks for; an audit looks for all."""
 
 
 def staging(layout: Layout, bronze: str) -> str:
@@ -56,6 +67,57 @@ def remember(layout: Layout, bronze: str, records: DataFrame, run_id: str) -> No
     for name, value in facts.items():
         rows = rows.append_column(name, pa.repeat(value, rows.num_rows))
     SmallTable(layout.table_path(ERASED), {"delta.appendOnly": "true"}).write(rows)
+
+
+def erased_again(layout: Layout, sources: Sequence[str], table: str) -> int:
+    """How many of the newest erased records a table on a local disk has again: an older copy was put back.
+
+    The table's own log tells first: one that was erased from after the newest erasure is not looked into.
+
+    Args:
+        layout: Where the tables are.
+        sources: The bronze tables of its records.
+        table: A bronze table, a silver table, or one beside it.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    path = layout.table_path(table)
+    if not StorageFolder(path).is_local or LogReader(path).latest_version() is None:
+        return 0
+    known = _newest(layout, sources)
+    since = LogReader(path).properties().get(delta_table.ERASED)
+    if known is None or (since and datetime.fromisoformat(since) >= pc.max(known["erased_at"]).as_py()):
+        return 0
+    is_raw = table.startswith("bronze.") or table.endswith("__quarantine")
+    names = [name if is_raw else f"_kafka_{name}" for name in _PLACE]
+    erased = set(zip(*(known[name].to_pylist() for name in _PLACE), strict=True))
+    wanted = pc.scalar(value=False)
+    for number in {partition for _, partition, _ in erased}:
+        offsets = [offset for _, partition, offset in erased if partition == number]
+        # The bounds choose files by their statistics.
+        near = (pc.field(names[2]) >= min(offsets)) & (pc.field(names[2]) <= max(offsets))
+        wanted |= (pc.field(names[1]) == number) & near & pc.field(names[2]).isin(offsets)
+    try:
+        found = DeltaTable(path).to_pyarrow_dataset().to_table(columns=names, filter=wanted)
+    except (DeltaError, pa.ArrowException, FileNotFoundError):
+        return 0  # whoever reads the table says what is wrong with it
+    return len(erased & set(zip(*(found[name].to_pylist() for name in names), strict=True)))
+
+
+def _newest(layout: Layout, sources: Sequence[str]) -> pa.Table | None:
+    """The newest records of complete erasures; None where there are none."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    path = layout.table_path(ERASED)
+    if LogReader(path).latest_version() is None:
+        return None
+    own = pc.field("bronze").isin(list(sources))
+    known = DeltaTable(path, storage_options=storage_options(path)).to_pyarrow_dataset().to_table(filter=own)
+    unfinished = pa.array([unfinished_run(layout, one) for one in sources], pa.string())
+    known = known.filter(~pc.field("run_id").isin(unfinished)).sort_by([("erased_at", "descending")])
+    return known.slice(0, _LOOKED_FOR) if known.num_rows else None
 
 
 def erased_records(spark: SparkSession, layout: Layout, bronze: str) -> DataFrame | None:

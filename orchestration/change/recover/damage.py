@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,12 @@ from common.streaming.error_lines import one_line
 from common.streaming.failure_cause import causes_text
 from common.streaming.spark_errors import without_values
 from orchestration.access.declaration.lineage import sources
-from orchestration.run.start_checks import check_beginning, check_sources, what_happened
+from orchestration.run.start_checks import (
+    check_beginning,
+    check_sources,
+    published_file_faults,
+    what_happened,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,10 +61,14 @@ def damage(
         layout: Where tables and checkpoints are.
         declared: The query.
         spark: Gives a session, if a state is to be read; None: no state is.
-        is_deep: Data files without a digest are read whole, too.
+        is_deep: Data files without a digest are read whole, too, and published files must be there: a
+            consumer may have taken some away.
     """
     found: list[str] = []
-    if not isinstance(declared, Publish):
+    if isinstance(declared, Publish):
+        faults = published_file_faults(declared) if is_deep else ()
+        found += (f"{declared.table}: {fault}" for fault in islice(faults, _SHOWN))
+    else:
         for table in (declared.table, *declared.side_tables):
             found += table_damage(table, layout.table_path(table), is_deep=is_deep)
         if found:

@@ -26,8 +26,9 @@ a source that is filled again             that source               ``refill`` o
                                                                     positions name commits that are gone
 publication to files: its checkpoint or   the folder, that source   ``repair``: the checkpoint goes to the
 its folder is an older copy                                         newest micro-batch of the folder
-publication: its source is filled again   that source               ``publish again``: every row once more, a
-                                                                    folder of files is moved aside
+publication: its source is filled again,  that source               ``publish again``: every row once more, a
+or a file of it is gone or cut off, and                             folder of files is moved aside
+the publication is named
 ========================================  ========================  ==========================================
 
 ``refill`` moves the tables and the checkpoint of a query aside, under ``<path>__before_<time>``, and the next
@@ -204,7 +205,7 @@ def _sufficient_repair(
 ) -> list[Change] | None:
     """The changes of a checkpoint after which nothing is damaged any more; None if there are none."""
     if isinstance(declared, Publish):
-        return publication_repair(layout, declared)
+        return publication_repair(layout, declared, is_deep=is_deep)
     refuse_lost_source(layout, declared)
     try:
         changes = plan_repair(

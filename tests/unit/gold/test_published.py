@@ -11,13 +11,15 @@ from typing import Any
 
 import pytest
 
+from common.config.paths import Layout
 from common.declare import FileSink, Publish
 from common.delta.checkpoint import Checkpoint
 from common.delta.match.checkpoint_repair import repair
-from common.delta.match.source_match import Source, last_commits
+from common.delta.match.source_match import Source, SourceNote, last_commits
 from common.delta.micro_batch import MicroBatch
 from common.errors import CheckpointMismatchError
 from gold.publish.published import PublishedFiles, plan_files_repair, publication_faults
+from orchestration.change.recover.damage import damage
 
 
 def position(version: int) -> dict[str, Any]:
@@ -28,13 +30,14 @@ class Export:
     """A table of six versions, of which three micro-batches were published."""
 
     def __init__(self, folder: Path) -> None:
-        self.log, self.checkpoint = folder / "t" / "_delta_log", folder / "c"
+        self.log, self.checkpoint = folder / "silver/orders/_delta_log", folder / "publish.files"
         for part in (self.log, self.checkpoint / "offsets", self.checkpoint / "commits"):
             part.mkdir(parents=True)
+        self.path = str(self.checkpoint)
         (self.checkpoint / "metadata").write_text('{"id":"q"}')
         for version in range(6):
             self.commit(version)
-        self.sources = [Source("silver.orders", str(folder / "t"))]
+        self.sources = [Source("silver.orders", str(folder / "silver/orders"))]
         self.publish = Publish("files", reads="silver.orders", to=FileSink(str(folder / "export")))
         self.files = PublishedFiles(str(folder / "export"))
         for number in range(3):
@@ -56,9 +59,9 @@ class Export:
     def write(self, number: int) -> None:
         self.plan(number, 2 * number + 2)
         self.files.own(self.batch(number), str(self.checkpoint))
-        assert not self.files.has(self.batch(number))
+        assert not self.files.has(self.batch(number), self.path)
         self.files.finish(self.batch(number), [], {})
-        assert self.files.has(self.batch(number))
+        assert self.files.has(self.batch(number), self.path)
         (self.checkpoint / "commits" / str(number)).write_text("v1\n{}")
 
     def manifest(self, number: int) -> Path:
@@ -93,6 +96,11 @@ def _older_folder(export: Export) -> None:
     export.manifest(2).unlink()
 
 
+def _cut_manifest(export: Export) -> None:
+    """To nothing, as by a disk; the micro-batch is written again, in its place."""
+    export.manifest(2).write_bytes(b"")
+
+
 def _other_positions(export: Export) -> None:
     export.plan(2, 5)
 
@@ -124,6 +132,7 @@ def _without_positions(export: Export) -> None:
         (_without_positions, "", None),
         (_older_checkpoint, "micro-batches up to 2, and the checkpoint .* has planned only 1", ""),
         (_older_folder, "has committed micro-batches up to 2, and .* ends with 1", ""),
+        (_cut_manifest, f"_manifest/{2:020}.json cannot be read", ""),
         (_other_positions, "is that of other rows than micro-batch 2 has now", ""),
         (_older_source, "it has read another version 5 of silver.orders", None),
         (_gone, "has none of the micro-batches that were written there", None),
@@ -141,31 +150,43 @@ def test_a_start_compares_files_checkpoint_and_source(
 
 def test_a_micro_batch_of_other_rows_or_behind_a_gap_is_refused(export: Export) -> None:
     third = export.batch(3)
-    assert not export.files.has(third)
+    assert not export.files.has(third, export.path)
     for other in ({"before": (position(5),)}, {"batch_id": 2, "positions": (position(5),)}):
         changed = MicroBatch(**{**_fields(third if "before" in other else export.batch(2)), **other})
         with pytest.raises(CheckpointMismatchError, match="is that of other rows than micro-batch 2 has now"):
-            export.files.has(changed)
+            export.files.has(changed, export.path)
+    SourceNote(export.path).write(third.before, last_commits(third.before, export.sources))
+    assert not export.files.has(third, export.path)
+    SourceNote(export.path).write(third.before, [{"version": 5, "sha256": "of a job beside"}])
+    with pytest.raises(CheckpointMismatchError, match="is that of other rows than micro-batch 2 has now"):
+        export.files.has(third, export.path)
     export.manifest(2).unlink()
     with pytest.raises(CheckpointMismatchError, match="lacks micro-batch 2, which was written there"):
-        export.files.has(third)
+        export.files.has(third, export.path)
 
 
-def test_files_that_are_gone_or_cut_off_are_faults_of_the_audit(export: Export) -> None:
+def test_files_that_are_gone_or_cut_off_are_faults_of_the_audit(export: Export, tmp_path: Path) -> None:
+    """``recover`` writes all of them again where the publication is named, as the audit's command does."""
     folder = Path(export.files.folder)
-    (folder / "batch=3").mkdir()
+    (folder / "batch=2").mkdir()
     for name, content in (("a", b"1234"), ("b", b"12")):
-        (folder / "batch=3" / name).write_bytes(content)
-    names = ["batch=3/a", "batch=3/b"]
-    export.files.finish(export.batch(3), names, {"batch=3/a": 4, "batch=3/b": 2})
+        (folder / "batch=2" / name).write_bytes(content)
+    names = ["batch=2/a", "batch=2/b"]
+    export.files.finish(export.batch(2), names, {"batch=2/a": 4, "batch=2/b": 2})
     assert list(export.files.file_faults()) == []
-    (folder / "batch=3" / "a").write_bytes(b"123")
-    (folder / "batch=3" / "b").unlink()
+    (folder / "batch=2" / "a").write_bytes(b"123")
+    (folder / "batch=2" / "b").unlink()
     export.manifest(1).unlink()
     told = "\n".join(export.files.file_faults())
-    assert "batch=3/a has 3 bytes instead of 4" in told
-    assert "batch=3/b, which its manifest names, is gone" in told
+    assert "batch=2/a has 3 bytes instead of 4" in told
+    assert "batch=2/b, which its manifest names, is gone" in told
     assert "has no micro-batch 1, and has later ones" in told
+    checkpoint = Checkpoint(str(export.checkpoint))
+    assert plan_files_repair(export.publish, checkpoint, export.sources)
+    assert plan_files_repair(export.publish, checkpoint, export.sources, is_deep=True) is None
+    named = Layout(str(tmp_path), str(tmp_path), tmp_path), export.publish, None
+    assert damage(*named, is_deep=True) == tuple(f"publish.files: {one}" for one in told.split("\n"))
+    assert "is gone" not in "; ".join(damage(*named))  # a consumer may have taken files away
 
 
 def _fields(batch: MicroBatch) -> dict[str, Any]:

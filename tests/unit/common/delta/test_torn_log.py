@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -33,19 +35,33 @@ def test_a_hint_of_a_checkpoint_that_is_gone_is_deleted(table: Path) -> None:
 @pytest.mark.parametrize("name", ["checkpoint.parquet", "checkpoint.0000000001.0000000002.parquet"])
 def test_a_hint_of_a_checkpoint_that_is_there_stays(table: Path, name: str) -> None:
     hint = table / "_delta_log" / "_last_checkpoint"
-    (table / "_delta_log" / f"{2:020}.{name}").write_bytes(b"PAR1 rows PAR1")
+    DeltaTable(str(table)).create_checkpoint()
+    (table / "_delta_log" / f"{3:020}.checkpoint.parquet").rename(table / "_delta_log" / f"{2:020}.{name}")
     hint.write_text('{"version": 2, "size": 5}', encoding="utf-8")
     delta_rs.delete_dangling_hint(str(table))
     assert hint.exists()
 
 
-def test_a_checkpoint_that_is_cut_off_is_set_aside_where_all_commits_are_there(table: Path) -> None:
+def cut_off(whole: bytes) -> bytes:
+    return whole[: len(whole) // 2]
+
+
+def zeros_in_the_footer(whole: bytes) -> bytes:
+    """A block of the disk; both ends are whole."""
+    middle = len(whole) * 7 // 10
+    return whole[:middle] + bytes(40) + whole[middle + 40 :]
+
+
+@pytest.mark.parametrize("damaged", [cut_off, zeros_in_the_footer])
+def test_a_checkpoint_that_is_damaged_is_set_aside_where_all_commits_are_there(
+    table: Path, damaged: Callable[[bytes], bytes]
+) -> None:
     DeltaTable(str(table)).create_checkpoint()
     log = table / "_delta_log"
     whole = (log / f"{3:020}.checkpoint.parquet").read_bytes()
     delta_rs.delete_dangling_hint(str(table))
     assert (log / f"{3:020}.checkpoint.parquet").exists()
-    (log / f"{3:020}.checkpoint.parquet").write_bytes(whole[: len(whole) // 2])
+    (log / f"{3:020}.checkpoint.parquet").write_bytes(damaged(whole))
     with pytest.raises(HistoryGoneError):
         snapshot(str(table))
     delta_rs.delete_dangling_hint(str(table))
@@ -55,10 +71,33 @@ def test_a_checkpoint_that_is_cut_off_is_set_aside_where_all_commits_are_there(t
     assert (log / f".{3:020}.checkpoint.parquet.damaged").exists()
     assert not (log / "_last_checkpoint").exists()
 
-    (log / f"{3:020}.checkpoint.parquet").write_bytes(whole[: len(whole) // 2])
+    (log / f"{3:020}.checkpoint.parquet").write_bytes(damaged(whole))
     (log / f"{0:020}.json").unlink()  # without it the checkpoint is all that there is
     delta_rs.delete_dangling_hint(str(table))
     assert (log / f"{3:020}.checkpoint.parquet").exists()
+
+
+@pytest.mark.parametrize("damage", ["cut off", "gone", "none"])
+def test_a_checkpoint_of_which_a_further_file_is_damaged_is_set_aside(table: Path, damage: str) -> None:
+    """One of Delta's second version, which names files beside it."""
+    DeltaTable(str(table)).create_checkpoint()
+    log = table / "_delta_log"
+    (log / "_sidecars").mkdir()
+    part = log / "_sidecars" / "a part.parquet"
+    (log / f"{3:020}.checkpoint.parquet").rename(part)
+    named = {"sidecar": {"path": "a%20part.parquet", "sizeInBytes": 1, "modificationTime": 1}}
+    checkpoint = log / f"{3:020}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json"
+    checkpoint.write_text(json.dumps(named) + "\n")
+    if damage == "cut off":
+        part.write_bytes(cut_off(part.read_bytes()))
+    elif damage == "gone":
+        part.unlink()
+    delta_rs.delete_dangling_hint(str(table))
+    assert checkpoint.exists() == (damage == "none")
+    if damage != "none":
+        found = snapshot(str(table))
+        assert found is not None
+        assert (found.version, found.rows) == (3, 4)
 
 
 def test_a_checkpoint_that_is_cut_off_is_set_aside_where_an_older_one_is_whole(table: Path) -> None:

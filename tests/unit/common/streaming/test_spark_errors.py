@@ -72,6 +72,14 @@ CASES: list[tuple[FailedQuery, str, type[MedallionError], list[str]]] = [
                 "java.io.IOException: Mkdirs failed to create file:/lake/silver/orders/batch=3/attempt_0",
                 "a folder cannot be created",
             ),
+            (
+                "java.nio.file.AccessDeniedException: /lake/silver/orders/_delta_log/.3.json.tmp",
+                "Permission denied",
+            ),
+            (
+                "java.nio.file.FileSystemException: /lake/silver/orders/3.json.tmp: Read-only file system",
+                "Read-only file system",
+            ),
         )
     ),
     (

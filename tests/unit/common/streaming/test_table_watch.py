@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,22 @@ from common.delta.micro_batch import MicroBatch
 from common.errors import CheckpointMismatchError
 from common.streaming.table_watch import Beginning, PlaceWatch, ReadUpTo, SourceWatch, TableWatch
 
+BATCH = MicroBatch("shop", "silver.orders", "q", 7, ())
+
 
 def commit(
-    table: Path, number: int, operation: str = "WRITE", parameters: dict[str, str] | None = None
+    table: Path,
+    number: int,
+    operation: str = "WRITE",
+    parameters: dict[str, str] | None = None,
+    *,
+    batch: MicroBatch = BATCH,
 ) -> None:
     log = table / "_delta_log"
     log.mkdir(parents=True, exist_ok=True)
     info: dict[str, Any] = {"timestamp": 1, "operation": operation, "operationParameters": parameters or {}}
+    if operation == "WRITE":
+        info["userMetadata"] = batch.metadata("accepted", {})
     (log / f"{number:020}.json").write_text(json.dumps({"commitInfo": info}) + "\n", encoding="utf-8")
 
 
@@ -37,8 +47,7 @@ def table(tmp_path: Path) -> Path:
 def watch(table: Path) -> TableWatch:
     """A watch that has seen the table after a micro-batch."""
     made = TableWatch("silver.orders", [str(table), "s3://bucket/elsewhere"])
-    made.check()
-    made.remember()
+    made.check(BATCH)
     return made
 
 
@@ -52,8 +61,7 @@ def refuse(watch: TableWatch, words: str) -> None:
 def test_commits_of_this_query_and_of_maintenance_go_on(table: Path, watch: TableWatch) -> None:
     commit(table, 5, "OPTIMIZE")
     commit(table, 6, "RESTORE", {"version": "5"})
-    watch.check()
-    watch.remember()
+    watch.check(BATCH)
     commit(table, 7)
     watch.check()
 
@@ -66,6 +74,33 @@ def test_a_deleted_table_is_refused(table: Path, watch: TableWatch) -> None:
 def test_an_older_copy_is_refused(table: Path, watch: TableWatch) -> None:
     (table / "_delta_log" / f"{4:020}.json").unlink()
     refuse(watch, "ends with version 3, and ended with version 4")
+
+
+def test_an_older_copy_behind_the_look_after_a_micro_batch_is_refused(
+    table: Path, watch: TableWatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The look has passed; what is there afterwards is no beginning."""
+    commit(table, 5)
+    compare = watch._refuse_restore
+
+    def put_back(*looked: Any, **more: Any) -> None:
+        compare(*looked, **more)
+        (table / "_delta_log" / f"{5:020}.json").unlink()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(watch, "_refuse_restore", put_back)
+        watch.check(BATCH)
+    refuse(watch, "ends with version 4, and ended with version 5")
+
+
+def test_an_older_copy_between_the_commit_and_the_look_after_it_is_refused(
+    table: Path, watch: TableWatch
+) -> None:
+    """It is what the table was before the micro-batch."""
+    commit(table, 5, batch=replace(BATCH, batch_id=8))
+    watch.check(replace(BATCH, batch_id=8))
+    with pytest.raises(CheckpointMismatchError, match="has no commit of micro-batch 9, which was written"):
+        watch.check(replace(BATCH, batch_id=9))
 
 
 def test_another_table_in_its_place_is_refused(table: Path, watch: TableWatch) -> None:
@@ -98,7 +133,7 @@ def test_a_restore_between_the_look_and_the_commit_is_found_after_it(table: Path
     commit(table, 5, "RESTORE", {"version": "3"})
     commit(table, 6)
     with pytest.raises(CheckpointMismatchError, match=r"by version 5, .* medallion recover silver\.orders"):
-        watch.check(is_written=True)
+        watch.check(BATCH)
 
 
 def test_a_source_that_loses_what_was_read_is_refused_between_two_micro_batches(table: Path) -> None:
@@ -133,11 +168,10 @@ def test_a_look_costs_less_than_a_millisecond(table: Path) -> None:
     for version in range(5, 2_000):
         commit(table, version)
     watch = TableWatch("silver.orders", [str(table)])
-    watch.remember()
     began = time.process_time()
     for _ in range(100):
         watch.check()
-        watch.remember()
+        watch.check(BATCH)
     assert (time.process_time() - began) / 100 < 0.001
 
 

@@ -114,6 +114,14 @@ def test_fail_fast_is_a_setting_of_the_job(monkeypatch: pytest.MonkeyPatch) -> N
             "the object store: No body",
         ),
         (OSError(errno.ENOSPC, "No space left on device", "/lake/x"), "/lake/x cannot be written"),
+        (
+            OSError(errno.EACCES, "Permission denied", "/lake/x"),
+            f"/lake/x cannot be read or written by this user, uid {os.geteuid()} (Permission denied)",
+        ),
+        (
+            PermissionError(errno.EACCES, "Failed to open local file '/lake/y'. Detail: [errno 13]"),
+            "/lake/y cannot be read or written by this user",
+        ),
     ],
 )
 def test_a_store_or_a_disk_that_refuses_is_an_error_with_what_to_do(

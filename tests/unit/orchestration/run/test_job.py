@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from deltalake import write_deltalake
 
 from common.config.paths import Layout, all_tables
 from common.config.settings import load_settings
-from common.declare import ConsoleSink, Pipeline, Publish, Topic, Upsert, View
+from common.declare import ConsoleSink, FileSink, Pipeline, Publish, Topic, Upsert, View
 from common.delta.lease.job_leases import TableLeases
 from common.errors import BrokerError, LeaseHeldError
 from common.machine import processes
@@ -22,7 +23,7 @@ from common.streaming.query import Gate, Stream
 from orchestration.access.channel.protocol import VERSION
 from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.run import job
-from orchestration.run.job import open_broker, written_tables
+from orchestration.run.job import Start, open_broker, written_tables
 from orchestration.run.separate_processes import _failure
 from orchestration.run.serving.channel import Channel
 from orchestration.run.supervisor import StopSignal
@@ -50,6 +51,28 @@ def test_a_job_holds_the_leases_of_all_that_its_layers_write(pipeline: Pipeline)
 def test_no_two_layers_write_one_table(pipeline: Pipeline) -> None:
     tables = [table for layer in LAYERS for table in written_tables(pipeline, [layer])]
     assert len(tables) == len(set(tables))
+
+
+def test_two_jobs_with_data_folders_of_their_own_do_not_publish_to_one_folder(
+    pipeline: Pipeline, tmp_path: Path
+) -> None:
+    """The second is a copy of the first. A job of other layers publishes nothing."""
+    export = tmp_path / "export"
+    publish = Publish("files", reads="silver.quakes", to=FileSink(str(export)))
+    declared = replace(pipeline, publish=[publish])
+
+    def leases(folder: str, *layers: Any) -> TableLeases:
+        settings = make_settings(tmp_path, "none:1", f"data_dir={tmp_path / folder}")
+        return Start(declared, settings, layers, "up").leases()
+
+    with leases("first", *LAYERS), leases("copy", "bronze", "silver"):
+        copy = leases("copy", "gold")
+        with pytest.raises(LeaseHeldError, match=r"publish\.files is being written by up"):
+            copy.__enter__()
+    shutil.rmtree(export)
+    export.write_text("no folder")
+    with leases("copy", *LAYERS):
+        pass  # its publication fails by itself, and the other queries go on
 
 
 def can_be_acquired(layout: Layout) -> bool:
