@@ -117,7 +117,8 @@ def error(accounts: Sequence[Account]) -> AccountError:
 
 
 def _fault_lines(fault: Fault) -> list[str]:
-    step = f"mend the faults of {fault.after}, then audit again" if fault.after else _NEXT[fault.name]
+    below = " and ".join(fault.after)
+    step = f"mend the faults of {below}, then audit again" if below else _NEXT[fault.name]
     if fault.keys:
         more = f", and {fault.count - len(fault.keys):,} more" if fault.count > len(fault.keys) else ""
         return [

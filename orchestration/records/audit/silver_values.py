@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
@@ -15,15 +15,18 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from bronze.table import INGESTED
 from common.config.paths import Layout
 from common.declare import Pipeline, Silver
 from common.sql.expression import called_in
 from common.sql.functions import NON_DETERMINISTIC
 from orchestration.access.declaration.lineage import readers_of
+from orchestration.records.audit.gold.blame import after_faults_of
 from orchestration.records.audit.gold.compare import PARTS, comparable, key_range
 from orchestration.records.audit.gold.content import GoldProof
 from orchestration.records.audit.result import SHOWN, Fault
-from orchestration.records.audit.table_log import TableLog, since_rebuild
+from orchestration.records.audit.stored_bytes.bronze_bytes import proven
+from orchestration.records.audit.table_log import TableCommit, TableLog, read_log, since_rebuild
 from silver.judge.reasons_and_verdict import rule_marks
 from silver.query import builder_of
 from silver.read.column_names import ACCEPT, COORDINATES, PLACE, VERDICT, row_coordinates
@@ -101,6 +104,7 @@ class SilverValues:
             if not found:
                 return None
             shown = differing.orderBy(*COORDINATES).limit(SHOWN).collect()
+            wrong, unproven = self._of_bronze(differing, bronze)
         finally:
             differing.unpersist()
         begin = ",".join(f"{row[0]}/{row[1]}={row['first']}" for row in found)
@@ -108,13 +112,34 @@ class SilverValues:
         words = f"restate {self.silver.table} --from {begin} --to {end}"
         words = f"rebuild {self.silver.table}" if self.silver.each is not None else words
         command = f"To have these records judged again: medallion {words}"
-        return Fault(
+        text = f"{table} has other values than the bytes in bronze give"
+        if unproven:
+            text += (
+                f". Bronze may be wrong itself: the bytes of {unproven:,} of these records cannot be proven, "
+                "as no digest was written with their micro-batch, or rows of it are gone. Compare them with "
+                "Kafka or with a copy of bronze first"
+            )
+        fault = Fault(
             "values",
-            f"{table} has other values than the bytes in bronze give. {command}",
+            f"{text}. {command}",
             sum(row["n"] for row in found),
             tuple((row[0], row[1], row[2]) for row in shown),
             command=command,
         )
+        return after_faults_of(wrong, fault) if wrong else fault
+
+    def _of_bronze(self, differing: DataFrame, bronze: Sequence[DataFrame]) -> tuple[tuple[str, ...], int]:
+        """The bronze tables with changed bytes among these records, and how many have no proof of theirs."""
+        own = differing.toDF(*PLACE, *differing.columns[len(PLACE) :])
+        wrong, unproven = [], 0
+        for source, rows in zip(self.silver.sources, bronze, strict=True):
+            log = read_log(source, self.layout.table_path(source), source)
+            known = proven(self.spark, replace(log, commits=_until(log, self.versions[source])))
+            at = F.unix_millis(INGESTED).alias("at")
+            counts = rows.join(own, list(PLACE), "left_semi").groupBy(at).count().collect()
+            wrong += [source] if any(row["at"] in known.wrong for row in counts) else []
+            unproven += sum(row["count"] for row in counts if row["at"] not in known.right | known.wrong)
+        return tuple(wrong), unproven
 
     def _part(
         self, have: DataFrame, bronze: Sequence[DataFrame], count: int
@@ -155,6 +180,10 @@ class SilverValues:
         differs = [_differs(name) for name in names]
         both = mine.join(theirs, list(place))
         return both.where(reduce(or_, differs, F.lit(False))).select(*place)
+
+
+def _until(log: TableLog, version: int) -> tuple[TableCommit, ...]:
+    return tuple(one for one in log.commits if one.version <= version)
 
 
 def _differs(name: str) -> Column:

@@ -10,14 +10,16 @@ from typing import Any
 
 import pytest
 
-from common.declare import Json, Pipeline, Silver, Topic
+from common.declare import ConsoleSink, Json, Pipeline, Publish, Silver, Topic, View
 from common.delta.checkpoint import DeltaPosition
 from common.delta.commit import Commit, DataFile
 from common.errors import UsageError
 from common.streaming.topic_identity import BEGINS_ANEW
 from orchestration.cli.records.audit_output import document, error, notes, verdict
 from orchestration.records.audit import batch_counts
-from orchestration.records.audit.audit import after_faults_of, following, parse_since, select_tables
+from orchestration.records.audit.audit import parse_since, select_tables
+from orchestration.records.audit.gold.blame import after_faults_of, blamed
+from orchestration.records.audit.gold.changes import made_of
 from orchestration.records.audit.offset_ranges import bronze_progress
 from orchestration.records.audit.result import Account, Fault, PartitionAccount
 from orchestration.records.audit.silver_values import why_values_may_differ
@@ -284,27 +286,86 @@ def test_values_are_compared_again_once_a_rebuild_has_replaced_the_rows_of_an_ea
     assert why_values_may_differ(ORDERS, accepted, ["s@1", "s@4", "t@5"]) == ""
 
 
+CUSTOMERS = replace(ORDERS, name="customers", reads="bronze.customers")
+VALUES, LOST = Fault("values", "it has other values"), Fault("lost commit", "its newest commits are lost")
+OF_TOTALS = Fault("lost commit", "the checkpoint has committed more", table="gold.totals")
+SHOP = Pipeline(
+    name="shop",
+    bronze=[Topic("orders"), Topic("customers")],
+    silver=[ORDERS, CUSTOMERS],
+    gold=[
+        View("totals", sql="select order_id from silver.orders"),
+        View("both", sql="select o.order_id from silver.orders o join silver.customers c using (order_id)"),
+        View("above", sql="select order_id from gold.both"),
+        View("late", sql="select order_id from silver.customers__late"),
+    ],
+    publish=[Publish("sent", reads="gold.late", to=ConsoleSink())],
+)
+
+
+def test_a_gold_table_is_compared_with_the_first_silver_table_that_it_is_made_of() -> None:
+    """With each of them alone, and once where both are audited."""
+
+    def names(*silver: Any) -> list[str]:
+        return [one.name for one in made_of(SHOP, *silver)]
+
+    assert names(ORDERS) == ["totals", "both", "above"]
+    assert names(CUSTOMERS) == ["both", "above", "late"]
+    assert names(CUSTOMERS, ["silver.orders"]) == ["late"]
+
+
 @pytest.mark.parametrize(
-    ("other", "expected"),
+    ("orders", "customers", "gold", "under"),
     [
-        (Fault("lost commit", "silver.orders ends with micro-batch 2"), "mend those first"),
+        ([VALUES], [], "gold.both", {"silver.orders": ["silver.orders"]}),
+        ([], [VALUES], "gold.both", {"silver.customers": ["silver.customers"]}),
         (
-            Fault("lost commit", "gold.totals: the checkpoint x has committed", table="gold.totals"),
-            "medallion rebuild gold.totals",
+            [VALUES],
+            [LOST],
+            "gold.above",
+            {name: ["silver.customers", "silver.orders"] for name in ("silver.orders", "silver.customers")},
+        ),
+        ([], [VALUES], "gold.totals", {"silver.orders": []}),
+        ([OF_TOTALS], [], "gold.both", {"silver.orders": []}),
+        ([], [Fault("topic", "is gone")], "gold.both", {"silver.orders": []}),
+        (
+            [Fault("changed", "by others", table="gold.both")],
+            [],
+            "gold.above",
+            {"silver.orders": ["gold.both"]},
+        ),
+        (
+            [],
+            [VALUES, Fault("changed", "x", table="gold.late")],
+            "publish.sent",
+            {"silver.customers": ["silver.customers"]},
         ),
     ],
 )
-def test_a_fault_of_gold_follows_from_one_of_silver_not_from_one_of_gold(other: Fault, expected: str) -> None:
-    command = "To fill it again: medallion rebuild gold.totals"
-    wrong = Fault("content", f"gold.totals is wrong. {command}", table="gold.totals", command=command)
-    (told,) = following([wrong], [other], ORDERS)
-    assert told.text.endswith(expected)
+def test_a_fault_is_listed_under_all_tables_that_it_may_follow_from_and_has_no_command_then(
+    orders: list[Fault], customers: list[Fault], gold: str, under: dict[str, list[str]]
+) -> None:
+    """The lowest ones; of a fault that follows from none the command stays."""
+    command = "To fill it again: medallion rebuild it"
+    wrong = Fault("content", f"it is wrong. {command}", table=gold, command=command)
+    accounts = [
+        Account(table, "bronze", {}, None, "", 0, (), tuple(faults))
+        for table, faults in (("silver.orders", [*orders, wrong]), ("silver.customers", customers))
+    ]
+    told = [
+        (one.table, fault) for one in blamed(SHOP, accounts) for fault in one.faults if fault.table == gold
+    ]
+    found = {table: fault for table, fault in told if fault.name == "content"}
+    assert {table: list(fault.after) for table, fault in found.items()} == under
+    for fault in found.values():
+        assert fault.text.endswith("mend those first" if fault.after else command)
+        assert fault.command == ("" if fault.after else command)
 
 
 def test_a_value_that_differs_from_changed_bytes_has_no_command_that_would_spread_them() -> None:
     command = "To have these records judged again: medallion restate silver.orders --from x"
     text = f"silver.orders has other values than the bytes in bronze give. {command}"
-    told = after_faults_of("bronze.orders", Fault("values", text, command=command))
+    told = after_faults_of(["bronze.orders"], Fault("values", text, command=command))
     account = Account("silver.orders", "bronze.orders", {}, None, "", 0, (), (told,))
     assert "medallion" not in str(error([account]))
     assert "  next: mend the faults of bronze.orders, then audit again" in str(error([account]))
