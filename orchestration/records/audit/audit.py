@@ -186,9 +186,10 @@ class _Audit:
 
     def once(self) -> Account:
         """The account of the tables as they are now."""
-        account, log = _audit_once(self)
-        has_values = self.content is not None and not any(one.name == "files" for one in account.faults)
-        return _with_values(self, self.content, account, log) if self.content and has_values else account
+        account, logs = _audit_once(self)
+        if self.content is None or any(one.name == "files" for one in account.faults):
+            return account
+        return _with_values(self, self.content, account, logs)
 
 
 def _audited(one: _Audit, again_seconds: float, ask: Ask | None, receipts: Receipts | None) -> Account:
@@ -265,14 +266,14 @@ def _begins(account: Account, topic: Topic, path: str) -> dict[tuple[str, int], 
     return found
 
 
-def _with_values(audit: _Audit, content: ContentAudit, account: Account, log: TableLog) -> Account:
+def _with_values(audit: _Audit, content: ContentAudit, account: Account, logs: Sequence[TableLog]) -> Account:
     """The account with what comparing values has found: of silver with bronze, of gold with its definitions.
 
     Args:
-        log: Silver's, as the account has read it.
+        logs: Silver's and those of its bronze tables, as the account has read them.
     """
     silver = audit.silver
-    of_silver, more = _value_faults(audit, content, account, log)
+    of_silver, more = _value_faults(audit, content, account, logs)
     audit.say(f"{silver.table}: comparing the gold tables with their definitions")
     compared = tuple(content.compared(audit.gold))
     of_gold = [fault for _, fault in compared if fault is not None]
@@ -284,24 +285,25 @@ def _with_values(audit: _Audit, content: ContentAudit, account: Account, log: Ta
 
 
 def _value_faults(
-    audit: _Audit, content: ContentAudit, account: Account, log: TableLog
+    audit: _Audit, content: ContentAudit, account: Account, logs: Sequence[TableLog]
 ) -> tuple[list[Fault], list[str]]:
     """Faults of silver's values, or a note why they were not compared."""
-    from orchestration.records.audit.silver_values import SilverValues, why_values_may_differ
+    from orchestration.records.audit.values.comparable import comparable
+    from orchestration.records.audit.values.silver_values import SilverValues
 
     silver = audit.silver
     if silver.table not in account.versions:
         return [], []
-    whole = log if log.base is None else read_log(log.table, log.path, log.table)
-    why = why_values_may_differ(silver, whole, content.proof.settings.gold.accept_commits)
     if not isinstance(silver.columns, Mapping):
-        why = "a function makes its columns"
-    if why:
-        return [], [f"the values of {silver.table} were not compared with bronze: {why}"]
+        return [], [
+            f"the values of {silver.table} were not compared with bronze: a function makes its columns"
+        ]
+    own, *bronze = (log if log.base is None else read_log(log.table, log.path, log.table) for log in logs)
+    allowed = comparable(silver, own, bronze, content.proof.settings.gold.accept_commits)
     audit.say(f"{silver.table}: comparing its values with bronze")
-    given = (audit.spark, audit.pipeline, silver, audit.layout, content.proof, account.versions)
+    given = (audit.spark, audit.pipeline, silver, audit.layout, content.proof, account.versions, allowed)
     try:
-        return list(SilverValues(*given).faults()), []
+        return SilverValues(*given).found()
     except (PipelineError, TableMissingError) as error:  # such as a lookup's table that is not there
         return [], [f"the values of {silver.table} were not compared with bronze: {first_line(error)}"]
 
@@ -347,8 +349,8 @@ def _has_moved(found: Account, layout: Layout) -> bool:
     )
 
 
-def _audit_once(audit: _Audit) -> tuple[Account, TableLog]:
-    """The account of the tables as they are now, and silver's log as it was read."""
+def _audit_once(audit: _Audit) -> tuple[Account, Sequence[TableLog]]:
+    """The account of the tables as they are now; the logs of silver and bronze as it has read them."""
     spark, pipeline, silver, layout = audit.spark, audit.pipeline, audit.silver, audit.layout
     began, decision = time.monotonic(), _decision(pipeline, silver, layout)
     audit.say(f"{silver.table}: reading the logs")
@@ -361,7 +363,7 @@ def _audit_once(audit: _Audit) -> tuple[Account, TableLog]:
             notes.append(f"{silver.table}: audited from its beginning: {why}")
             pins, start = pin(silver, layout), None
     if changed := tuple(_changed_files(audit, pins)):
-        return _uncounted(silver, pins, changed), pins.silver
+        return _uncounted(silver, pins, changed), ()
     parts, partitions = _counted(audit, pins, decision, start)
     if start is not None and _may_miss_erased_rows(_faults_of(parts), pins):
         notes.append(f"{silver.table}: audited from its beginning: rows of it were erased")
@@ -392,7 +394,7 @@ def _audit_once(audit: _Audit) -> tuple[Account, TableLog]:
         each=silver.each or "",
         seconds=time.monotonic() - began,
     )
-    return account, pins.silver
+    return account, (pins.silver, *bronze)
 
 
 def _faults_behind(audit: _Audit, after: Mapping[str, int]) -> tuple[tuple[Fault, ...], Mapping[str, int]]:

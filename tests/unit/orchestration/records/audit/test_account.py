@@ -22,7 +22,6 @@ from orchestration.records.audit.gold.blame import after_faults_of, blamed
 from orchestration.records.audit.gold.changes import made_of
 from orchestration.records.audit.offset_ranges import bronze_progress
 from orchestration.records.audit.result import Account, Fault, PartitionAccount
-from orchestration.records.audit.silver_values import why_values_may_differ
 from orchestration.records.audit.table_log import (
     REBUILT,
     Pins,
@@ -31,6 +30,8 @@ from orchestration.records.audit.table_log import (
     missing_batches,
     table_commit,
 )
+from orchestration.records.audit.values import comparable as comparable_rows
+from orchestration.records.audit.values.comparable import comparable
 from silver.judge.reasons_and_verdict import rule_marks
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -269,21 +270,93 @@ def test_other_tables_records_are_compared_with_the_counts_of_the_commits() -> N
     assert faults(8, batch(0, 0, by="replay"), *both) == []
 
 
-def test_values_are_compared_again_once_a_rebuild_has_replaced_the_rows_of_an_earlier_declaration() -> None:
-    def batch(version: int, declared: Silver, **more: Any) -> TableCommit:
-        made = silver(version, version, (version, -1), 1)
-        return replace(made, metadata={**made.metadata, "judged_by": dict(rule_marks(declared)), **more})
+FORMER = replace(ORDERS, columns={**dict(ORDERS.columns), "order_id": "upper(id)"})
+READ = log("b", *(bronze(version, version - 1, 10 * version, 10) for version in (1, 2, 3)))
+"""Three micro-batches of ten records each."""
 
-    former = batch(1, replace(ORDERS, columns={**dict(ORDERS.columns), "order_id": "upper(id)"}))
-    rebuilt, newer = batch(2, ORDERS, **{REBUILT: {"counted": True}}), batch(3, ORDERS)
-    assert "version 1" in why_values_may_differ(ORDERS, log("s", former, newer))
-    assert why_values_may_differ(ORDERS, log("s", former, rebuilt, newer)) == ""
-    assert why_values_may_differ(ORDERS, replace(log("s", rebuilt, newer), is_whole=False)) == ""
-    assert "oldest" in why_values_may_differ(ORDERS, replace(log("s", newer), is_whole=False))
-    appended, updated = TableCommit(commit(4, 1), {}), TableCommit(commit(5, 1, removed=(1,)), {})
-    accepted = log("s", former, rebuilt, newer, appended, updated)
-    assert "s@5" in why_values_may_differ(ORDERS, accepted, ["s@4", "s@5"])
-    assert why_values_may_differ(ORDERS, accepted, ["s@1", "s@4", "t@5"]) == ""
+
+def judged(version: int, declared: Silver | None = ORDERS, release: str = "", **more: Any) -> TableCommit:
+    """A micro-batch that has read bronze's commit of its number."""
+    made = silver(version, version - 1, (version + 1, -1), 10)
+    marks = {} if declared is None else {"judged_by": dict(rule_marks(declared))}
+    told = {"release": release} if release else {}
+    return replace(made, metadata={**made.metadata, **marks, **told, **more})
+
+
+def loaded(version: int, **more: Any) -> TableCommit:
+    """A first load of bronze's first commit."""
+    return TableCommit(commit(version, 10), {"by": "first load", "of": 1, "bronze_version": 1, **more})
+
+
+OLD, NEW = judged(1, FORMER), judged(2)
+UPDATED = TableCommit(commit(9, 1, removed=(1,)), {})
+"""By another program."""
+
+
+@pytest.mark.parametrize(
+    ("of_silver", "of_bronze", "begins", "why"),
+    [
+        (log("s", judged(1), NEW), READ, {}, ""),
+        (log("s", OLD, NEW), READ, {("t", 0): 10}, "version 1 was written is another one"),
+        (log("s", NEW, judged(3, FORMER)), READ, None, "version 3 was written is another one"),
+        (log("s", OLD, replace(NEW, metadata={**NEW.metadata, REBUILT: {}}), judged(3)), READ, {}, ""),
+        (replace(log("s", NEW, judged(3)), is_whole=False), READ, {("t", 0): 20}, "oldest commits"),
+        (
+            replace(log("s", judged(1), judged(3)), is_whole=False),
+            replace(READ, commits=READ.commits[1:], is_whole=False),
+            {("t", 0): 20},
+            "oldest commits",
+        ),
+        (replace(log("s"), is_whole=False), READ, None, "oldest commits"),
+        (log("s", loaded(0), NEW), READ, {}, ""),
+        (log("s", loaded(0), OLD, judged(3)), READ, {("t", 0): 10}, "version 1"),
+        (
+            log("s", loaded(0, judged_by=dict(rule_marks(FORMER))), NEW),
+            READ,
+            {("t", 0): 10},
+            "version 0 was written is another one",
+        ),
+    ],
+)
+def test_rows_are_compared_from_where_on_they_are_those_of_todays_declaration(
+    of_silver: TableLog, of_bronze: TableLog, begins: dict[Any, int] | None, why: str
+) -> None:
+    """A change of the declaration, or commits that are cleaned away, leave the newer rows to be compared."""
+    found = comparable(ORDERS, of_silver, [of_bronze])
+    assert why in found.why
+    assert bool(found.why) == bool(why)
+    assert (dict(found.begins) if found.are_any else None) == begins
+
+
+def test_what_another_program_has_written_with_the_operators_leave_is_not_compared() -> None:
+    appended = TableCommit(commit(4, 1), {})
+    accepted = log("s", NEW, appended, replace(UPDATED, commit=commit(5, 1, removed=(1,))))
+    assert "s@5" in comparable(ORDERS, accepted, [READ], ["s@4", "s@5"]).why
+    assert comparable(ORDERS, accepted, [READ], ["s@1", "s@4", "t@5"]).why == ""
+
+
+def test_values_of_an_earlier_release_are_no_fault_unless_another_program_has_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(comparable_rows, "own_release", lambda: "0.4.1")
+
+    def excuse(*commits: TableCommit, source: TableLog = READ) -> str:
+        return comparable(ORDERS, log("s", *commits), [source]).excuse
+
+    assert excuse(judged(1, release="0.4.0"), judged(2, release="0.4.1")) == ""
+    earlier = judged(1, release="0.3.9")
+    assert "rows were written by 0.3.9, which may have" in excuse(earlier, judged(2, release="0.4.1"))
+    assert "rows were written by an earlier release" in excuse(NEW)
+    assert excuse(earlier, UPDATED) == excuse(earlier, source=log("b", *READ.commits, UPDATED)) == ""
+
+
+def test_the_condition_on_rows_that_are_compared_is_sql() -> None:
+    found = comparable(ORDERS, log("s", OLD, NEW), [READ])
+    assert found.condition("topic", "part", "at") == "NOT (topic = 't' AND part = 0 AND at < 10)"
+    assert (found.text, comparable(ORDERS, log("s", NEW), [READ]).condition("a", "b", "c")) == (
+        "t/0/10",
+        "true",
+    )
 
 
 CUSTOMERS = replace(ORDERS, name="customers", reads="bronze.customers")

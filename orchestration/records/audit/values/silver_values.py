@@ -6,7 +6,7 @@ A value that another program has changed shows in no count, and makes right gold
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
@@ -26,8 +26,8 @@ from orchestration.records.audit.gold.compare import PARTS, comparable, key_rang
 from orchestration.records.audit.gold.content import GoldProof
 from orchestration.records.audit.result import SHOWN, Fault
 from orchestration.records.audit.stored_bytes.bronze_bytes import proven
-from orchestration.records.audit.table_log import TableCommit, TableLog, read_log, since_rebuild
-from silver.judge.reasons_and_verdict import rule_marks
+from orchestration.records.audit.table_log import TableCommit, TableLog, read_log
+from orchestration.records.audit.values.comparable import Comparable
 from silver.query import builder_of
 from silver.read.column_names import ACCEPT, COORDINATES, PLACE, VERDICT, row_coordinates
 from silver.read.unknown_fields import RESCUED
@@ -35,28 +35,6 @@ from silver.write.table_columns import accepted_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-_DECISIVE = ("value", "columns", "key", "event_time")
-"""Attributes of a silver table whose change leaves earlier rows as an earlier declaration read them."""
-
-
-def why_values_may_differ(silver: Silver, log: TableLog, accepted: Collection[str] = ()) -> str:
-    """Why rows may rightly have other values than today's declaration gives, in words; else empty.
-
-    Args:
-        log: The table's.
-        accepted: Commits of other programs that the operator has accepted, as ``silver.orders@9``.
-    """
-    now, commits = rule_marks(silver), since_rebuild(log.commits)
-    names = (f"{log.table}@{one.version}" for one in commits if one.commit.removed)  # not of an append
-    if taken := [name for name in names if name in accepted]:
-        return f"gold.accept_commits takes {', '.join(taken)} as it is"
-    for one in commits:
-        before = one.metadata.get("judged_by")
-        if isinstance(before, dict) and any(before.get(name, now[name]) != now[name] for name in _DECISIVE):
-            return f"the declaration by which version {one.version} was written is another one"
-    is_whole = log.is_whole or any(one.is_rebuilt for one in commits[:1])
-    return "" if is_whole else "the oldest commits are gone from the log"
 
 
 @dataclass(frozen=True)
@@ -70,6 +48,7 @@ class SilverValues:
         layout: Paths of the tables.
         proof: Whether all rows are compared, or those of a range of offsets where there are many.
         versions: By table, the version that is compared.
+        allowed: Which rows can be compared.
     """
 
     spark: SparkSession
@@ -78,20 +57,33 @@ class SilverValues:
     layout: Layout
     proof: GoldProof
     versions: Mapping[str, int]
+    allowed: Comparable
 
-    def faults(self) -> Iterator[Fault]:
-        """One fault per table that has other values than its records give."""
+    def found(self) -> tuple[list[Fault], list[str]]:
+        """One fault per table that has other values than its records give; and what was not compared."""
         bronze = [self._rows(source) for source in self.silver.sources]
-        for table in (self.silver.table, self.silver.late_table):
-            if table in self.versions and (fault := self._fault(table, bronze)) is not None:
-                yield fault
+        faults, notes, allowed = list[Fault](), list[str](), self.allowed
+        if allowed.why:
+            where = f" of records before {allowed.text}" if allowed.are_any else ""
+            notes.append(
+                f"the values of {self.silver.table}{where} were not compared with bronze: {allowed.why}"
+            )
+        for table in (self.silver.table, self.silver.late_table) if allowed.are_any else ():
+            if table not in self.versions or (fault := self._fault(table, bronze)) is None:
+                continue
+            if allowed.excuse:
+                text = fault.text.removesuffix(f". {fault.command}")
+                notes.append(f"{text}, in {fault.count:,} records; that is no fault: {allowed.excuse}")
+            else:
+                faults.append(fault)
+        return faults, notes
 
     def _rows(self, table: str) -> DataFrame:
         reader = self.spark.read.format("delta").option("versionAsOf", self.versions[table])
         return reader.load(self.layout.table_path(table))
 
     def _fault(self, table: str, bronze: Sequence[DataFrame]) -> Fault | None:
-        have = self._rows(table)
+        have = self._rows(table).where(self.allowed.condition(*COORDINATES))
         if not (count := have.count()):
             return None
         differing = self._differing(*self._part(have, bronze, count)).persist()
