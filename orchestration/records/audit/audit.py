@@ -242,6 +242,7 @@ def _with_receipts(  # noqa: PLR0913, PLR0917  # an account, and what it is comp
         given,
         bronze=spark.read.format("delta").load(path).select("topic", "partition", "offset", "key", "value"),
         last=last,
+        commits=[one.metadata for one in read_log(topic.table, path, topic.table).commits],
         gone=erased_records(spark, layout, topic.table),
         begins=_begins(account, topic, path),
         accepted=lost,
