@@ -50,15 +50,15 @@ def of(
 
 
 def test_the_topics_that_bronze_has_read_are_those_of_all_commits() -> None:
-    """Also of one that was deleted since, and of one whose id was not known at first; others are not asked."""
+    """Also of one that was deleted since; of one whose id was not known at first, by its id."""
+    first = {"positions": [{"orders": {"0": 9}}]}
     both = {"positions": [{"orders": {"0": 1}, "other": {"0": 1}}]}
     again = both | {TOPICS: {"orders": {"id": "B", "generation": 2}}}
-    found = generations(
-        [{"positions": [{"orders": {"0": 9}}]}, LAST, again, {}], lambda name: name == "orders"
-    )
+    found = generations([first, LAST, again, {}], lambda name: name == "orders")
     second = TopicState("B", 2).coordinate("orders")
-    assert found == {("orders", "", "orders"), ("orders", "A", "orders"), ("orders", "B", second)}
+    assert found == {("orders", "A", "orders"), ("orders", "B", second)}
     assert second != "orders"
+    assert generations([first], lambda _: True) == {("orders", "", "orders")}
 
 
 @pytest.fixture(autouse=True)

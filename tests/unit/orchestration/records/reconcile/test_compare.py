@@ -510,7 +510,7 @@ def test_a_file_without_a_byte_is_named_and_passed_over_where_others_have_rows(s
     (shop.folder / "good.csv").write_text("id,amount\no1,1.50\no2,1.50\n")
     found = shop.compare("*.csv")
     assert told(found) == {("missing", "o2", ())}
-    assert f"*.csv without {shop.folder / 'none.csv'}, which is empty" in found.other
+    assert f"*.csv without {shop.folder / 'none.csv'}, which is empty" in found.against
     pq.write_table(table([order(1)]), shop.folder / "good.parquet")
     (shop.folder / "none.parquet").touch()
     with pytest.raises(UsageError, match=r"none\.parquet is empty"):
