@@ -13,6 +13,12 @@ from common.declare import Gold, Pipeline, Publish, Silver
 from orchestration.access.declaration.lineage import sources
 from orchestration.records.audit.result import Account, Fault
 
+_OF_BRONZE = frozenset({"bytes", "gap", "unknown", "twice"})
+"""Faults of a bronze table: a command that makes silver again from it would spread them."""
+
+_OF_SILVER = frozenset({"values", "missing", "no witness", "twice", "counts"})
+"""Faults of a silver table that may follow from those, or whose command reads bronze."""
+
 _CAUSES = frozenset(
     {
         "values",
@@ -54,11 +60,19 @@ def blamed(pipeline: Pipeline, accounts: Sequence[Account]) -> list[Account]:
     It has no command there: the faults that it follows from come first. One that follows from none stays
     where it is.
     """
-    wrong = {_place(one, fault) for one in accounts for fault in one.faults if fault.name in _CAUSES}
+    places = [(_place(one, fault), fault.name) for one in accounts for fault in one.faults]
+    bronze = {one.table for one in pipeline.bronze}
+    wrong = {place for place, name in places if name in _CAUSES and place not in bronze}
+    changed = {place for place, name in places if name in _OF_BRONZE and place in bronze}
     found: dict[str, list[Fault]] = {one.table: [] for one in accounts}
     for account in accounts:
         for fault in account.faults:
-            causes = _causes(pipeline, _place(account, fault), wrong) if fault.name in _EFFECTS else ()
+            place = _place(account, fault)
+            causes: tuple[str, ...] = ()
+            if fault.name in _EFFECTS:
+                causes = _causes(pipeline, place, wrong)
+            elif fault.name in _OF_SILVER and place == account.table:
+                causes = _causes(pipeline, place, changed)
             told = after_faults_of(causes, fault) if causes else fault
             for table in [one for one in causes if one in found] or [account.table]:
                 found[table].append(told)

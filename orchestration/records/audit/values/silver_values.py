@@ -21,12 +21,17 @@ from common.declare import Pipeline, Silver
 from common.sql.expression import called_in
 from common.sql.functions import NON_DETERMINISTIC
 from orchestration.access.declaration.lineage import readers_of
-from orchestration.records.audit.gold.blame import after_faults_of
 from orchestration.records.audit.gold.compare import PARTS, comparable, key_range
 from orchestration.records.audit.gold.content import GoldProof
 from orchestration.records.audit.result import SHOWN, Fault
 from orchestration.records.audit.stored_bytes.bronze_bytes import proven
-from orchestration.records.audit.table_log import TableCommit, TableLog, read_log
+from orchestration.records.audit.table_log import (
+    TableCommit,
+    TableLog,
+    foreign_commits,
+    put_back,
+    read_log,
+)
 from orchestration.records.audit.values.comparable import Comparable
 from silver.query import builder_of
 from silver.read.column_names import ACCEPT, COORDINATES, PLACE, VERDICT, row_coordinates
@@ -69,20 +74,42 @@ class SilverValues:
                 f"the values of {self.silver.table}{where} were not compared with bronze: {allowed.why}"
             )
         for table in (self.silver.table, self.silver.late_table) if allowed.are_any else ():
-            if table not in self.versions or (fault := self._fault(table, bronze)) is None:
+            if table not in self.versions or (found := self._fault(table, bronze)) is None:
                 continue
+            fault, of_bronze = found
             if allowed.excuse:
                 text = fault.text.removesuffix(f". {fault.command}")
                 notes.append(f"{text}, in {fault.count:,} records; that is no fault: {allowed.excuse}")
             else:
-                faults.append(fault)
+                faults += [fault, *(one for one in of_bronze if one not in faults)]
+        if (aside := self._aside(bronze)) is not None:
+            faults.append(aside)
         return faults, notes
+
+    def _aside(self, bronze: Sequence[DataFrame]) -> Fault | None:
+        """The fault of quarantined records that have another key, value or time than in bronze."""
+        table = self.silver.quarantine
+        if table not in self.versions or self.silver.each is not None:
+            return None
+        have = self._rows(table).where("verdict is distinct from 'drop'")
+        names = ("key", "value", "kafka_timestamp")
+        theirs = [one.select(*PLACE, *(F.col(name).alias(f"__{name}") for name in names)) for one in bronze]
+        differs = [~F.col(name).eqNullSafe(F.col(f"__{name}")) for name in names]
+        both = have.join(reduce(DataFrame.unionByName, theirs), list(PLACE)).where(reduce(or_, differs))
+        found = both.select(*PLACE).orderBy(*PLACE).collect()
+        if not found:
+            return None
+        command = f"To have it made again from bronze: medallion rebuild {self.silver.table}"
+        text = f"{table} has other bytes than bronze. {command}"
+        places = tuple((row[0], row[1], row[2]) for row in found[:SHOWN])
+        return Fault("values", text, len(found), places, command=command)
 
     def _rows(self, table: str) -> DataFrame:
         reader = self.spark.read.format("delta").option("versionAsOf", self.versions[table])
         return reader.load(self.layout.table_path(table))
 
-    def _fault(self, table: str, bronze: Sequence[DataFrame]) -> Fault | None:
+    def _fault(self, table: str, bronze: Sequence[DataFrame]) -> tuple[Fault, Sequence[Fault]] | None:
+        """The fault of a table, and those of the bronze tables from which it follows."""
         have = self._rows(table).where(self.allowed.condition(*COORDINATES))
         if not (count := have.count()):
             return None
@@ -96,7 +123,7 @@ class SilverValues:
             if not found:
                 return None
             shown = differing.orderBy(*COORDINATES).limit(SHOWN).collect()
-            wrong, unproven = self._of_bronze(differing, bronze)
+            of_bronze, unproven = self._of_bronze(differing, bronze)
         finally:
             differing.unpersist()
         begin = ",".join(f"{row[0]}/{row[1]}={row['first']}" for row in found)
@@ -118,20 +145,28 @@ class SilverValues:
             tuple((row[0], row[1], row[2]) for row in shown),
             command=command,
         )
-        return after_faults_of(wrong, fault) if wrong else fault
+        return fault, of_bronze
 
-    def _of_bronze(self, differing: DataFrame, bronze: Sequence[DataFrame]) -> tuple[tuple[str, ...], int]:
-        """The bronze tables with changed bytes among these records, and how many have no proof of theirs."""
+    def _of_bronze(self, differing: DataFrame, bronze: Sequence[DataFrame]) -> tuple[list[Fault], int]:
+        """Faults of bronze tables that another program has changed, and how many of these records cannot be
+        proven by them; where digests show changed bytes, the audit has said so.
+        """
         own = differing.toDF(*PLACE, *differing.columns[len(PLACE) :])
-        wrong, unproven = [], 0
+        faults, unproven = list[Fault](), 0
         for source, rows in zip(self.silver.sources, bronze, strict=True):
             log = read_log(source, self.layout.table_path(source), source)
             known = proven(self.spark, replace(log, commits=_until(log, self.versions[source])))
             at = F.unix_millis(INGESTED).alias("at")
             counts = rows.join(own, list(PLACE), "left_semi").groupBy(at).count().collect()
-            wrong += [source] if any(row["at"] in known.wrong for row in counts) else []
-            unproven += sum(row["count"] for row in counts if row["at"] not in known.right | known.wrong)
-        return tuple(wrong), unproven
+            more = sum(row["count"] for row in counts if row["at"] not in known.right | known.wrong)
+            if more and any(one.is_foreign and one.commit.removed for one in log.commits):
+                command = put_back(log)
+                text = f"{source} was changed by another program: {'; '.join(foreign_commits(log))}"
+                text += f". {command}" if command else ""
+                faults.append(Fault("bytes", text, table=source, command=command))
+            else:
+                unproven += more
+        return faults, unproven
 
     def _part(
         self, have: DataFrame, bronze: Sequence[DataFrame], count: int
