@@ -42,6 +42,7 @@ from orchestration.records.audit.table_log import (
     missing_batches,
     put_back,
 )
+from orchestration.records.audit.values.comparable import comparable
 from silver.judge.reasons_and_verdict import NULL_EVENT_TIME, NULL_KEY
 from silver.read.column_names import ELEMENT, META
 from silver.read.declared_columns import parse_values
@@ -178,6 +179,12 @@ class TableAudit:
         """Whether late rows are merged, or may have been: before ``late`` was declared otherwise."""
         log = self.pins.silver
         return self.silver.late == "merge" or not log.is_whole or bool(log.steps("late"))
+
+    @property
+    def _is_of_today(self) -> bool:
+        """Whether all rows of silver are by today's declaration, as far as its whole log says."""
+        log = self.pins.silver
+        return log.base is None and not comparable(self.silver, log, [self.pins.bronze]).why
 
     def _account(
         self, found: DataFrame, sources: Sources, ranges: Mapping[Partition, Range]
@@ -398,7 +405,8 @@ class TableAudit:
         self.say(f"{silver.table}: looking up {seen.get(rows.REST, 0):,} rows that are in no table")
         if seen.get(rows.REST) and bronze is not None:
             rest = found.where(f"{rows.FATE} = '{rows.REST}' and not {rows.IS_ABSENT}")
-            keys = witness.bronze_keys(bronze, rest, silver, self.decision)
+            is_ordered = silver.keep == "newest" and not (silver.each or self.own) and self._is_of_today
+            keys = witness.bronze_keys(bronze, rest, silver, self.decision, is_ordered=is_ordered)
             with SparkRows(keys, None, _FEW).kept(whole=True, expected=seen[rows.REST]) as bronze_keys:
                 typed = bronze_keys.frame
                 if self.decision.conditions:

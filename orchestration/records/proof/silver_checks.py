@@ -18,6 +18,7 @@ _SAME_PLACE = '{0}.topic = {1}.topic AND {0}.partition = {1}.partition AND {0}."
 _FIRST = 'shown_places(min({topic: topic, partition: partition, "offset": "offset"}, 5)'
 _FIRST_OTHERS = f"{_FIRST} FILTER (NOT is_same))"
 _FIRST_ALONE = f"{_FIRST} FILTER (NOT has_witness AND is_alike))"
+_WHEN = "event time"
 _TABLES = ("bronze", "silver", "late", "quarantine", "dropped", "waiting")
 
 
@@ -233,16 +234,18 @@ WHERE following > "offset" + 1;
             yield not_compared(self.about, "witness of each duplicate", why)
             return
         keys = ", ".join(f"try({values.texts[name]}) AS {double_quoted(name)}" for name in key)
-        conditions = [text for name, text in values.texts.items() if name not in key]
+        keys += f', try({values.texts[_WHEN]}) AS "{_WHEN}"' if _WHEN in values.texts else ""
+        conditions = [text for name, text in values.texts.items() if name not in {*key, _WHEN}]
         own = " AND ".join(f"coalesce(try({text}), false)" for text in conditions)
         other = f"WHEN NOT ({own}) THEN 'other' " if own else ""
         yield f"""\
 -- What is only in bronze, and the key of each such record, read from its bytes.
 {title}
-SELECT {_AT}, ingested_at AS "read at", {values.is_read_alike(values.texts)} AS is_alike,
+SELECT {_AT}, ingested_at AS "read at", "timestamp" AS "sent at",
+  {values.is_read_alike(values.texts)} AS is_alike,
   CASE {tombstone}{other}ELSE 'duplicates' END AS kind, {keys}
 FROM ({values.source(rest)});"""
-        yield self._witnesses(key)
+        yield self._witnesses(key, is_newest=_WHEN in values.texts)
 
     def _key_and_conditions(self, key: Sequence[str]) -> ValueColumns:
         """The expressions of the key's columns, and the conditions by which a record is the table's own."""
@@ -255,10 +258,18 @@ FROM ({values.source(rest)});"""
         declared = () if silver.where is None else (silver.where,)
         for number, condition in enumerate(dict.fromkeys((*declared, *self.given.past_conditions))):
             values.add(f"where {number}", condition)
+        if silver.keep == "newest" and not self.given.values.why and isinstance(silver.columns, Mapping):
+            values.add(_WHEN, silver.columns[silver.event_time])
         return values
 
-    def _witnesses(self, key: Sequence[str]) -> str:
+    def _witnesses(self, key: Sequence[str], *, is_newest: bool) -> str:
+        """Of each duplicate; where the newest row of a key is kept, one that is not older."""
         same = " AND ".join(f"s.{double_quoted(name)} = r.{double_quoted(name)}" for name in key)
+        if is_newest:
+            when = double_quoted(self.given.silver.event_time)
+            mine = f"s.{when}, s._kafka_timestamp, s._kafka_topic, s._kafka_partition, s._kafka_offset"
+            theirs = f'r."{_WHEN}", r."sent at", r.topic, r.partition, r."offset"'
+            same += f" AND coalesce(row({mine}) >= row({theirs}), true)"
         has = f"EXISTS (FROM {self.silver} AS s WHERE {same})" if self.silver else "false"
         return compared(
             about=self.about,
