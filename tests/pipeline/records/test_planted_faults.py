@@ -129,6 +129,19 @@ def moved(engine: Engine) -> None:
     write_deltalake(engine.path("gold.prices"), new, mode="overwrite")
 
 
+def older(engine: Engine) -> None:
+    """The newest row of a key is the former one again, with all that this one had."""
+    bronze = DeltaTable(engine.path(BRONZE)).to_pyarrow_table().to_pylist()
+    (record,) = [row for row in bronze if (row["partition"], row["offset"]) == (0, 6)]
+    there = _open(engine, CURRENT).to_pyarrow_table()
+    former = {"_kafka_partition": 0, "_kafka_offset": 6, "_kafka_timestamp": record["kafka_timestamp"]}
+    former |= {"_ingested_at": record["ingested_at"], "customer": "C2"}
+    (newest,) = [row for row in there.to_pylist() if row["order_id"] == "a"]
+    assert (newest["_kafka_partition"], newest["_kafka_offset"]) != (0, 6)
+    rows = [row | former if row["order_id"] == "a" else row for row in there.to_pylist()]
+    write_deltalake(engine.path(CURRENT), pa.Table.from_pylist(rows, there.schema), mode="overwrite")
+
+
 def to_quarantine(engine: Engine) -> None:
     """A good record is moved to quarantine, with its bytes."""
     bronze = DeltaTable(engine.path(BRONZE)).to_pyarrow_table().to_pylist()
@@ -184,7 +197,7 @@ FAULTS: dict[str, Planted] = {
     "a row has an offset that bronze never read": again(SILVER, at(0, 0), _kafka_offset=1000),
     "a row has a partition that bronze never read": again(SILVER, at(0, 0), _kafka_partition=9),
     "silver's newest commits are lost": cut(SILVER, 2),
-    "a row is an older one of its key": update(CURRENT, "order_id = 'a'", _kafka_offset="6", customer="'C2'"),
+    "a row is an older one of its key, as it was": Planted(CURRENT, older),
     "a newest row is gone": delete(CURRENT, "order_id = 'h'"),
     "a newest row has another amount": update(CURRENT, "order_id = 'h'", amount="amount + 1"),
     # Rows beside silver.
