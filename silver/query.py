@@ -31,7 +31,7 @@ from silver.judge import lookups
 from silver.judge.dedupe import drop_duplicates
 from silver.judge.late_verdict import mark_late
 from silver.judge.read_and_judge import judge, read_rows, without_message_bytes
-from silver.judge.reasons_and_verdict import changed_rules, rule_marks, rules_version
+from silver.judge.reasons_and_verdict import JUDGED_BY, changed_rules, rule_marks, rules_version
 from silver.read.bronze_history import expired_records, needs_snapshot
 from silver.read.bronze_stream import bronze_stream
 from silver.read.column_names import ACCEPT, EMPTY, LATE, META, OTHER, VERDICT
@@ -42,7 +42,7 @@ from silver.write.first_load import FirstLoad, Mark
 from silver.write.known_keys import KeysWrittenOutsideStream, known_until_ms
 from silver.write.late_rows import LateRows, late_schema, read_micro_batch
 from silver.write.poison_search import OffsetRange, PoisonSearch
-from silver.write.writer import JUDGED_BY, Writer, side_paths, side_steps
+from silver.write.writer import Writer, side_paths, side_steps
 
 _log = logging.getLogger("medallion.silver")
 

@@ -29,6 +29,8 @@ Kind = Literal[
     "suite_failed",
     "broker_down",
     "open_transaction",
+    "job_killed",
+    "no_standby",
 ]
 AlertSeverity = Literal["critical", "warning"]
 Unit = Literal["duration", "rows or duration", "percent", "times", "spreads", ""]
@@ -98,6 +100,14 @@ LIMITS: Mapping[Kind, Limit] = {
     "open_transaction": Limit(
         "over", "duration", "5 minutes", "", "a transaction of a topic has been open for longer"
     ),
+    "job_killed": Limit(
+        "under",
+        "duration",
+        "1 hour",
+        "1 hour",
+        "the process of a job was killed and another took over, less long ago",
+    ),
+    "no_standby": Limit("", "", "", "", "a job's standby has taken over, and no other one waits"),
 }
 """The limit of each kind of rule."""
 
@@ -186,6 +196,8 @@ DEFAULT_RULES: Mapping[str, AlertRule] = {
         "suite-failed": {"when": "suite_failed"},
         "broker-down": {"when": "broker_down", "for": "2 minutes"},
         "open-transaction": {"when": "open_transaction", "over": "5 minutes"},
+        "job-killed": {"when": "job_killed"},
+        "no-standby": {"when": "no_standby", "for": "2 minutes"},
     }.items()
 }
 """The rules of a pipeline that names channels and no rules."""
@@ -212,7 +224,7 @@ class AlertSettings(BaseModel):
     rules: Annotated[dict[str, AlertRule] | None, BeforeValidator(_named)] = Field(
         default=None,
         description="By name, what is watched: when, over or under, for, severity, channels, tables (see "
-        "docs/run/operate.md). Unset: eight rules, where a channel is named.",
+        "docs/run/operate.md). Unset: ten rules, where a channel is named.",
     )
     enabled: bool = Field(
         default=True, description="Whether alerts are watched; false turns them off in an environment's file."

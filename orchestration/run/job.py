@@ -33,6 +33,7 @@ from orchestration.access.channel.client import fingerprint
 from orchestration.access.declaration.lineage import written_by
 from orchestration.access.embedded_broker import lifecycle as broker
 from orchestration.access.history.catalog_state import forget_entries
+from orchestration.access.history.job_state import Killed
 from orchestration.access.kafka import client as kafka
 from orchestration.access.kafka.topic_state import topic_ids
 from orchestration.observe.catalog.names import names
@@ -178,6 +179,7 @@ class Start:
         name: The job's name in leases, in what it records, and in log files.
         only: A table of these layers: the job holds the leases of this table's query alone.
         asked_about: Fingerprint of the pipeline file, if the job does the work of commands; None if not.
+        is_standby: Whether the process waits for the leases before.
     """
 
     pipeline: Pipeline
@@ -186,6 +188,7 @@ class Start:
     name: str
     only: str | None = None
     asked_about: str | None = None
+    is_standby: bool = False
 
     @functools.cached_property
     def layout(self) -> Layout:
@@ -206,9 +209,19 @@ class Start:
         return TableLeases(self.layout, self.tables, self.name, self.settings.lease_seconds, published)
 
     def job(
-        self, stack: ExitStack, leases: TableLeases, session: AbstractContextManager[SparkSession]
+        self,
+        stack: ExitStack,
+        leases: TableLeases,
+        session: AbstractContextManager[SparkSession],
+        killed: Killed | None = None,
     ) -> Job:
         """The job, ready to start, in a process that holds its leases; the stack closes what it opens.
+
+        Args:
+            stack: Closes what is opened.
+            leases: The leases that the process holds.
+            session: Spark.
+            killed: The process of another host that it goes on after, if that one was killed.
 
         Raises:
             BrokerError: The broker cannot be reached, or a topic is missing.
@@ -229,7 +242,17 @@ class Start:
         stack.enter_context(_released_at_rest(leases, supervisor, commands, settings))
         wiring = Wiring(spark, pipeline, settings, layout, address.result(), failures=failures)
         # It ends before Spark does, whose queries it looks at.
-        stack.enter_context(recording(_recorder(wiring, self.name, supervisor)))
+        recorder = Recorder(
+            pipeline,
+            wiring.settings,
+            layout,
+            self.name,
+            supervisor,
+            is_standby=self.is_standby,
+            killed=killed,
+        )
+        recorder.lineage = lineage_of(wiring)
+        stack.enter_context(recording(recorder))
         stack.enter_context(_registered(wiring, self.layers, self.name))
         if "bronze" in self.layers:
             stack.enter_context(_watched_topics(wiring, supervisor))
@@ -347,13 +370,6 @@ def _released_at_rest(
     is_working = commands is not None and commands.is_working
     if supervisor.is_at_rest and not is_working and settings.catalog == "none":
         leases.release()
-
-
-def _recorder(wiring: Wiring, name: str, supervisor: Supervisor) -> Recorder:
-    """Records the job's micro-batches, and reports their lineage where a setting names a receiver."""
-    recorder = Recorder(wiring.pipeline, wiring.settings, wiring.layout, name, supervisor)
-    recorder.lineage = lineage_of(wiring)
-    return recorder
 
 
 def lineage_of(wiring: Wiring) -> Reporter | None:

@@ -26,12 +26,21 @@ from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader
 from common.errors import MedallionError, TablesFailedError
 from common.machine import event_log
+from common.machine.console import say
 from common.machine.processes import start_mark
 from common.streaming.error_lines import one_line
 from common.streaming.query import RunningQuery, told
 from orchestration.access.history import micro_batches
-from orchestration.access.history.job_state import BatchFacts, JobQuery, JobState, write_state
+from orchestration.access.history.job_state import (
+    BatchFacts,
+    JobQuery,
+    JobState,
+    Killed,
+    killed_before,
+    write_state,
+)
 from orchestration.access.history.micro_batches import MicroBatchRow
+from orchestration.access.history.takeovers import takeover_text
 from orchestration.access.progress.rows_read import rows_between
 from orchestration.observe.lineage.reporter import Reporter
 from orchestration.observe.status.collect import Collector
@@ -100,13 +109,23 @@ class Recorder:
         layout: Paths of the pipeline.
         job: Name of the job.
         supervisor: Has the queries.
+        is_standby: Whether the process was a standby before.
+        killed: The process of another host that it goes on after, if that one was killed.
 
     Attributes:
         lineage: Sends OpenLineage events of what is recorded; None: nothing does. Set before recording.
     """
 
-    def __init__(
-        self, pipeline: Pipeline, settings: Settings, layout: Layout, job: str, supervisor: Supervisor
+    def __init__(  # noqa: PLR0913  # a job, and what was before it
+        self,
+        pipeline: Pipeline,
+        settings: Settings,
+        layout: Layout,
+        job: str,
+        supervisor: Supervisor,
+        *,
+        is_standby: bool = False,
+        killed: Killed | None = None,
     ) -> None:
         self._pipeline, self._layout, self._supervisor = pipeline, layout, supervisor
         self._keep = timedelta(seconds=settings.history.keep_seconds)
@@ -125,7 +144,23 @@ class Recorder:
         self._flushed = time.monotonic()
         now = datetime.now(UTC)
         host, mark = os.uname().nodename, start_mark(os.getpid()) or ""
-        self._state = JobState(job, event_log.RUN_ID, os.getpid(), host, now, now, mark=mark)
+        self._state = JobState(
+            job,
+            event_log.RUN_ID,
+            os.getpid(),
+            host,
+            now,
+            now,
+            mark=mark,
+            killed=killed or killed_before(layout.jobs, job),
+            is_standby=is_standby,
+        )
+
+    def tell_of_kill(self) -> None:
+        """Say that the process before this one was killed, if it was, also to the pipeline's functions."""
+        if (text := takeover_text(self._state)) and self._state.killed is not None:
+            say(text, level="warning", job=self._state.job)
+            self._hooks.failed(self._failure("", text, is_restarted=True, restarts=0))
 
     def run(self) -> None:
         """Look at the queries and write the job's state, until ``end``."""
@@ -429,6 +464,7 @@ class Recorder:
 @contextmanager
 def recording(recorder: Recorder) -> Iterator[Recorder]:
     """Run a recorder in two threads inside the block; it records how the block ends."""
+    recorder.tell_of_kill()
     threads = (
         threading.Thread(target=recorder.run, name="medallion-recorder", daemon=True),
         threading.Thread(target=recorder.keep_books, name="medallion-history", daemon=True),

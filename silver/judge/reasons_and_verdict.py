@@ -164,6 +164,13 @@ def rules_version(silver: Silver) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
+JUDGED_BY = "judged_by"
+"""The entry of a commit's metadata with the marks of what decides a verdict."""
+
+RELEASE = "release"
+"""The entry of a commit's metadata with the release of the product that has read the rows' values."""
+
+
 def rule_marks(silver: Silver) -> Mapping[str, str]:
     """A hash per attribute, and per rule, of what decides a row's verdict; all that ``rules_version`` has."""
     decisive: dict[str, object] = {

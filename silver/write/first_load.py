@@ -21,6 +21,7 @@ from rich.console import Console
 
 from common.declare import Silver
 from common.delta import table as delta_table
+from common.delta.lease.release import own_release
 from common.delta.log import LogReader
 from common.delta.micro_batch import of_each
 from common.errors import CheckpointMismatchError
@@ -29,6 +30,7 @@ from common.machine.terminal import say
 from common.rows.spark_rows import SparkRows
 from common.spark import jvm
 from silver.judge.read_and_judge import without_message_bytes
+from silver.judge.reasons_and_verdict import JUDGED_BY, RELEASE, rule_marks
 from silver.read.column_names import (
     ACCEPT,
     DROP,
@@ -178,7 +180,10 @@ class FirstLoad:
         facts = commit.metadata if commit else {}
         if facts.get("silver_id") != self._silver_id():
             return None
-        return {name: facts[name] for name in _FACTS}
+        # Rows that an earlier release has staged have no marks.
+        return {name: facts[name] for name in _FACTS} | {
+            name: facts[name] for name in (JUDGED_BY, RELEASE) if name in facts
+        }
 
     def _silver_id(self) -> str:
         found = LogReader(self.silver_path).snapshot()
@@ -210,6 +215,8 @@ class FirstLoad:
             "begins": _told([one.version for one in read]),
             "silver_id": self._silver_id(),
             "positions": [_position(one.table_id, one.version + (not one.is_partial)) for one in read],
+            JUDGED_BY: dict(rule_marks(self.silver)),
+            RELEASE: own_release(),
         }
         metadata = delta_table.maintenance_metadata(self.pipeline, self.silver.table, BY, **facts)
         slim = frame.withColumn(META, without_message_bytes(F.col(_PART) != _ASIDE))

@@ -17,11 +17,13 @@ from common.config.driver_limits import DriverLimits
 from common.declare import Silver
 from common.delta import table as delta_table
 from common.delta.foreign_commits import CommitWatch
+from common.delta.lease.release import own_release
 from common.delta.match.batch_match import SideStep, StepHistory
 from common.delta.micro_batch import MicroBatch
 from common.rows.row_size import RowSizeEstimate
 from common.rows.rows import Rows
 from silver.judge.late_verdict import set_late_watermark
+from silver.judge.reasons_and_verdict import JUDGED_BY, RELEASE
 from silver.read.column_names import EMPTY, OTHER
 from silver.read.unknown_fields import refuse_unknown_fields
 from silver.write.exact_dedupe import write_exact
@@ -38,9 +40,6 @@ ACCEPTED = "accepted"
 
 QUARANTINED = "quarantine"
 """The step of a micro-batch that writes quarantine."""
-
-JUDGED_BY = "judged_by"
-"""The entry of a commit's metadata with the marks of what decides a verdict."""
 
 
 def side_steps(silver: Silver, path: Callable[[str], str]) -> tuple[SideStep, ...]:
@@ -117,7 +116,7 @@ class Writer:
             UnknownFieldError: A value has an unknown field, which is to stop the query; nothing is written.
             ForeignChangeError: Another writer changed rows that it reads; nothing is written.
         """
-        batch = replace(batch, facts={JUDGED_BY: dict(self.rule_marks)})
+        batch = replace(batch, facts={JUDGED_BY: dict(self.rule_marks), RELEASE: own_release()})
         # Must come before anything may return: Spark marks the batch as done even when its state was not.
         tally = count_verdicts(whole.rows, self.silver.rules)
         for watch in self.watches:

@@ -144,6 +144,12 @@ def test_a_standby_takes_over_from_a_job_that_was_killed(drill: Drill) -> None:
     drill.await_growth(standby)
     assert drill.holder == standby.pid
     assert find_standbys(drill.commands.layout.leases) == ()
+    assert f"job up was killed: pid {job.pid} on" in standby.stderr
+    status = drill.commands.run("status", "--json")
+    assert status.code() == 0, status.stderr
+    texts = [one["text"] for one in json.loads(status.stdout)["problems"] if not one["table"]]
+    assert any(f"pid {standby.pid}, its standby, took over at" in text for text in texts)
+    assert any(text.startswith("no standby is left") for text in texts)
     drill.end(standby)
     assert "Traceback" not in standby.stderr
 
@@ -174,6 +180,7 @@ def test_a_job_that_is_paused_keeps_its_leases(drill: Drill) -> None:
     time.sleep(5)
     assert "takes over" not in standby.stderr
     assert drill.holder == job.pid
+    await_that(lambda: drill.commands.run("status").code() == 1, "status says that it hangs", standby)
     job.signal(signal.SIGCONT)
     drill.await_growth(job, standby)
     standby.signal(signal.SIGTERM)

@@ -25,6 +25,11 @@ def can_follow(own: str, written: str) -> bool:
     return mine is None or theirs is None or mine >= theirs
 
 
+def is_of_one_minor(own: str, other: str) -> bool:
+    """Whether two known releases differ in the patch at most."""
+    return _minor(own) is not None and _minor(own) == _minor(other)
+
+
 def _minor(release: str) -> tuple[int, int] | None:
     found = re.match(r"(\d+)\.(\d+)", release)
     return None if found is None else (int(found[1]), int(found[2]))

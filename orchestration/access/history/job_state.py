@@ -64,6 +64,15 @@ class JobQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class Killed:
+    """The process of a job that has ended without a word; ``at`` is when it was seen last."""
+
+    pid: int
+    host: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class JobState:
     """The state of one job.
 
@@ -74,6 +83,8 @@ class JobState:
         error: The cause of the end, in one line.
         is_of_tables: Whether that is what single queries have failed by; the others have ended well.
         mark: Start mark of the process, so that a process with the same id is not taken for the job.
+        killed: The process before this one, if it was killed.
+        is_standby: Whether this process was a standby before.
     """
 
     job: str
@@ -87,6 +98,8 @@ class JobState:
     error: str = ""
     mark: str = ""
     is_of_tables: bool = False
+    killed: Killed | None = None
+    is_standby: bool = False
 
     @property
     def is_alive(self) -> bool:
@@ -114,6 +127,14 @@ def write_state(folder: Path, state: JobState) -> None:
         OSError: The folder cannot be written.
     """
     _FILE.write(folder, f"{state.job}.json", state)
+
+
+def killed_before(folder: Path, job: str) -> Killed | None:
+    """The last process of a job of this host, if it was killed: it wrote no end, and runs no more."""
+    last = _FILE.read_or_none(folder, f"{job}.json")
+    if last is None or last.ended or last.is_alive:
+        return None
+    return Killed(last.pid, last.host, last.at)
 
 
 def read_states(folder: Path) -> tuple[JobState, ...]:

@@ -37,6 +37,7 @@ def status(
     """Show rows, lag, speed, watermark, late rows and quarantine of every table.
 
     Reads tables, checkpoints, leases and the broker. Starts no process; jobs may be running or stopped.
+    Exit code 1: the process of a query was killed or does not answer, and no other goes on.
     """
     from orchestration.cli.observe.status_output import render
     from orchestration.observe.status.collect import Collector
@@ -48,12 +49,16 @@ def status(
     ready = context(pipeline, settings, overrides)
     broker = BrokerOffsets(ready.pipeline, ready.settings)
     collector = Collector(ready.pipeline, ready.layout, broker, ready.settings)
-    if as_json:
-        print_document(document(collector.collect()))
-    elif watch:
+    if watch:
         _watch(collector, every)
+        return
+    found = collector.collect()
+    if as_json:
+        print_document(document(found))
     else:
-        _show(render(collector.collect()))
+        _show(render(found))
+    if found.is_unanswered:
+        raise typer.Exit(1)
 
 
 def _show(picture: RenderableType) -> None:

@@ -119,13 +119,18 @@ class _Picture:
         layout = _Layout.of(blocks, width)
         yield from _title(self._status, layout.panel)
         critical: dict[str, list[str]] = {}
-        for problem in problems(self._status):
+        found = problems(self._status)
+        for problem in found:
             if problem.severity == "critical":  # warnings stand beside the numbers of their tables
                 critical.setdefault(problem.text, []).append(problem.table)
         for text, tables in critical.items():
             yield _marked(f"{together(tables)}: {text}", "red")
         if self._status.alerts is not None:
             yield from _alerts(self._status.alerts)
+        broker = f"Kafka: {self._status.broker_note}"  # it stands in the title
+        for problem in found:
+            if not problem.table and problem.text != broker:
+                yield _marked(problem.text, "yellow")
         yield from _standbys(self._status.standbys)
         for layer, colour in _COLOURS.items():
             own = [block for block in blocks if block.table.layer == layer]

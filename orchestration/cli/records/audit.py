@@ -166,10 +166,10 @@ def _accounts(ready: Context, silvers: Sequence[Silver], begin: Since, *, is_who
     )
     gold = audits.gold_proof(ready.settings, begin, is_whole=is_whole)
     receipts = receipts_reader(ready.pipeline, ready.settings)
-    run = partial(audits.audit, since=begin, say=say, ask=ask, accepted=known, gold=gold, receipts=receipts)
+    run = partial(audits.audit_all, since=begin, say=say, ask=ask, accepted=known, gold=gold)
     spark = build_session(ready.settings, "audit", ready.layout.log, compiled="rows")
     try:
         with umask(ready.settings.umask):
-            return [run(spark, ready.pipeline, silver, ready.layout) for silver in silvers]
+            return run(spark, ready.pipeline, silvers, ready.layout, receipts=receipts)
     finally:
         jvm.stop(spark)

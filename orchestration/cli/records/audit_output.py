@@ -13,18 +13,21 @@ from orchestration.cli.grid import Column, Grid
 from orchestration.records.audit.result import FATES, SHOWN, Account, Fault
 
 _NEXT = {
-    "missing": "restore the version of the table before the change, or fill silver again",
-    "no witness": "restore the row that this record is a duplicate of",
-    "twice": "run an interrupted replay again to finish it; otherwise restore the version before",
-    "unknown": "rows of bronze are deleted, or another program wrote the table: see the history of the table",
-    "gap": "read the offsets again from Kafka; a compacted topic, or one written by transactions, is "
-    "declared with Topic(…, may_have_gaps=True)",
-    "counts": "see that version in the history of the table: which program wrote it, and what changed since",
+    "missing": "type the command, or restore the version of the table before the change",
+    "no witness": "type the command, or restore the row that this record is a duplicate of",
+    "twice": "run an interrupted replay again to finish it; otherwise type the command, or restore the "
+    "version before",
+    "unknown": "type the command; without one, see the history of the table: which program wrote it",
+    "gap": "type the command; without one, read the offsets again from Kafka; a compacted topic, or one "
+    "written by transactions, is declared with Topic(…, may_have_gaps=True)",
+    "counts": "type the command; without one, see that version in the history of the table: which program "
+    "wrote it, and what changed since",
     "changed": "fill the gold table again with medallion rebuild, or restore the version before; or accept "
     "the change by name",
     "values": "type the command, then start the jobs: the gold tables follow; first mend bronze where a line "
     "of bytes names it",
-    "bytes": "restore these files from a copy of the table; where there is none, the rows are as they are",
+    "bytes": "type the command; without one, restore these files from a copy of the table; where there is "
+    "none, the rows are as they are",
     "files": "restore these files from a copy of the table, or type the command",
     "content": "type the command: it fills the table from the rows of its source",
     "history": "type the command, or restore the newest copies of the source and of its checkpoint",
@@ -117,7 +120,8 @@ def error(accounts: Sequence[Account]) -> AccountError:
 
 
 def _fault_lines(fault: Fault) -> list[str]:
-    step = f"mend the faults of {fault.after}, then audit again" if fault.after else _NEXT[fault.name]
+    below = " and ".join(fault.after)
+    step = f"mend the faults of {below}, then audit again" if below else _NEXT[fault.name]
     if fault.keys:
         more = f", and {fault.count - len(fault.keys):,} more" if fault.count > len(fault.keys) else ""
         return [

@@ -89,7 +89,7 @@ def trace(
         places = [_only_place(offset, is_alone=table is None and not (key or where or is_quarantined))]
     else:
         places = _found(traced, table, key, where, limit, is_quarantined=is_quarantined)
-    found = [traced.record(place) for place in places[:limit]]
+    found = traced.records(places[:limit])
     if as_json:
         print_document({"records": plain(found)})
         return

@@ -13,7 +13,7 @@ from common.errors import AddressError, Problem
 from common.machine.console import say
 from orchestration.access.declaration.context import Context
 from orchestration.cli.run.tried_remedies import tried_remedies
-from orchestration.observe.page.serve import page_of
+from orchestration.observe.page.serve import alerts_of, page_of
 
 if TYPE_CHECKING:  # imports Spark, which other commands do not need
     from pyspark.sql import SparkSession
@@ -52,6 +52,8 @@ def run_as_standby(
     with (
         tried_remedies(ready),
         _page_if_free(page) as has_page,
+        # A job that hangs has the page's address, and watches no alert.
+        nullcontext() if has_page else alerts_of(ready.pipeline, ready.settings),
         open_standby(
             ready.pipeline,
             ready.settings,

@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from common.config.alert_settings import AlertRule, Kind
 from orchestration.access.history.alert_state import Key
+from orchestration.access.history.takeovers import kills, takeover_text, without_standby
 from orchestration.observe.alerts.facts import Facts
 from orchestration.observe.alerts.volume import explain, is_unusual
 from orchestration.observe.status.model import FAULTY, NEEDS_A_PERSON, Freshness, Lag, TableStatus
@@ -200,6 +201,18 @@ def _broker_down(rule: AlertRule, facts: Facts) -> Iterator[Found]:
     yield "", Observation(bool(status.broker_note) and is_used, "the broker does not answer")
 
 
+def _job_killed(rule: AlertRule, facts: Facts) -> Iterator[Found]:
+    jobs, at = facts.status.jobs, facts.status.at
+    lasting = timedelta(seconds=rule.limit_seconds or 0.0)
+    texts = [takeover_text(job) for job in kills(jobs, at, lasting)]
+    yield "", Observation(bool(texts), "; ".join(texts))
+
+
+def _no_standby(rule: AlertRule, facts: Facts) -> Iterator[Found]:
+    texts = [*without_standby(facts.status.jobs, facts.status.awaited)]
+    yield "", Observation(bool(texts), "; ".join(texts))
+
+
 def _open_transaction(rule: AlertRule, facts: Facts) -> Iterator[Found]:
     for table in _tables(rule, facts):
         if table.layer != "bronze":
@@ -230,4 +243,6 @@ _BY_KIND: Mapping[Kind, Callable[[AlertRule, Facts], Iterator[Found]]] = {
     "suite_failed": _suite_failed,
     "broker_down": _broker_down,
     "open_transaction": _open_transaction,
+    "job_killed": _job_killed,
+    "no_standby": _no_standby,
 }

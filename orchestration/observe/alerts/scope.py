@@ -8,7 +8,7 @@ from common.config.alert_settings import AlertRule, Kind
 from common.declare import Pipeline
 from common.errors import nearest
 
-_OF_PIPELINE: frozenset[Kind] = frozenset({"broker_down"})
+_OF_PIPELINE: frozenset[Kind] = frozenset({"broker_down", "job_killed", "no_standby"})
 _LAYER: Mapping[Kind, str] = {
     "no_data": "bronze",
     "volume": "bronze",

@@ -48,7 +48,7 @@ def traced(live: Live, table: str | None, key: Sequence[str], offset: str | None
     try:
         trace = Trace(live.pipeline, live.layout, has_values=True)
         places = trace.by_key(table, key, MOST) if table is not None else [Place.parse(offset or "")]
-        found = [trace.record(place) for place in places[:MOST]]
+        found = trace.records(places[:MOST])
     finally:
         _ONE_AT_A_TIME.release()
     return {

@@ -155,6 +155,7 @@ class Collector:
             alerts,
             freshness_goal=self._goal,
             standbys=find_standbys(self._layout.leases),
+            jobs=jobs,
         )
 
     def _seen(

@@ -16,7 +16,7 @@ from common.delta.log import Snapshot
 from orchestration.access.declaration.field_use import FieldUse
 from orchestration.access.history.alert_state import AlertsFile
 from orchestration.access.history.catalog_state import CatalogEntry
-from orchestration.access.history.job_state import BatchFacts
+from orchestration.access.history.job_state import BatchFacts, JobState
 from orchestration.access.progress.query_states import QueryState
 from orchestration.observe.status.late_counts import Late, OtherRecords
 from orchestration.observe.status.lease_holder import Holder, Standby
@@ -303,6 +303,7 @@ class Status:
         alerts: The alerts, as the process that watches them has written them; None if none has.
         freshness_goal: Seconds for which a record may wait before a person should look; None: any time.
         standbys: Processes of this host that wait to go on with a job of the pipeline.
+        jobs: The states of the jobs of this host, those that run first.
     """
 
     pipeline: str
@@ -313,6 +314,17 @@ class Status:
     alerts: AlertsFile | None = None
     freshness_goal: float | None = None
     standbys: tuple[Standby, ...] = ()
+    jobs: tuple[JobState, ...] = ()
+
+    @property
+    def awaited(self) -> frozenset[str]:
+        """The jobs that have a standby."""
+        return frozenset(one.job for one in self.standbys)
+
+    @property
+    def is_unanswered(self) -> bool:
+        """Whether the process of a query was killed, or does not answer, and no other goes on."""
+        return any(table.query.state == "dead" for table in self.tables)
 
     @property
     def waiting_seconds(self) -> float | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from orchestration.access.history.takeovers import kills, takeover_text, without_standby
 from orchestration.observe.status.model import NEEDS_A_PERSON, UNKNOWN_SECONDS, Status, TableStatus
 
 Severity = Literal["critical", "warning"]
@@ -35,6 +36,8 @@ def problems(status: Status) -> tuple[Problem, ...]:
         for table in status.tables
         for problem in (*_of_table(table), *_of_freshness(table, status), *_of_source_files(table))
     ]
+    found += [Problem("warning", "", takeover_text(job)) for job in kills(status.jobs, status.at)]
+    found += [Problem("warning", "", text) for text in without_standby(status.jobs, status.awaited)]
     if status.broker_note and any(table.holder for table in status.tables):
         found.insert(0, Problem("warning", "", f"Kafka: {status.broker_note}"))
     return tuple(sorted(found, key=lambda problem: problem.severity != "critical"))

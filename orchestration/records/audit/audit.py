@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -27,7 +27,7 @@ from pyspark.errors import PySparkException
 from bronze.beginning import BEGINS
 from common.config.paths import Layout
 from common.config.settings import Settings
-from common.declare import Bronze, Pipeline, Silver, Topic
+from common.declare import Bronze, Gold, Pipeline, Silver, Topic
 from common.delta.log import LogReader
 from common.delta.maintenance.retention import expired_topics
 from common.delta.match.checkpoint_match import last_commit_metadata
@@ -46,6 +46,7 @@ from orchestration.access.kafka.receipts_topic import GivenReceipts
 from orchestration.access.progress.erased import erased_records, unfinished_run
 from orchestration.records.audit import last_audit
 from orchestration.records.audit.accepted_gaps import read_gaps, skipped_files
+from orchestration.records.audit.gold.blame import blamed
 from orchestration.records.audit.gold.changes import (
     gold_faults,
     history_faults,
@@ -74,8 +75,6 @@ if TYPE_CHECKING:
 
 _FILE = re.compile(r"\S+\.parquet")
 _AGAIN_SECONDS = 5.0
-_OF_SILVER = {"values", "missing", "no witness", "twice", "unknown", "counts", "lost commit"}
-"""Faults of a silver table itself, from which those of the gold tables behind it may follow."""
 
 Say = Callable[[str], None]
 Receipts = Callable[[Topic], GivenReceipts]
@@ -121,10 +120,16 @@ def select_tables(pipeline: Pipeline, table: str | None) -> tuple[Silver, ...]:
     return (named.get(table) or named[f"silver.{table}"],)
 
 
-def audit(  # noqa: PLR0913  # the options of the command
+def audit(spark: SparkSession, pipeline: Pipeline, silver: Silver, layout: Layout, **options: Any) -> Account:
+    """The account of one silver table; see ``audit_all``."""
+    (account,) = audit_all(spark, pipeline, (silver,), layout, **options)
+    return account
+
+
+def audit_all(  # noqa: PLR0913  # the options of the command
     spark: SparkSession,
     pipeline: Pipeline,
-    silver: Silver,
+    silvers: Sequence[Silver],
     layout: Layout,
     *,
     since: Since = None,
@@ -134,51 +139,81 @@ def audit(  # noqa: PLR0913  # the options of the command
     accepted: Collection[str] = (),
     gold: GoldProof | None = None,
     receipts: Receipts | None = None,
-) -> Account:
-    """The account of one silver table, and changes by others in gold tables that are made of it.
+) -> list[Account]:
+    """The accounts of silver tables, and changes by others in gold tables that are made of them.
 
-    A balanced audit saves its end for ``--since last``.
+    A gold table is compared with the first of them that it is made of, directly or not; its faults are told
+    under all of them from whose faults they may follow. A balanced audit saves its end for ``--since last``.
 
-    Without ``ask`` the topics are not compared with the broker, and the account says so. With ``gold`` the
-    gold tables that are made of it are compared with their definitions. With ``receipts`` an audit from the
+    Without ``ask`` the topics are not compared with the broker, and the accounts say so. With ``gold`` the
+    gold tables that are made of them are compared with their definitions. With ``receipts`` an audit from the
     beginning compares what producers say they have sent with bronze.
 
-    If the table does not balance and its tables were written meanwhile, the audit runs once more: while a
+    If a table does not balance and its tables were written meanwhile, its audit runs once more: while a
     replay moves rows from quarantine to silver, the rows are in both tables for a moment.
 
     Raises:
         TableMissingError: Bronze does not exist yet.
         AccountError: A data file that a table's log names is missing.
     """
-    read = [one for source in silver.sources for one in pipeline.bronze if one.table == source]
-    topics = [one for one in read if isinstance(one, Topic)]
-    last = {one.table: last_commit_metadata(layout.table_path(one.table), one.table) for one in topics}
-    compared = [compare_with_broker(one, last[one.table], ask) for one in topics]
+    content = None if gold is None else ContentAudit(spark, pipeline, layout, gold)
+    found: list[Account] = []
+    for silver in silvers:
+        made = made_of(pipeline, silver, [one.table for one in found])
+        one = _Audit(spark, pipeline, silver, layout, made, since, say, accepted, content)
+        found.append(_audited(one, again_seconds, ask, receipts))
+    return blamed(pipeline, found)
 
-    def once() -> Account:
-        account = _audit_once(spark, pipeline, read, silver, layout, since, say, accepted)
-        return (
-            account
-            if gold is None or any(one.name == "files" for one in account.faults)
-            else _with_values(account, ContentAudit(spark, pipeline, layout, gold), silver, say)
-        )
 
+@dataclass(frozen=True)
+class _Audit:
+    """The audit of one silver table, and of the gold tables that are compared with it."""
+
+    spark: SparkSession
+    pipeline: Pipeline
+    silver: Silver
+    layout: Layout
+    gold: Sequence[Gold]
+    since: Since
+    say: Say
+    accepted: Collection[str]
+    content: ContentAudit | None
+
+    @property
+    def read(self) -> list[Bronze]:
+        """The bronze tables that it reads."""
+        return [one for name in self.silver.sources for one in self.pipeline.bronze if one.table == name]
+
+    def once(self) -> Account:
+        """The account of the tables as they are now."""
+        account, logs = _audit_once(self)
+        if self.content is None or any(one.name == "files" for one in account.faults):
+            return account
+        return _with_values(self, self.content, account, logs)
+
+
+def _audited(one: _Audit, again_seconds: float, ask: Ask | None, receipts: Receipts | None) -> Account:
+    """The account of one silver table, with what its topics and receipts say."""
+    silver, layout = one.silver, one.layout
+    topics = [each for each in one.read if isinstance(each, Topic)]
+    last = {each.table: last_commit_metadata(layout.table_path(each.table), each.table) for each in topics}
+    compared = [compare_with_broker(each, last[each.table], ask) for each in topics]
     try:
-        found = once()
+        found = one.once()
     except (PySparkException, Py4JJavaError) as error:
         if (explained := _unreadable_file(silver, str(error))) is None:
             raise
         raise explained from error
     if found.faults and _has_moved(found, layout):
-        say(f"{silver.table} did not balance, but its tables were written meanwhile: auditing again")
+        one.say(f"{silver.table} did not balance, but its tables were written meanwhile: auditing again")
         time.sleep(again_seconds)
-        found = once()
+        found = one.once()
     for topic in topics:
-        if receipts is not None and topic.receipts and since is None:
-            found = _with_receipts(found, spark, layout, topic, last[topic.table], receipts, ask)
-    faults = (*found.faults, *(fault for one in compared for fault in one.faults))
-    notes = (*found.notes, *(note for one in compared for note in one.notes))
-    why = "; ".join(dict.fromkeys(one.why for one in compared if one.why))
+        if receipts is not None and topic.receipts and one.since is None:
+            found = _with_receipts(found, one.spark, layout, topic, last[topic.table], receipts, ask)
+    faults = (*found.faults, *(fault for each in compared for fault in each.faults))
+    notes = (*found.notes, *(note for each in compared for note in each.notes))
+    why = "; ".join(dict.fromkeys(each.why for each in compared if each.why))
     return replace(found, faults=faults, notes=notes, not_compared=why)
 
 
@@ -207,6 +242,7 @@ def _with_receipts(  # noqa: PLR0913, PLR0917  # an account, and what it is comp
         given,
         bronze=spark.read.format("delta").load(path).select("topic", "partition", "offset", "key", "value"),
         last=last,
+        commits=[one.metadata for one in read_log(topic.table, path, topic.table).commits],
         gone=erased_records(spark, layout, topic.table),
         begins=_begins(account, topic, path),
         accepted=lost,
@@ -231,64 +267,46 @@ def _begins(account: Account, topic: Topic, path: str) -> dict[tuple[str, int], 
     return found
 
 
-def _with_values(account: Account, content: ContentAudit, silver: Silver, say: Say) -> Account:
+def _with_values(audit: _Audit, content: ContentAudit, account: Account, logs: Sequence[TableLog]) -> Account:
     """The account with what comparing values has found: of silver with bronze, of gold with its definitions.
 
-    What a fault of silver makes of the tables behind it is told as its consequence: it has no command of its
-    own, which would spread it.
+    Args:
+        logs: Silver's and those of its bronze tables, as the account has read them.
     """
-    of_silver, more = _value_faults(account, content, silver, say)
-    if any(one.name == "bytes" for one in account.faults):
-        of_silver = [after_faults_of(silver.read_text, one) for one in of_silver]
-    say(f"{silver.table}: comparing the gold tables with their definitions")
-    compared = tuple(content.compared(made_of(content.pipeline, silver)))
+    silver = audit.silver
+    of_silver, more = _value_faults(audit, content, account, logs)
+    audit.say(f"{silver.table}: comparing the gold tables with their definitions")
+    compared = tuple(content.compared(audit.gold))
     of_gold = [fault for _, fault in compared if fault is not None]
-    of_messages, notes = message_faults(content, tuple(published(content.pipeline, silver)))
-    went_back = [one for one in account.faults if one.name == "history" and one.table]
-    faults = [*(one for one in account.faults if one not in went_back), *of_silver]
-    behind = following([*went_back, *of_gold, *of_messages], faults, silver)
+    publications = published(audit.pipeline, silver, audit.gold)
+    of_messages, notes = message_faults(content, publications)
+    faults = (*account.faults, *of_silver, *of_gold, *of_messages)
     gold = tuple(table for table, _ in compared)
-    return replace(account, faults=(*faults, *behind), gold=gold, notes=(*account.notes, *more, *notes))
+    return replace(account, faults=faults, gold=gold, notes=(*account.notes, *more, *notes))
 
 
 def _value_faults(
-    account: Account, content: ContentAudit, silver: Silver, say: Say
+    audit: _Audit, content: ContentAudit, account: Account, logs: Sequence[TableLog]
 ) -> tuple[list[Fault], list[str]]:
     """Faults of silver's values, or a note why they were not compared."""
-    from orchestration.records.audit.silver_values import SilverValues, why_values_may_differ
+    from orchestration.records.audit.values.comparable import comparable
+    from orchestration.records.audit.values.silver_values import SilverValues
 
+    silver = audit.silver
     if silver.table not in account.versions:
         return [], []
-    log = read_log(silver.table, content.layout.table_path(silver.table), silver.table)
-    why = why_values_may_differ(silver, log, content.proof.settings.gold.accept_commits)
     if not isinstance(silver.columns, Mapping):
-        why = "a function makes its columns"
-    if why:
-        return [], [f"the values of {silver.table} were not compared with bronze: {why}"]
-    say(f"{silver.table}: comparing its values with bronze")
-    given = (content.spark, content.pipeline, silver, content.layout, content.proof, account.versions)
+        return [], [
+            f"the values of {silver.table} were not compared with bronze: a function makes its columns"
+        ]
+    own, *bronze = (log if log.base is None else read_log(log.table, log.path, log.table) for log in logs)
+    allowed = comparable(silver, own, bronze, content.proof.settings.gold.accept_commits)
+    audit.say(f"{silver.table}: comparing its values with bronze")
+    given = (audit.spark, audit.pipeline, silver, audit.layout, content.proof, account.versions, allowed)
     try:
-        return list(SilverValues(*given).faults()), []
+        return SilverValues(*given).found()
     except (PipelineError, TableMissingError) as error:  # such as a lookup's table that is not there
         return [], [f"the values of {silver.table} were not compared with bronze: {first_line(error)}"]
-
-
-def following(behind: Sequence[Fault], faults: Sequence[Fault], silver: Silver) -> Sequence[Fault]:
-    """Faults of tables behind a silver table; where it has faults itself, without commands of their own.
-
-    Args:
-        faults: All other faults: a lost commit among them may be one of a gold table, and is no cause then.
-    """
-    if not any(one.name in _OF_SILVER and not one.table for one in faults):
-        return behind
-    return [after_faults_of(silver.table, one) for one in behind]
-
-
-def after_faults_of(table: str, fault: Fault) -> Fault:
-    """A fault that may follow from those of a table that is read: its own command would spread them."""
-    text = fault.text.removesuffix(f". {fault.command}")
-    text += f". It may follow from the faults of {table}: mend those first"
-    return replace(fault, text=text, command="", after=table)
 
 
 def _unreadable_file(silver: Silver, text: str) -> AccountError | None:
@@ -332,53 +350,38 @@ def _has_moved(found: Account, layout: Layout) -> bool:
     )
 
 
-def _audit_once(  # noqa: PLR0913, PLR0917  # see above
-    spark: SparkSession,
-    pipeline: Pipeline,
-    read: Sequence[Bronze],
-    silver: Silver,
-    layout: Layout,
-    since: Since,
-    say: Say,
-    accepted: Collection[str],
-) -> Account:
+def _audit_once(audit: _Audit) -> tuple[Account, Sequence[TableLog]]:
+    """The account of the tables as they are now; the logs of silver and bronze as it has read them."""
+    spark, pipeline, silver, layout = audit.spark, audit.pipeline, audit.silver, audit.layout
     began, decision = time.monotonic(), _decision(pipeline, silver, layout)
-    say(f"{silver.table}: reading the logs")
+    audit.say(f"{silver.table}: reading the logs")
     notes = []
-    pins, start = _pinned(silver, layout, since)
-    if since is not None:
+    pins, start = _pinned(silver, layout, audit.since)
+    if audit.since is not None:
         why = why_full_audit(pins, start) if start is not None else "no earlier audit or commit to start from"
         why = f"it reads {silver.read_text}" if len(silver.sources) > 1 else why
         if why:
             notes.append(f"{silver.table}: audited from its beginning: {why}")
             pins, start = pin(silver, layout), None
-    if changed := tuple(_changed_files(pipeline, silver, layout, pins)):
-        return _uncounted(silver, pins, changed)
-    parts, partitions = _counted(spark, read, silver, layout, pins, say, decision, start)
+    if changed := tuple(_changed_files(audit, pins)):
+        return _uncounted(silver, pins, changed), ()
+    parts, partitions = _counted(audit, pins, decision, start)
     if start is not None and _may_miss_erased_rows(_faults_of(parts), pins):
         notes.append(f"{silver.table}: audited from its beginning: rows of it were erased")
         pins, start = pin(silver, layout), None
-        parts, partitions = _counted(spark, read, silver, layout, pins, say, decision, None)
+        parts, partitions = _counted(audit, pins, decision, None)
     batch_id = pins.batch.batch_id if pins.batch else start.batch_id if start else None
     total = tuple(_with_earlier_counts(one, start) for one in partitions)
     covers_all = start is None or bool(start.counts)
-    after = start.gold if start else {}
-    in_gold, gold = gold_faults(pipeline, silver, layout, after=after, accepted=accepted)
     bronze = [part.pins.bronze for part in parts]
-    of_bytes = _byte_faults(spark, pipeline, silver, bronze)
-    of_gold = (
-        *in_gold,
-        *history_faults(pipeline, silver, layout),
-        *published_faults(pipeline, silver, layout),
-        *publication_faults(pipeline, silver, layout),
-    )
-    faults = (*_faults_of(parts), *of_bytes, *of_gold)
+    of_gold, gold = _faults_behind(audit, start.gold if start else {})
+    faults = (*_faults_of(parts), *_byte_faults(spark, pipeline, silver, bronze), *of_gold)
     if not faults and covers_all and len(parts) == 1 and not _save(layout, pins, total, gold):
         notes.append(
             f"{silver.table} has read a commit of {silver.read_text} only in part: the next --since last "
             "starts where this audit started"
         )
-    return Account(
+    account = Account(
         table=silver.table,
         reads=silver.read_text,
         versions={log.table: log.version for log in (*bronze, *pins.tables) if log.version is not None},
@@ -392,17 +395,24 @@ def _audit_once(  # noqa: PLR0913, PLR0917  # see above
         each=silver.each or "",
         seconds=time.monotonic() - began,
     )
+    return account, (pins.silver, *bronze)
 
 
-def _counted(  # noqa: PLR0913, PLR0917  # see above
-    spark: SparkSession,
-    read: Sequence[Bronze],
-    silver: Silver,
-    layout: Layout,
-    pins: Pins,
-    say: Say,
-    decision: Decision,
-    start: StartingPoint | None,
+def _faults_behind(audit: _Audit, after: Mapping[str, int]) -> tuple[tuple[Fault, ...], Mapping[str, int]]:
+    """Faults that the logs of gold tables and publications show, and the versions that were read."""
+    pipeline, silver, layout = audit.pipeline, audit.silver, audit.layout
+    in_gold, versions = gold_faults(audit.gold, layout, after=after, accepted=audit.accepted)
+    found = (
+        *in_gold,
+        *history_faults(silver, audit.gold, layout),
+        *published_faults(pipeline, silver, layout),
+        *publication_faults(published(pipeline, silver, audit.gold), layout),
+    )
+    return found, versions
+
+
+def _counted(
+    audit: _Audit, pins: Pins, decision: Decision, start: StartingPoint | None
 ) -> tuple[Sequence[TableAudit], Sequence[PartitionAccount]]:
     """The audit of a state for each bronze table that silver reads, and the account of all partitions.
 
@@ -411,15 +421,15 @@ def _counted(  # noqa: PLR0913, PLR0917  # see above
     """
     from orchestration.records.audit.count_offsets import own_records  # loaded when it is used
 
-    states = pins_of_sources(pins, silver, layout)
+    states = pins_of_sources(pins, audit.silver, audit.layout)
     for one in states:
         if one.bronze.version is None:
             advice = "Fill it first: medallion run bronze."
             raise TableMissingError(one.bronze.table, one.bronze.path, advice)
-    owns = own_records(spark, states) if len(states) > 1 else [""]
+    owns = own_records(audit.spark, states) if len(states) > 1 else [""]
     parts = [
-        _table_audit(spark, topic, silver, layout, state, say, decision, start, own)
-        for topic, state, own in zip(read, states, owns, strict=True)
+        _table_audit(audit, topic, state, decision, start, own)
+        for topic, state, own in zip(audit.read, states, owns, strict=True)
     ]
     partitions = [one for part in parts for one in part.partitions()]
     if len(parts) > 1:
@@ -435,14 +445,14 @@ def _byte_faults(
     return [fault for log in own for fault in byte_faults(spark, log)]
 
 
-def _changed_files(pipeline: Pipeline, silver: Silver, layout: Layout, pins: Pins) -> Iterator[Fault]:
+def _changed_files(audit: _Audit, pins: Pins) -> Iterator[Fault]:
     """Files of a silver table, of those beside it and made of it that are not as they were written."""
     for log in (pins.silver, pins.late, pins.quarantine):
-        if (fault := changed_files(log.path, log.table, silver.table, log)) is not None:
+        if (fault := changed_files(log.path, log.table, audit.silver.table, log)) is not None:
             yield fault
-    for gold in made_of(pipeline, silver) if pins.silver.base is None else ():
+    for gold in audit.gold if pins.silver.base is None else ():
         for table in (gold.table, *gold.side_tables):
-            fault = changed_files(layout.table_path(table), table, gold.table)
+            fault = changed_files(audit.layout.table_path(table), table, gold.table)
             if fault is not None:
                 yield fault
 
@@ -475,15 +485,7 @@ def _faults_of(parts: Sequence[TableAudit]) -> list[Fault]:
 
 
 def _table_audit(  # noqa: PLR0913, PLR0917  # see above
-    spark: SparkSession,
-    topic: Bronze,
-    silver: Silver,
-    layout: Layout,
-    pins: Pins,
-    say: Say,
-    decision: Decision,
-    start: StartingPoint | None,
-    own: str,
+    audit: _Audit, topic: Bronze, pins: Pins, decision: Decision, start: StartingPoint | None, own: str
 ) -> TableAudit:
     """The audit of a state, with what is known of records that are gone.
 
@@ -491,17 +493,18 @@ def _table_audit(  # noqa: PLR0913, PLR0917  # see above
     """
     from orchestration.records.audit.count_offsets import TableAudit  # loaded when it is used
 
+    layout = audit.layout
     return TableAudit(
-        spark,
+        audit.spark,
         topic,
-        silver,
+        audit.silver,
         pins,
-        say,
+        audit.say,
         decision,
         start,
         lost=read_gaps(layout, topic.table),
         expired=expired_topics(LogReader(pins.bronze.path).properties()),
-        erased=erased_records(spark, layout, topic.table),
+        erased=erased_records(audit.spark, layout, topic.table),
         is_erasing=unfinished_run(layout, topic.table) is not None,
         own=own,
     )

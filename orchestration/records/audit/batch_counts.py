@@ -25,6 +25,7 @@ from orchestration.records.audit.table_log import (
     kafka_positions,
     since_rebuild,
 )
+from silver.judge.reasons_and_verdict import JUDGED_BY
 
 
 def batch_faults(
@@ -128,28 +129,37 @@ def table_faults(
         after: Per table, the last version before the audited ones; -1 for an audit from the beginning.
     """
     for name, log in (("silver", pins.silver), ("late", pins.late), ("quarantine", pins.quarantine)):
-        if not log.is_whole and after[name] < 0:
+        written = rows_left(log, after[name])
+        if written is not None and written != held[name]:
+            yield (
+                log,
+                f"{log.table} holds {held[name]:,} rows, but the engine's commits left {written:,} there"
+                + _written_by_others(log),
+            )
+
+
+def rows_left(log: TableLog, after: int = -1) -> int | None:
+    """How many rows the engine's commits after a version have left in a table; None where the log does not
+    say it.
+
+    That holds whatever moved the rows: a replay, a restatement, an erasure and a rebuild are such commits.
+    """
+    if not log.is_whole and after < 0:
+        return None
+    rebuilt = max((one.version for one in log.commits if one.is_rebuilt), default=-1)
+    written = by_others = 0
+    known = {file.path: file.rows for one in log.commits for file in one.commit.added}
+    for one in log.since(after):
+        change = _rows_more(one, known)
+        if one.is_foreign and one.version > rebuilt:
+            by_others += change or 0
             continue
-        rebuilt = max((one.version for one in log.commits if one.is_rebuilt), default=-1)
-        written = by_others = 0
-        known = {file.path: file.rows for one in log.commits for file in one.commit.added}
-        for one in log.since(after[name]):
-            change = _rows_more(one, known)
-            if one.is_foreign and one.version > rebuilt:
-                by_others += change or 0
-                continue
-            if change is None:
-                break
-            # Rows that were erased, brought back by others, and erased again.
-            back = max(0, min(int(one.counts.get("again", 0)), by_others)) if one.by == "erasure" else 0
-            written, by_others = written + change + back, by_others - back
-        else:
-            if written != held[name]:
-                yield (
-                    log,
-                    f"{log.table} holds {held[name]:,} rows, but the engine's commits left {written:,} there"
-                    + _written_by_others(log),
-                )
+        if change is None:
+            return None
+        # Rows that were erased, brought back by others, and erased again.
+        back = max(0, min(int(one.counts.get("again", 0)), by_others)) if one.by == "erasure" else 0
+        written, by_others = written + change + back, by_others - back
+    return written
 
 
 def _rows_more(one: TableCommit, known: Mapping[str, int | None]) -> int | None:
@@ -231,7 +241,7 @@ def element_faults(pins: Pins, silver: Silver, totals: Mapping[str, int], after:
 
 
 def _mark_of_condition(one: TableCommit) -> str | None:
-    marks = one.metadata.get("judged_by")
+    marks = one.metadata.get(JUDGED_BY)
     return marks.get("where") if isinstance(marks, dict) else None
 
 

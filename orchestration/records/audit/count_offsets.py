@@ -40,7 +40,9 @@ from orchestration.records.audit.table_log import (
     foreign_commits,
     kafka_positions,
     missing_batches,
+    put_back,
 )
+from orchestration.records.audit.values.comparable import comparable
 from silver.judge.reasons_and_verdict import NULL_EVENT_TIME, NULL_KEY
 from silver.read.column_names import ELEMENT, META
 from silver.read.declared_columns import parse_values
@@ -178,6 +180,12 @@ class TableAudit:
         log = self.pins.silver
         return self.silver.late == "merge" or not log.is_whole or bool(log.steps("late"))
 
+    @property
+    def _is_of_today(self) -> bool:
+        """Whether all rows of silver are by today's declaration, as far as its whole log says."""
+        log = self.pins.silver
+        return log.base is None and not comparable(self.silver, log, [self.pins.bronze]).why
+
     def _account(
         self, found: DataFrame, sources: Sources, ranges: Mapping[Partition, Range]
     ) -> tuple[PartitionAccount, ...]:
@@ -306,16 +314,27 @@ class TableAudit:
     def _add_texts(self, name: str, texts: Iterable[str]) -> None:
         self.faults += [Fault(name, text) for text in texts]
 
-    def _add_rows(self, name: str, text: str, frame: DataFrame, count: int | None = None) -> None:
+    def _add_rows(
+        self, name: str, text: str, frame: DataFrame, command: str = "", *, is_of_bronze: bool = False
+    ) -> None:
         """Add a fault with its coordinates, unless ``frame`` is empty."""
-        count = frame.count() if count is None else count
-        if count:
-            self.faults.append(Fault(name, text, count, rows.examples(frame, SHOWN)))
+        if count := frame.count():
+            table = self.pins.bronze.table if is_of_bronze else ""
+            text += f". {command}" if command else ""
+            places = rows.examples(frame, SHOWN)
+            self.faults.append(Fault(name, text, count, places, table=table, command=command))
+
+    @property
+    def _again(self) -> str:
+        """What to type to have silver, and what is beside it, made again from bronze."""
+        return f"To have it made again from bronze: medallion rebuild {self.silver.table}"
 
     def _add_twice(self, found: DataFrame, seen: Mapping[str, int]) -> None:
         if seen.get(rows.TWICE):
             for where, frame in rows.in_two_places(found):
-                self._add_rows("twice", where, frame)
+                is_of_bronze = "bronze" in where
+                command = put_back(self.pins.bronze) if is_of_bronze else self._again
+                self._add_rows("twice", where, frame, command, is_of_bronze=is_of_bronze)
 
     def _add_erased_again(self, frame: DataFrame) -> None:
         self._add_rows(
@@ -329,10 +348,10 @@ class TableAudit:
         """Add the fault of a table with a wrong number of rows, with coordinates if the log shows them."""
         others = [one for one in log.commits if one.is_foreign]
         if not others or not all_exist(log, files_of(others)):
-            self.faults.append(Fault("counts", text))
+            self.faults.append(Fault("counts", f"{text}. {self._again}", command=self._again))
             return
         names = rows.PLACE if log is self.pins.quarantine else rows.KAFKA
-        self._add_rows("counts", text, rows.net_changes(self.spark, log, others, names))
+        self._add_rows("counts", text, rows.net_changes(self.spark, log, others, names), self._again)
 
     def _add_quarantined_tombstones(self, sources: Sources) -> None:
         """Add a fault for tombstones in quarantine: a tombstone belongs into bronze alone."""
@@ -344,7 +363,7 @@ class TableAudit:
             # The reasons of key and time are from a time when the declaration kept tombstones.
             kept = f"arrays_overlap(reasons, array('{NULL_KEY}', '{NULL_EVENT_TIME}', '{POISON}'))"
             text = f"a record without a value is in {self.silver.quarantine} too"
-            self._add_rows("twice", text, tombstones.where(f"not {kept}"))
+            self._add_rows("twice", text, tombstones.where(f"not {kept}"), self._again)
 
     def _add_outside(self, found: DataFrame, ranges: Mapping[Partition, Range]) -> None:
         beyond = rows.outside_ranges(self.spark, found, ranges)
@@ -352,10 +371,15 @@ class TableAudit:
             beyond = beyond.where(f"not {rows.IS_ABSENT}")
         else:
             again = beyond.where("offset < start")
-            self._add_rows("twice", f"written again, although {self.start.label} accounted for it", again)
+            text = f"written again, although {self.start.label} accounted for it"
+            self._add_rows("twice", text, again, self._again)
             beyond = beyond.where(f"not {rows.IS_ABSENT} and (start is null or offset >= start)")
         self._add_rows(
-            "unknown", f"in {self.pins.bronze.table}, but none of its commits has read this offset", beyond
+            "unknown",
+            f"in {self.pins.bronze.table}, but none of its commits has read this offset",
+            beyond,
+            put_back(self.pins.bronze),
+            is_of_bronze=True,
         )
 
     def _explain_rest(
@@ -381,7 +405,8 @@ class TableAudit:
         self.say(f"{silver.table}: looking up {seen.get(rows.REST, 0):,} rows that are in no table")
         if seen.get(rows.REST) and bronze is not None:
             rest = found.where(f"{rows.FATE} = '{rows.REST}' and not {rows.IS_ABSENT}")
-            keys = witness.bronze_keys(bronze, rest, silver, self.decision)
+            is_ordered = silver.keep == "newest" and not (silver.each or self.own) and self._is_of_today
+            keys = witness.bronze_keys(bronze, rest, silver, self.decision, is_ordered=is_ordered)
             with SparkRows(keys, None, _FEW).kept(whole=True, expected=seen[rows.REST]) as bronze_keys:
                 typed = bronze_keys.frame
                 if self.decision.conditions:
@@ -411,7 +436,7 @@ class TableAudit:
             with SparkRows(keys, None, _FEW).kept(whole=True, expected=seen["late"]) as late_keys:
                 unmerged = witness.without_witness(late_keys.frame, accepted, silver)
                 text = f"late and not merged, but no row of {silver.table} has its key"
-                self._add_rows("no witness", text, unmerged)
+                self._add_rows("no witness", text, unmerged, self._again)
 
     def _note_erased_witnesses(self, count: int) -> None:
         """Note duplicates whose rows may have been erased; the counts of the commits are checked as ever."""
@@ -427,13 +452,15 @@ class TableAudit:
         self._add_rows(
             "missing",
             f"in {self.pins.bronze.table} and processed, but in no table, and no row of {self.silver.table} "
-            f"has its key. Fill it again from bronze: medallion rebuild {self.silver.table}",
+            "has its key",
             lone.frame.where("is_first"),
+            self._again,
         )
         self._add_rows(
             "no witness",
             f"a duplicate of a row that is missing itself: no row of {self.silver.table} has its key",
             lone.frame.where("not is_first"),
+            self._again,
         )
 
     def _explain_absent(
@@ -465,11 +492,17 @@ class TableAudit:
                 mine = counts.setdefault((str(row["topic"]), int(row["partition"])), {})
                 mine[fate] = mine.get(fate, 0) + row["count"]
         rest = lacking.join(ours, list(rows.PLACE), "left_anti").persist()
+        alone = rest.where(f"{rows.FATE} is not null and {rows.FATE} <> '{rows.TWICE}'")
+        beyond = rows.outside_ranges(spark, alone, ranges).select(*rows.PLACE)
+        text = "in silver, late or quarantine, at an offset that bronze has never read"
+        self._add_rows("unknown", text, beyond, self._again)
         self._add_rows(
             "unknown",
             f"in silver, late or quarantine, but {bronze.table} does not hold it, and no erasure removed it"
             + _changed(bronze),
-            rest.where(f"{rows.FATE} is not null and {rows.FATE} <> '{rows.TWICE}'"),
+            alone.join(beyond, list(rows.PLACE), "left_anti"),
+            put_back(bronze),
+            is_of_bronze=True,
         )
         empty = self._without_lost(rest.where(f"{rows.FATE} is null"), counts)
         if self.topic.may_have_gaps:
@@ -480,6 +513,8 @@ class TableAudit:
                 f"{bronze.table} has read past it and does not hold it, and no erasure removed it"
                 + _changed(bronze),
                 empty,
+                put_back(bronze),
+                is_of_bronze=True,
             )
         for frame in (rest, ours, lacking):
             frame.unpersist()

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import reduce
 from operator import and_
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from common.declare import Silver
@@ -22,17 +22,22 @@ from silver.judge.dedupe import key_text
 from silver.read.column_names import ELEMENT, META, row_coordinates
 
 KEY = "key_text"
+ORDER = "newness"
+"""By what the newest row of a key is found, of a table that keeps it; null where that is not compared."""
+
 IS_TOMBSTONE = "is_tombstone"
 HAS_KEY = "has_key"
 IS_EMPTY = "is_empty"
 
 
-def bronze_keys(bronze: DataFrame, rest: DataFrame, silver: Silver, decision: Decision) -> DataFrame:
+def bronze_keys(
+    bronze: DataFrame, rest: DataFrame, silver: Silver, decision: Decision, *, is_ordered: bool = False
+) -> DataFrame:
     """The keys of the bronze rows at the coordinates of ``rest``; with elements, of the elements there.
 
     Columns: coordinates, key columns, key text, whether the row is a tombstone, whether it is a record
-    without an element, and whether it is another table's record. Keys come from today's column declarations;
-    the rules are not applied.
+    without an element, and whether it is another table's record; with ``is_ordered`` its order among the rows
+    of its key. Keys come from today's column declarations; the rules are not applied.
     """
     names = silver.event_key
     typed = read_marked(bronze.join(rest.select(*PLACE), list(PLACE), "left_semi"), silver, decision)
@@ -50,6 +55,7 @@ def bronze_keys(bronze: DataFrame, rest: DataFrame, silver: Silver, decision: De
         reduce(and_, (F.col(name).isNotNull() for name in names)).alias(HAS_KEY),
         key_text(typed, names).alias(KEY),
         F.struct(*names).alias("columns"),
+        *([_order(silver.event_time, f"{META}.timestamp", units)] if is_ordered else []),
     )
     return found.join(rest.select(*place), list(place), "left_semi") if ELEMENT in place else found
 
@@ -81,11 +87,25 @@ def without_witness(found: DataFrame, accepted: Sequence[DataFrame | None], silv
     for place, each in enumerate(accepted):
         if each is None or (place > 0 and left.isEmpty()):
             continue
-        witnesses = each.where(
-            reduce(and_, SparkRows(left.select("columns.*")).bounds(names), F.lit(True))
-        ).select(key_text(each, names).alias(KEY))
-        left = left.join(witnesses, KEY, "left_anti")
+        bounds = reduce(and_, SparkRows(left.select("columns.*")).bounds(names), F.lit(True))
+        key = key_text(each, names).alias(KEY)
+        if ORDER not in left.columns:
+            left = left.join(each.where(bounds).select(key), KEY, "left_anti")
+            continue
+        own = [F.col(name) for name in row_coordinates(each.columns)]
+        order = _order(silver.event_time, "_kafka_timestamp", own)
+        witnesses = each.where(bounds).select(key, order).alias("has")
+        is_newer = F.coalesce(F.expr(f"has.{ORDER} >= it.{ORDER}"), F.lit(True))
+        same = F.col(f"has.{KEY}") == F.col(f"it.{KEY}")
+        left = left.alias("it").join(witnesses, same & is_newer, "left_anti")
     return left
+
+
+def _order(event_time: str, timestamp: str, place: Sequence[Column]) -> Column:
+    """As ``silver.write.exact_dedupe.newest_order``; the names of its fields do not matter."""
+    values = (F.col(f"`{event_time}`"), F.col(timestamp), *place)
+    whole = F.struct(*(value.alias(f"o{at}") for at, value in enumerate(values)))
+    return F.when(F.col(f"`{event_time}`").isNotNull(), whole).alias(ORDER)
 
 
 def mark_first_of_key(frame: DataFrame) -> DataFrame:

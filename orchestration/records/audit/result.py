@@ -46,8 +46,8 @@ class Fault:
             counts or commits.
         examples: The first affected coordinates, as topic, partition, offset.
         keys: The first affected keys of a gold table, each with what is wrong with its row.
-        after: The table from whose faults it may follow; empty where it stands by itself.
-        table: The table behind silver whose fault it is; empty for silver, what is beside it and its topics.
+        after: The tables from whose faults it may follow; empty where it stands by itself.
+        table: The table or publication whose fault it is; empty for silver, what is beside it and its topics.
         command: The sentence with what to type, with which the text ends; empty where there is none.
     """
 
@@ -56,7 +56,7 @@ class Fault:
     count: int = 1
     examples: tuple[tuple[str, int, int], ...] = ()
     keys: tuple[str, ...] = ()
-    after: str = ""
+    after: tuple[str, ...] = ()
     table: str = ""
     command: str = ""
 

@@ -345,6 +345,21 @@ def foreign_commits(log: TableLog) -> Iterator[str]:
             yield f"{log.table} version {one.version}, {one.commit.operation}, {at}"
 
 
+def put_back(log: TableLog) -> str:
+    """What to type to take back the newest commits of a table that another program has written; empty where
+    its newest commit is the engine's.
+    """
+    first = None
+    for one in reversed(log.commits):
+        if one.is_foreign:
+            first = one.version
+        elif one.commit.added or one.commit.removed:
+            break
+    if first is None or first == 0:
+        return ""
+    return f"To put it back as it was, in SQL: RESTORE TABLE delta.`{log.path}` TO VERSION AS OF {first - 1}"
+
+
 def utc_text(moment: datetime) -> str:
     """A UTC time in the form that messages use."""
     return moment.strftime("%Y-%m-%d %H:%M:%SZ")

@@ -17,7 +17,7 @@ from common.sql.quoting import standard_text
 from orchestration.access.progress.erased import unfinished_run
 from orchestration.access.query.duckdb_views import Database
 from orchestration.records.audit.accepted_gaps import Gap, read_gaps
-from orchestration.records.audit.batch_counts import has_moved_rows
+from orchestration.records.audit.batch_counts import has_moved_rows, rows_left
 from orchestration.records.audit.offset_places import Range
 from orchestration.records.audit.offset_ranges import (
     BronzeProgress,
@@ -27,7 +27,6 @@ from orchestration.records.audit.offset_ranges import (
     lowest_erased,
     unprocessed_from,
 )
-from orchestration.records.audit.silver_values import why_values_may_differ
 from orchestration.records.audit.table_log import (
     BATCH_COUNTS,
     REBUILT,
@@ -38,6 +37,7 @@ from orchestration.records.audit.table_log import (
     pin,
     since_rebuild,
 )
+from orchestration.records.audit.values.comparable import Comparable, comparable
 from silver.write.past_conditions import past_conditions
 
 
@@ -55,9 +55,10 @@ class Given:
         waiting: Data files of bronze that silver has not read, where the offsets alone do not show it.
         counted: By name, the rows that the micro-batches have counted; None where that cannot be compared.
         why_uncounted: The reason why not.
+        left: By table, the rows that the engine's commits have left there; None where the log does not say.
         faults: Faults that the logs show by themselves, in words.
         past_conditions: Former conditions ``where``.
-        why_values_differ: Why rows may have other values than today's declaration gives; empty if none may.
+        values: Which rows must have the values that today's declaration gives.
     """
 
     silver: Silver
@@ -69,9 +70,10 @@ class Given:
     waiting: tuple[str, ...]
     counted: Mapping[str, int] | None
     why_uncounted: str
+    left: Mapping[str, int | None]
     faults: tuple[str, ...]
     past_conditions: tuple[str, ...]
-    why_values_differ: str
+    values: Comparable
 
     @property
     def why_no_balance(self) -> str:
@@ -118,9 +120,10 @@ def given(
         waiting=tuple(file.path_in(pins.bronze.path) for file in waiting),
         counted=counted,
         why_uncounted=why,
+        left={log.table: rows_left(log) for log in (pins.silver, pins.late, pins.quarantine) if log.commits},
         faults=tuple(faults),
         past_conditions=tuple(past_conditions(layout.table_path(silver.table))),
-        why_values_differ=why_values_may_differ(silver, pins.silver, accepted),
+        values=comparable(silver, pins.silver, [pins.bronze], accepted),
     )
 
 

@@ -18,6 +18,7 @@ _SAME_PLACE = '{0}.topic = {1}.topic AND {0}.partition = {1}.partition AND {0}."
 _FIRST = 'shown_places(min({topic: topic, partition: partition, "offset": "offset"}, 5)'
 _FIRST_OTHERS = f"{_FIRST} FILTER (NOT is_same))"
 _FIRST_ALONE = f"{_FIRST} FILTER (NOT has_witness AND is_alike))"
+_WHEN = "event time"
 _TABLES = ("bronze", "silver", "late", "quarantine", "dropped", "waiting")
 
 
@@ -65,6 +66,7 @@ class SilverChecks:
         yield from self._offsets()
         yield from self._rest()
         yield self._counted()
+        yield from self._left()
         yield from self._late()
         yield from self._values()
         yield from self._raw_bytes()
@@ -232,16 +234,18 @@ WHERE following > "offset" + 1;
             yield not_compared(self.about, "witness of each duplicate", why)
             return
         keys = ", ".join(f"try({values.texts[name]}) AS {double_quoted(name)}" for name in key)
-        conditions = [text for name, text in values.texts.items() if name not in key]
+        keys += f', try({values.texts[_WHEN]}) AS "{_WHEN}"' if _WHEN in values.texts else ""
+        conditions = [text for name, text in values.texts.items() if name not in {*key, _WHEN}]
         own = " AND ".join(f"coalesce(try({text}), false)" for text in conditions)
         other = f"WHEN NOT ({own}) THEN 'other' " if own else ""
         yield f"""\
 -- What is only in bronze, and the key of each such record, read from its bytes.
 {title}
-SELECT {_AT}, ingested_at AS "read at", {values.is_read_alike(values.texts)} AS is_alike,
+SELECT {_AT}, ingested_at AS "read at", "timestamp" AS "sent at",
+  {values.is_read_alike(values.texts)} AS is_alike,
   CASE {tombstone}{other}ELSE 'duplicates' END AS kind, {keys}
 FROM ({values.source(rest)});"""
-        yield self._witnesses(key)
+        yield self._witnesses(key, is_newest=_WHEN in values.texts)
 
     def _key_and_conditions(self, key: Sequence[str]) -> ValueColumns:
         """The expressions of the key's columns, and the conditions by which a record is the table's own."""
@@ -254,10 +258,18 @@ FROM ({values.source(rest)});"""
         declared = () if silver.where is None else (silver.where,)
         for number, condition in enumerate(dict.fromkeys((*declared, *self.given.past_conditions))):
             values.add(f"where {number}", condition)
+        if silver.keep == "newest" and not self.given.values.why and isinstance(silver.columns, Mapping):
+            values.add(_WHEN, silver.columns[silver.event_time])
         return values
 
-    def _witnesses(self, key: Sequence[str]) -> str:
+    def _witnesses(self, key: Sequence[str], *, is_newest: bool) -> str:
+        """Of each duplicate; where the newest row of a key is kept, one that is not older."""
         same = " AND ".join(f"s.{double_quoted(name)} = r.{double_quoted(name)}" for name in key)
+        if is_newest:
+            when = double_quoted(self.given.silver.event_time)
+            mine = f"s.{when}, s._kafka_timestamp, s._kafka_topic, s._kafka_partition, s._kafka_offset"
+            theirs = f'r."{_WHEN}", r."sent at", r.topic, r.partition, r."offset"'
+            same += f" AND coalesce(row({mine}) >= row({theirs}), true)"
         has = f"EXISTS (FROM {self.silver} AS s WHERE {same})" if self.silver else "false"
         return compared(
             about=self.about,
@@ -315,6 +327,28 @@ LEFT JOIN (SELECT place AS name, count(*) AS n FROM {self.temporary("places")} G
 CROSS JOIN LATERAL (SELECT coalesce(n, 0) AS found)''',
 )}{more}"""  # fmt: skip
 
+    def _left(self) -> Iterator[str]:
+        """The rows of each table against what the engine's commits have left there, whatever moved them."""
+        views = {
+            self.given.pins.silver.table: self.silver,
+            self.given.pins.late.table: self.late,
+            self.given.pins.quarantine.table: self.quarantine,
+        }
+        for table, left in self.given.left.items():
+            if left is None:
+                why = "the oldest commits are gone from the log, or files have no number of rows"
+                yield not_compared(table, "rows that the commits have left", why)
+            elif views[table] is not None:
+                yield compared(
+                    about=table,
+                    check="'rows that the commits have left'",
+                    holds=f"count(*) = {left}",
+                    expected=f"'{left}'",
+                    found="count(*)::VARCHAR",
+                    shown="''",
+                    rows=f"FROM {views[table]}",
+                )
+
     def _counted_kinds(self) -> str:
         counts = self.given.counted or {}
         if self.given.silver.tombstones != "count" or self.given.silver.where:
@@ -354,8 +388,11 @@ CROSS JOIN LATERAL (SELECT coalesce(n, 0) AS found)''',
         """Silver's columns computed again from bronze's bytes."""
         if self.silver is None:
             return
-        if self.given.why_values_differ:
-            yield not_compared(self.about, "values", self.given.why_values_differ)
+        allowed = self.given.values
+        if allowed.why:
+            which = "values" if not allowed.begins else f"values of records before {allowed.text}"
+            yield not_compared(self.about, which, allowed.why)
+        if not allowed.are_any:
             return
         values = of_silver(self.given.silver)
         names = [name for name in values.texts if name in self.columns_of]
@@ -380,7 +417,8 @@ CROSS JOIN LATERAL (SELECT coalesce(n, 0) AS found)''',
       s._kafka_timestamp AS "own time", {own}
     FROM {self.bronze} AS b
     JOIN {table} AS s
-      ON b.topic = s._kafka_topic AND b.partition = s._kafka_partition AND b."offset" = s._kafka_offset)"""
+      ON b.topic = s._kafka_topic AND b.partition = s._kafka_partition AND b."offset" = s._kafka_offset
+    WHERE {allowed.condition("b.topic", "b.partition", 'b."offset"')})"""
             yield compared(
                 about=self.about,
                 check=standard_text(f"values of {title}: {', '.join(names)}"),
@@ -394,6 +432,7 @@ CROSS JOIN LATERAL (SELECT coalesce(n, 0) AS found)''',
     SELECT *, "own time" IS NOT DISTINCT FROM "timestamp"
       AND {same} AS is_same
     FROM ({values.source(rows)})))""",
+                otherwise=standard_text(f"not compared: {allowed.excuse}" if allowed.excuse else "different"),
             )
 
     def _read_again(self, text: str, name: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from orchestration.records.receipts.compare import (
     Partition,
     Uncovered,
     Wrong,
+    generations,
     in_bronze,
     sort_receipts,
     uncovered,
@@ -128,6 +129,7 @@ def compare_receipts(  # noqa: PLR0913  # what may be gone is said by name
     *,
     bronze: DataFrame,
     last: Mapping[str, Any] | None,
+    commits: Iterable[Mapping[str, Any]],
     gone: DataFrame | None,
     begins: Mapping[Partition, int],
     accepted: Mapping[Partition, Sequence[Span]],
@@ -140,6 +142,7 @@ def compare_receipts(  # noqa: PLR0913  # what may be gone is said by name
         given: The receipts of its topics, read before the broker is asked.
         bronze: Bronze: topic, partition, offset, key, value.
         last: The metadata of its newest micro-batch, read before bronze is.
+        commits: The metadata of all its commits that the log still has.
         gone: The records that were erased: topic, partition, offset; None: none.
         begins: Before which offset bronze has no records, as it should: they have expired, or the table
             begins there. By the topic of its rows and the partition.
@@ -162,7 +165,7 @@ def compare_receipts(  # noqa: PLR0913  # what may be gone is said by name
         numbers=[one for one in numbers if one not in cut],
         cut=sum(one.receipts for one in cut),
         wrong=given.wrong,
-        uncovered=uncovered(spark, bronze, own, last, lambda name: _reads(topic, name)),
+        uncovered=uncovered(spark, bronze, own, last, generations(commits, lambda name: _reads(topic, name))),
         newest=given.newest,
     )
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as F
 
@@ -174,12 +176,38 @@ class Uncovered:
         return f"{self.topic}/{self.partition}: {self.records:,}, offsets {self.first:,} to {self.last:,}"
 
 
+class Generation(NamedTuple):
+    """A topic of a name that bronze has read: its id, and how bronze's rows name it."""
+
+    name: str
+    id: str
+    coordinate: str
+
+
+def generations(commits: Iterable[Mapping[str, Any]], topics: Callable[[str], bool]) -> frozenset[Generation]:
+    """All topics that the metadata of bronze's commits name, those that were deleted among them.
+
+    Args:
+        commits: The metadata.
+        topics: Whether the topic of this name is read by the declaration.
+    """
+    found = {
+        Generation(name, state.id, state.coordinate(name))
+        for metadata in commits
+        for name in read_ends(metadata)
+        if topics(name)
+        for state in (recorded_topics(metadata).get(name, TopicState()),)
+    }
+    named = {one.coordinate for one in found if one.id}
+    return frozenset(one for one in found if one.id or one.coordinate not in named)
+
+
 def uncovered(
     spark: SparkSession,
     bronze: DataFrame,
     receipts: Sequence[Receipt],
     last: Mapping[str, Any] | None,
-    topics: Callable[[str], bool],
+    read: Collection[Generation],
 ) -> tuple[Uncovered, ...]:
     """The records that bronze has read and no receipt is of, by topic and partition.
 
@@ -187,38 +215,38 @@ def uncovered(
         bronze: Bronze: topic, partition, offset.
         receipts: All receipts of its topics.
         last: The metadata of bronze's newest micro-batch: what has been read by it.
-        topics: Whether the topic of this name is read by the declaration.
+        read: The topics that bronze has read.
     """
-    known, free = recorded_topics(last), list[tuple[int, str, int, int, int]]()
-    of_partition: dict[Partition, list[Receipt]] = {}
-    for one in receipts:
-        of_partition.setdefault((one.topic, one.partition), []).append(one)
-    for name, ends in read_ends(last).items():
-        state = known.get(name, TopicState())
-        for partition, end in ends.items() if topics(name) else ():
-            own = of_partition.get((name, partition), ())
-            given = [span for one in own if _may_be_same(one.topic_id, state.id) for span in one.offsets]
-            spans = _between(sorted(given), end)
-            free += [(0, state.coordinate(name), partition, first, until) for first, until in spans]
-    if not free:
+    if not read:
         return ()
-    own_rows = _within(bronze, _bucketed(spark, free))
-    of_each = own_rows.groupBy("topic", "partition").agg(
+    by_name: dict[str, list[Generation]] = {}
+    for each in read:
+        by_name.setdefault(each.name, []).append(each)
+    covered = [
+        (0, each.coordinate, one.partition, *span)
+        for one in receipts
+        for each in by_name.get(one.topic, ())
+        if _may_be_same(one.topic_id, each.id)
+        for span in one.offsets
+    ]
+    known = recorded_topics(last)
+    beyond = [  # what bronze has read since, of which receipts may have come since, too
+        (F.col("topic") == known.get(name, TopicState()).coordinate(name))
+        & (F.col("partition") == partition)
+        & (F.col("offset") >= end)
+        for name, ends in read_ends(last).items()
+        for partition, end in ends.items()
+    ]
+    own = bronze.where(F.col("topic").isin(*{each.coordinate for each in read}))
+    own = own.where(~reduce(or_, beyond, F.lit(False))).withColumn("bucket", _bucket())
+    spans = F.broadcast(_bucketed(spark, covered))
+    same = [own[name] == spans[name] for name in ("topic", "partition", "bucket")]
+    alone = own.join(spans, [*same, own["offset"].between(spans["first"], spans["last"])], "left_anti")
+    of_each = alone.groupBy("topic", "partition").agg(
         F.count("*").alias("n"), F.min("offset").alias("first"), F.max("offset").alias("last")
     )
     rows = of_each.orderBy("topic", "partition").collect()
     return tuple(Uncovered(row[0], row[1], row["n"], row["first"], row["last"]) for row in rows)
-
-
-def _between(spans: Sequence[Span], end: int) -> Iterator[Span]:
-    """What some spans, in order, leave of the offsets below an end."""
-    begin = 0
-    for first, last in spans:
-        if begin < min(first, end):
-            yield begin, min(first, end) - 1
-        begin = max(begin, last + 1)
-    if begin < end:
-        yield begin, end - 1
 
 
 def _overlap(spans: Sequence[Span], others: Sequence[Span]) -> bool:
@@ -248,9 +276,13 @@ def _bucketed(spark: SparkSession, rows: Sequence[tuple[int, str, int, int, int]
     return given.withColumn("bucket", F.explode(buckets))
 
 
+def _bucket() -> Column:
+    return F.expr(f"offset div {_BUCKET}")
+
+
 def _within(rows: DataFrame, spans: DataFrame) -> DataFrame:
     """The rows whose offset is in a receipt, with the receipt's number."""
-    held = rows.withColumn("bucket", F.expr(f"offset div {_BUCKET}"))
+    held = rows.withColumn("bucket", _bucket())
     joined = held.join(F.broadcast(spans), ["topic", "partition", "bucket"])
     return joined.where("offset between first and last")
 

@@ -177,11 +177,15 @@ def _files(given: str, database: Database) -> OtherSide:
     files = list(Path().glob(given) if not Path(given).is_absolute() else _absolute(given))
     if not files:
         raise UsageError(f"--against {given}: there is no such file")
-    if empty := [file for file in files if not file.stat().st_size]:
+    empty = [str(file) for file in files if not file.stat().st_size]
+    if empty and (len(empty) == len(files) or given.endswith(".parquet")):
         raise UsageError(f"--against {given}: {empty[0]} is empty; it has no header")
     if given.endswith(".parquet"):
         return OtherSide(given, f"read_parquet({standard_text(given)}, union_by_name = true)")
-    side = OtherSide(given, f"read_csv({standard_text(given)}, header = true, {_CSV})")
+    # A part without a row may have no header; rows that are lost with it are missing keys all the same.
+    without = f" without {', '.join(empty)}, which {'is' if len(empty) == 1 else 'are'} empty"
+    listed = ", ".join(standard_text(str(file)) for file in files if str(file) not in empty)
+    side = OtherSide(given + without * bool(empty), f"read_csv([{listed}], header = true, {_CSV})")
     _refuse_repeated_names(side, database)
     return side
 

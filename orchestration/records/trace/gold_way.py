@@ -13,6 +13,7 @@ from orchestration.records.trace.gold_rows import Batch, GoldChange, GoldRows, R
 from orchestration.records.trace.tables import Tables, commit_document
 
 _MOST_ROWS = 5
+_NOT_READ = "not read yet, or its commit is gone from the log"
 
 
 def reached(tables: Tables, rows: Rows, *, has_values: bool) -> list[dict[str, Any]]:
@@ -25,13 +26,29 @@ def reached(tables: Tables, rows: Rows, *, has_values: bool) -> list[dict[str, A
     return found
 
 
+def passed(tables: Tables, table: str, version: int) -> list[dict[str, Any]]:
+    """The gold tables that have read a version of a table, by their logs alone; no row is looked up."""
+    found = []
+    for gold in tables.pipeline.gold:
+        names = read_tables(gold)
+        if table not in names:
+            continue
+        batches = read_by(tables, gold.table, names.index(table), version)
+        last = batches[-1].last if batches else None
+        why = "of so many records its rows are not looked up: trace one by its offset"
+        told = {"table": gold.table, "kind": type(gold).__name__, "rows": []}
+        told |= {"why": why if last else _NOT_READ, **commit_document(last)}
+        found.append({**told, "gold": passed(tables, gold.table, last.version) if last else []})
+    return found
+
+
 def _in_gold(
     tables: Tables, gold: Gold, names: Sequence[str], rows: Rows, *, has_values: bool
 ) -> dict[str, Any]:
     told: dict[str, Any] = {"table": gold.table, "kind": type(gold).__name__, "rows": [], "why": ""}
     batches = read_by(tables, gold.table, names.index(rows.table), rows.version)
     if not batches:
-        why = "not read yet, or its commit is gone from the log"
+        why = _NOT_READ
         if isinstance(gold, Join) and gold.mode == "lookup" and rows.table == gold.joins:
             why = f"not followed: each row of {gold.reads} looks this table up once, when it comes"
         return {**told, **commit_document(None), "why": why, "gold": []}

@@ -17,13 +17,17 @@ from orchestration.access.query.allowed_sql import refuse_unsafe_expression
 from orchestration.access.query.duckdb_views import Database
 from orchestration.records.trace.behind import RECORD, Behind
 from orchestration.records.trace.gold_rows import Rows
-from orchestration.records.trace.gold_way import reached
+from orchestration.records.trace.gold_way import passed, reached
+from orchestration.records.trace.lookups import Lookups
 from orchestration.records.trace.record import Record, bronze_of
 from orchestration.records.trace.row_history import RowChange
 from orchestration.records.trace.tables import Place, Tables, commit_document
 
 _IN_QUARANTINE = ("topic", "partition", "offset")
 _MOST_ROWS = 1_000
+
+MOST_WHOLE = 10
+"""So many records are traced one by one, with the rows of gold; more of them set by set."""
 
 
 class Trace:
@@ -38,20 +42,52 @@ class Trace:
         database = Database([layout.table_path(name) for name in queryable_tables(pipeline)])
         self._tables = Tables(database, pipeline, layout)
         self._has_values = has_values
+        self._passed_before: dict[tuple[str, int], list[dict[str, Any]]] = {}
 
     def record(self, place: Place) -> dict[str, Any]:
-        """The whole way of a record.
+        """The whole way of a record; as ``records``."""
+        (found,) = self.records([place])
+        return found
+
+    def records(self, places: Sequence[Place]) -> list[dict[str, Any]]:
+        """The ways of records, in their order.
+
+        Of more than ``MOST_WHOLE`` records the gold tables that have read them are told, and not what became
+        of the rows there; nor what changed their rows in silver after they came.
 
         Raises:
             UsageError: No bronze table has read the topic.
             TableError: A table cannot be read.
         """
-        record = Record(self._tables, place, bronze_of(self._tables, place))
+        topics = {topic: bronze_of(self._tables, topic) for topic in {place.topic for place in places}}
+        looked = {
+            bronze: Lookups(self._tables, bronze, [one for one in places if topics[one.topic] == bronze])
+            for bronze in set(topics.values())
+        }
+        is_whole = len(places) <= MOST_WHOLE
+        return [self._way(place, looked[topics[place.topic]], is_whole=is_whole) for place in places]
+
+    def _way(self, place: Place, looked: Lookups, *, is_whole: bool) -> dict[str, Any]:
+        record = Record(self._tables, place, looked.bronze, looked)
+        in_silver = self._in_silver if is_whole else self._only_in_silver
         return {
             **place.document(),
             "bronze": record.document(),
-            "silver": [self._in_silver(record, silver) for silver in record.silvers()],
+            "silver": [in_silver(record, silver) for silver in record.silvers()],
         }
+
+    def _only_in_silver(self, record: Record, silver: Silver) -> dict[str, Any]:
+        """What silver has made of one record of many, and the gold tables that have read its row."""
+        told, _, _ = record.in_silver(silver, is_alone=False)
+        there = told["version"] if told["place"] == "silver" else None
+        told["gold"] = [] if there is None else self._passed(silver.table, there)
+        return {**told, "changes": []}
+
+    def _passed(self, table: str, version: int) -> list[dict[str, Any]]:
+        known = table, version
+        if known not in self._passed_before:
+            self._passed_before[known] = passed(self._tables, table, version)
+        return self._passed_before[known]
 
     def _in_silver(self, record: Record, silver: Silver) -> dict[str, Any]:
         told, came, others = record.in_silver(silver)

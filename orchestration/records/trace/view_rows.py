@@ -70,7 +70,8 @@ class ViewRows:
     def following(self, table: str, rows: str) -> Found:
         """The view's rows that rows of a table are in, by the columns that tell them apart.
 
-        Other tables count as they are now. Without columns, the view has one row for all rows.
+        Other tables count at the versions that ``sources`` has. Without columns, the view has one row for
+        all rows.
 
         Raises:
             SqlError: No column of the view tells, or DuckDB may compute the statement otherwise than Spark.

@@ -75,21 +75,18 @@ class Commands:
         begin = None if since is None else audits.parse_since(since)
         silvers = audits.select_tables(self._pipeline, arguments["table"])
         settings = self._wiring.settings
-        accounts = [
-            audits.audit(
-                spark,
-                self._pipeline,
-                silver,
-                self._layout,
-                since=begin,
-                say=say,
-                ask=broker_asker(self._pipeline, settings, self._layout),
-                accepted=settings.gold.accept_commits,
-                gold=audits.gold_proof(settings, begin, is_whole=bool(arguments["gold"])),
-                receipts=receipts_reader(self._pipeline, settings),
-            )
-            for silver in silvers
-        ]
+        accounts = audits.audit_all(
+            spark,
+            self._pipeline,
+            silvers,
+            self._layout,
+            since=begin,
+            say=say,
+            ask=broker_asker(self._pipeline, settings, self._layout),
+            accepted=settings.gold.accept_commits,
+            gold=audits.gold_proof(settings, begin, is_whole=bool(arguments["gold"])),
+            receipts=receipts_reader(self._pipeline, settings),
+        )
         return ACCOUNTS.dump_python(accounts, mode="json")
 
     def replay(self, spark: SparkSession, arguments: Mapping[str, Any], say: Say) -> Any:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,7 @@ from common.machine.file_modes import umask
 from common.machine.service_manager import ServiceManager
 from common.spark import jvm, session_conf, temporary_files
 from orchestration.access.channel.client import fingerprint
+from orchestration.access.history.job_state import Killed
 from orchestration.observe.status.lease_holder import Holder, Holders, find_holder
 from orchestration.run.job import Job, Start, announced_session, needs_broker, open_broker, require_jvm
 from orchestration.run.standby.rehearsal import Rehearsal
@@ -83,7 +84,9 @@ def open_standby(  # noqa: PLR0913  # what a job is, and what it has as a standb
         MedallionError: As ``open_job``.
         PipelineError: A start of this pipeline would be refused.
     """
-    start = Start(pipeline, settings, tuple(layers), name, asked_about=fingerprint(settings.pipeline))
+    start = Start(
+        pipeline, settings, tuple(layers), name, asked_about=fingerprint(settings.pipeline), is_standby=True
+    )
     start.layout.require_own(start.tables)
     with ExitStack() as stack:
         stack.enter_context(term_interrupts())
@@ -100,13 +103,14 @@ def open_standby(  # noqa: PLR0913  # what a job is, and what it has as a standb
         if (child := jvm.process(spark)) is not None:
             place.record_jvm(child.pid)
         warming = _warming(start, spark, address, log)
-        leases = _Wait(start, place, spark, refusals, warming).acquire(taken)
+        wait = _Wait(start, place, spark, refusals, warming)
+        leases = wait.acquire(taken)
         if leases is None:
             yield None
             return
         place.note("took over")
         taken.enter_context(beside())
-        yield start.job(stack, leases, nullcontext(spark))
+        yield start.job(stack, leases, nullcontext(spark), wait.killed)
 
 
 def _warming(start: Start, spark: SparkSession, address: str, log: str) -> Warming | None:
@@ -168,6 +172,8 @@ class _Wait:
         self._settled_at = 0.0
         self._judge_at: float | None = None
         self._is_refused = self._is_outdated = False
+        self.killed: Killed | None = None
+        """The process of another host that had the leases last, if its lease has ended without a release."""
 
     def acquire(self, taken: ExitStack) -> TableLeases | None:
         """Wait until the leases are free, and acquire them; None if a stop was requested, or if the pipeline
@@ -211,6 +217,7 @@ class _Wait:
         """The leases, where no process holds them; None where one does, or where that cannot be found out."""
         try:
             if (holder := self._writer()) is None:
+                self.killed = self._lapsed()
                 # Not judged before: a start repairs what a power cut has left, and its own checks decide.
                 return taken.enter_context(self.start.leases())
             self._wait_for(holder)
@@ -313,6 +320,14 @@ class _Wait:
             if there is not None:
                 # A process of this host that died has not released its lease on the store.
                 return None if self._holders.has_ended(table) else there
+        return None
+
+    def _lapsed(self) -> Killed | None:
+        """The process whose lease on the store has ended without a release."""
+        for table in self.start.tables:
+            if (lapsed := self._holders.lapsed(table)) is not None:
+                holder, seconds = lapsed
+                return Killed(holder.pid, holder.host, datetime.now(UTC) - timedelta(seconds=seconds))
         return None
 
     def _problems(self) -> list[Problem]:

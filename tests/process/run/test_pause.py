@@ -63,7 +63,9 @@ def test_a_job_goes_on_after_a_pause_of_two_minutes(
         page = address(command)
         os.killpg(command.pid, signal.SIGSTOP)
         time.sleep(PAUSED_SECONDS)
-        beside = json.loads(commands.run("status", "--json").stdout)
+        asked = commands.run("status", "--json")
+        assert asked.code() == 1
+        beside = json.loads(asked.stdout)
         assert {one["query"]["state"] for one in beside["tables"]} == {"dead"}
         os.killpg(command.pid, signal.SIGCONT)
         await_that(lambda: unready(page) == set(), "the job is ready again", command)

@@ -7,7 +7,7 @@ its query writes it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from common.config.paths import Layout
@@ -23,23 +23,18 @@ from common.delta.published_pointer import SUFFIX, read_published
 from common.delta.table import ERASED
 from gold.publish import published as published_files
 from orchestration.access.progress.rows_read import streamed_tables
+from orchestration.records.audit.gold.blame import read_for
 from orchestration.records.audit.result import Fault
 from orchestration.records.audit.table_log import utc_text
 
 
 def gold_faults(
-    pipeline: Pipeline,
-    silver: Silver,
-    layout: Layout,
-    *,
-    after: Mapping[str, int],
-    accepted: Collection[str],
+    tables: Sequence[Gold], layout: Layout, *, after: Mapping[str, int], accepted: Collection[str]
 ) -> tuple[tuple[Fault, ...], Mapping[str, int]]:
-    """Changes by others in the gold tables that are made of a silver table.
+    """Changes by others in gold tables.
 
     Args:
-        pipeline: The pipeline.
-        silver: The silver table; a gold table belongs to the one that it reads, directly or not.
+        tables: The gold tables.
         layout: Paths of the tables.
         after: Per table, the version at which an earlier audit found no such change.
         accepted: Commits that the operator has accepted, as ``gold.latest@9``.
@@ -49,7 +44,7 @@ def gold_faults(
     """
     faults: list[Fault] = []
     versions: dict[str, int] = {}
-    for gold in made_of(pipeline, silver):
+    for gold in tables:
         for table in (gold.table, *gold.side_tables):
             log = LogReader(layout.table_path(table))
             latest, oldest = log.latest_version(), log.oldest_version()
@@ -58,52 +53,50 @@ def gold_faults(
             versions[table] = latest
             begin = max(oldest, after.get(table, -1) + 1)
             found = _changes(log, begin, latest, gold)
-            faults += [_fault(table, one) for one in found if f"{table}@{one.version}" not in accepted]
+            faults += [_fault(gold, table, one) for one in found if f"{table}@{one.version}" not in accepted]
     return tuple(faults), versions
 
 
-def history_faults(pipeline: Pipeline, silver: Silver, layout: Layout) -> Iterator[Fault]:
+def history_faults(silver: Silver, tables: Sequence[Gold], layout: Layout) -> Iterator[Fault]:
     """Tables without their newest commits, and those whose query has read another history of its source.
 
     Such a table may lack rows, or have them twice, although every offset has its place.
 
     Args:
-        pipeline: The pipeline.
-        silver: The silver table; it is asked itself, and the gold tables that are made of it.
+        silver: The silver table, which is asked itself.
+        tables: The gold tables that are asked.
         layout: Paths of the tables.
     """
-    for gold in made_of(pipeline, silver):
+    for gold in tables:
         path, checkpoint = layout.table_path(gold.table), layout.checkpoint_path(gold.table)
         if (lost := lost_commits(gold.table, path, checkpoint)) is not None:
             yield Fault("lost commit", lost, table=gold.table)
-    for declared in (silver, *made_of(pipeline, silver)):
+    for declared in (silver, *tables):
         last = last_commit_metadata(layout.table_path(declared.table), declared.table) or {}
         positions, commits = last.get("positions") or (), last.get(SOURCE_COMMITS) or ()
         for fault in source_faults(positions, commits, streamed_tables(layout, declared)):
             command = f"Have it filled again: medallion recover {declared.table}"
-            table = "" if declared is silver else declared.table
             text = f"{declared.table}: {fault}. {command}"
-            yield Fault("history", text, table=table, command=command)
+            yield Fault("history", text, table=declared.table, command=command)
 
 
-def publication_faults(pipeline: Pipeline, silver: Silver, layout: Layout) -> Iterator[Fault]:
-    """Publications of a silver table, or of what is made of it, that are not what they have read.
+def publication_faults(publications: Sequence[Publish], layout: Layout) -> Iterator[Fault]:
+    """Publications that are not what they have read.
 
     Files are compared with their manifests, those with the checkpoint and the commits of the source. What was
     sent elsewhere cannot be read here: of such a publication the history of its source is compared.
     """
-    for publish in published(pipeline, silver):
+    for publish in publications:
         for text in _published_texts(layout, publish):
-            yield Fault(
-                "publication", f"{publish.table}: {text}. Go on with: medallion recover {publish.table}"
-            )
+            command = f"Go on with: medallion recover {publish.table}"
+            told = f"{publish.table}: {text}. {command}"
+            yield Fault("publication", told, table=publish.table, command=command)
 
 
-def published(pipeline: Pipeline, silver: Silver) -> Iterator[Publish]:
-    """The publications of a silver table, of tables beside it, and of what is made of it."""
-    declared = (silver, *made_of(pipeline, silver))
-    tables = {name for one in declared for name in (one.table, *one.side_tables)}
-    yield from (one for one in pipeline.publish if one.reads in tables)
+def published(pipeline: Pipeline, silver: Silver, tables: Sequence[Gold]) -> tuple[Publish, ...]:
+    """The publications of a silver table, of tables beside it, and of these gold tables."""
+    names = {name for one in (silver, *tables) for name in (one.table, *one.side_tables)}
+    return tuple(one for one in pipeline.publish if one.reads in names)
 
 
 def _published_texts(layout: Layout, declared: Publish) -> Iterator[str]:
@@ -118,16 +111,22 @@ def _published_texts(layout: Layout, declared: Publish) -> Iterator[str]:
         yield from source_faults(note.get("positions") or (), note.get(SOURCE_COMMITS) or (), sources)
 
 
-def made_of(pipeline: Pipeline, silver: Silver) -> tuple[Gold, ...]:
-    """The gold tables that are made of a silver table or of a table beside it, directly or not."""
-    roots = {silver.table, *silver.side_tables}
-    return tuple(gold for gold in pipeline.gold if _root(pipeline, gold) in roots)
+def made_of(pipeline: Pipeline, silver: Silver, covered: Collection[str] = ()) -> tuple[Gold, ...]:
+    """The gold tables that are made of a silver table or of a table beside it, directly or not.
+
+    Args:
+        pipeline: The pipeline.
+        silver: The silver table.
+        covered: Other silver tables; what is made of these is left out.
+    """
+    found = ((gold, read_for(pipeline, gold.table)) for gold in pipeline.gold)
+    return tuple(gold for gold, read in found if silver.table in read and read.isdisjoint(covered))
 
 
 def published_faults(pipeline: Pipeline, silver: Silver, layout: Layout) -> Iterator[Fault]:
     """Published versions of gold tables that are older than the last erasure, or not the table's any more."""
     erased_at = LogReader(layout.table_path(silver.table)).properties().get(ERASED)
-    made = {gold.table for gold in pipeline.gold if _root(pipeline, gold) == silver.table}
+    made = {gold.table for gold in made_of(pipeline, silver)}
     for suite in pipeline.quality:
         path = layout.table_path(suite.table)
         is_made = suite.gate == "publish" and suite.table in made
@@ -145,17 +144,6 @@ def published_faults(pipeline: Pipeline, silver: Silver, layout: Layout) -> Iter
                 f"erasure of {erased_at} in {silver.table}. A newer version is published once it passes its "
                 f"suite; see: medallion quality run {suite.table}",
             )
-
-
-def _root(pipeline: Pipeline, gold: Gold) -> str:
-    """The silver table at the beginning of what a gold table reads."""
-    declared = {one.table: one for one in pipeline.gold}
-    seen: set[str] = set()
-    reads = gold.reads
-    while reads in declared and reads not in seen:
-        seen.add(reads)
-        reads = declared[reads].reads
-    return reads
 
 
 def _changes(log: LogReader, begin: int, latest: int, gold: Gold) -> tuple[Commit, ...]:
@@ -180,11 +168,12 @@ def _changes(log: LogReader, begin: int, latest: int, gold: Gold) -> tuple[Commi
     return now
 
 
-def _fault(table: str, commit: Commit) -> Fault:
+def _fault(gold: Gold, table: str, commit: Commit) -> Fault:
     who = ", ".join(text for text in (commit.user, commit.engine) if text) or "an unnamed writer"
     return Fault(
         "changed",
         f"{table} version {commit.version} ({commit.operation}, {utc_text(commit.timestamp)}, by {who}) "
         "changed rows, and the table's own query has not written it. To take it as it is: "
         f"gold.accept_commits='[\"{table}@{commit.version}\"]'",
+        table=gold.table,
     )

@@ -60,11 +60,12 @@ def message_faults(content: ContentAudit, publish: Sequence[Publish]) -> tuple[l
         if found.why:
             notes.append(f"{one.table}: its messages were not compared: {found.why}")
         if found.fault:
-            text = (
-                f"{one.table}: {found.fault}. To send every row once more, with the jobs stopped, move its "
-                f"checkpoint away: {context.checkpoint(one)}"
+            command = (
+                "To send every row once more, with the jobs stopped, move its checkpoint away: "
+                f"{context.checkpoint(one)}"
             )
-            faults.append(Fault("publication", text))
+            text = f"{one.table}: {found.fault}. {command}"
+            faults.append(Fault("publication", text, table=one.table, command=command))
     return faults, notes
 
 

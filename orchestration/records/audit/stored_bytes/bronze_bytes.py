@@ -33,31 +33,57 @@ class _Digest:
     versions: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Proven:
+    """Times of ingestion, in milliseconds since the epoch.
+
+    Attributes:
+        right: Of micro-batches whose rows have the bytes with which they were read.
+        wrong: Of those of which some rows have other bytes. Of any other time nothing is known: there is no
+            digest, or rows of it have expired or were erased.
+    """
+
+    right: frozenset[int]
+    wrong: frozenset[int]
+
+
+def proven(spark: SparkSession, bronze: TableLog) -> Proven:
+    """Which micro-batches of a bronze table have the bytes with which they were read."""
+    wanted = _digests(bronze.commits)
+    now = _digests_now(_since(spark, bronze, wanted)) if wanted else {}
+    held = {moment for moment, one in wanted.items() if moment in now and now[moment][0] == one.rows}
+    wrong = frozenset(at for at in held if text(now[at][1]) != text(wanted[at].xor))
+    return Proven(frozenset(held - wrong), wrong)
+
+
 def byte_faults(spark: SparkSession, bronze: TableLog) -> Iterator[Fault]:
     """A fault if rows of the covered commits have other bytes than when they were read from the source."""
-    wanted = _digests(bronze.commits)
-    if not wanted:
-        return
-    table = spark.read.format("delta").option("versionAsOf", bronze.version).load(bronze.path)
-    at = F.unix_millis(INGESTED)
-    table = table.where(F.col(INGESTED) >= F.timestamp_millis(F.lit(min(wanted))))
-    hashes = table.select(at.alias("at"), row_hash().alias("hash")).groupBy("at")
-    found = hashes.agg(F.count("*").alias("rows"), F.bit_xor("hash").alias("xor")).toArrow()
-    now = {row["at"]: (row["rows"], row["xor"]) for row in found.to_pylist()}
-    bad = {
-        moment: one
-        for moment, one in wanted.items()
-        if moment in now and now[moment][0] == one.rows and text(now[moment][1]) != text(one.xor)
-    }
-    if bad:
-        shown = dict(sorted(bad.items())[:_SHOWN])
-        places = "; ".join(_places(table.where(at.isin([*shown])), shown))
-        rows = sum(one.rows for one in bad.values())
+    wrong, wanted = proven(spark, bronze).wrong, _digests(bronze.commits)
+    if wrong:
+        shown = {moment: wanted[moment] for moment in sorted(wrong)[:_SHOWN]}
+        table = _since(spark, bronze, wanted)
+        places = "; ".join(_places(table.where(F.unix_millis(INGESTED).isin([*shown])), shown))
+        rows = sum(wanted[moment].rows for moment in wrong)
         yield Fault(
             "bytes",
             f"of {rows:,} rows of {bronze.table} some have other bytes than when they were read: {places}",
-            len(bad),
+            len(wrong),
+            table=bronze.table,
         )
+
+
+def _since(spark: SparkSession, bronze: TableLog, wanted: Mapping[int, _Digest]) -> DataFrame:
+    """The rows from the first time of ingestion on that has a digest."""
+    table = spark.read.format("delta").option("versionAsOf", bronze.version).load(bronze.path)
+    return table.where(F.col(INGESTED) >= F.timestamp_millis(F.lit(min(wanted))))
+
+
+def _digests_now(table: DataFrame) -> Mapping[int, tuple[int, int]]:
+    """By time of ingestion, the number of rows and the exclusive or of their hashes."""
+    at = F.unix_millis(INGESTED)
+    hashes = table.select(at.alias("at"), row_hash().alias("hash")).groupBy("at")
+    found = hashes.agg(F.count("*").alias("rows"), F.bit_xor("hash").alias("xor")).toArrow()
+    return {row["at"]: (row["rows"], row["xor"]) for row in found.to_pylist()}
 
 
 def undigested(bronze: TableLog) -> int:

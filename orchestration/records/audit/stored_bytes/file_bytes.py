@@ -41,7 +41,7 @@ def changed_files(path: str, table: str, query: str, log: TableLog | None = None
         f"a copy; or have the rows made again from what {query} reads, with the jobs stopped: medallion "
         f"recover {query}"
     )
-    return Fault("files", text, len(wrong))
+    return Fault("files", text, len(wrong), table=query)
 
 
 def without_digest(path: str, log: TableLog | None = None) -> int:

@@ -6,11 +6,13 @@ What a job records while it runs: tests/broker/end_to_end/test_recording.py.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -18,10 +20,10 @@ from common.config.paths import HISTORY
 from common.declare.declared import copy_with
 from common.errors import QueryFailedError, StatementRefusedError
 from orchestration.access.history import micro_batches
-from orchestration.access.history.job_state import JobState, read_states
+from orchestration.access.history.job_state import JobState, Killed, read_states
 from orchestration.access.history.micro_batches import MicroBatchRow
 from orchestration.run import recorder
-from orchestration.run.hooks import QueryFailure
+from orchestration.run.hooks import Hooks, QueryFailure
 from orchestration.run.recorder import Recorder, recording
 from orchestration.run.supervisor import StopSignal, Supervisor
 from tests.support.oracles.lived_in import PIPELINE, LivedIn
@@ -173,6 +175,37 @@ def test_a_model_that_cannot_be_computed_costs_the_history_no_row(
     begin = datetime(2026, 1, 1, tzinfo=UTC)
     rows = micro_batches.read(lived_in.layout.table_path(HISTORY), begin, ["ended_at", "query", "batch_id"])
     assert [(row["query"], row["batch_id"]) for row in rows] == [("bronze.orders", 0)]
+
+
+def test_a_job_says_that_the_process_before_it_was_killed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To people, to the pipeline's functions and in its state; not after a stop, nor of one that runs."""
+    lived_in = LivedIn(tmp_path)
+    told: list[QueryFailure] = []
+    monkeypatch.setattr(Hooks, "failed", lambda _, failure: told.append(failure))
+
+    def goes_on(**more: Any) -> JobState:
+        supervisor = Supervisor(None, StopSignal(), stop_timeout_seconds=1)  # type: ignore[arg-type]
+        made = Recorder(PIPELINE, lived_in.settings, lived_in.layout, "up", supervisor, **more)
+        with recording(made):
+            pass
+        return only(lived_in)
+
+    lived_in.job()
+    assert goes_on().killed is None
+    assert goes_on(is_standby=True).killed is None
+    assert (told, capsys.readouterr().err) == ([], "")
+    gone = lived_in.job(pid=2**22 - 1)
+    after = goes_on(is_standby=True)
+    assert after.killed is not None
+    assert (after.killed.pid, after.killed.at, after.is_standby) == (gone.pid, gone.at, True)
+    said = capsys.readouterr().err
+    assert f"job up was killed: pid {gone.pid}" in said
+    assert f"pid {os.getpid()}, its standby, took over" in " ".join(said.split())
+    assert [(one.query, one.is_restarted) for one in told] == [("", True)]
+    elsewhere = Killed(7, "elsewhere", gone.at)
+    assert goes_on(is_standby=True, killed=elsewhere).killed == elsewhere
 
 
 def test_ctrl_c_and_a_normal_end_are_stops(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from orchestration.cli.observe.status_output import render
 from orchestration.observe.status.collect import Collector
 from orchestration.observe.status.document import document
 from orchestration.observe.status.lease_holder import find_holder
-from orchestration.observe.status.model import TableStatus
+from orchestration.observe.status.model import Status, TableStatus
 from orchestration.observe.status.problems import Problem, problems
 from orchestration.observe.status.throughput import rate_per_second
 from orchestration.observe.status.topic_offsets import BrokerOffsets, TopicOffsets, records_behind
@@ -490,6 +490,17 @@ def test_json_prints_one_document(command: Callable[..., tuple[int, str]]) -> No
     code, printed = command("--json")
     assert code == 0
     assert [table["table"] for table in json.loads(printed)["tables"]] == ["bronze.quakes"]
+
+
+@pytest.mark.parametrize("words", [(), ("--json",)])
+def test_a_job_that_does_not_answer_is_no_success(
+    command: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    """The picture or the document is printed all the same."""
+    monkeypatch.setattr(Status, "is_unanswered", property(lambda _: True))
+    code, printed = command(*words)
+    assert code == 1
+    assert "bronze.quakes" in printed
 
 
 def test_ctrl_c_ends_watching_with_success(

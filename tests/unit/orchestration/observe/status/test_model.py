@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from io import StringIO
@@ -15,9 +16,10 @@ from rich.console import Console
 
 from common.config.alert_settings import AlertRule
 from common.delta.lease.local_leases import Leases
+from common.delta.lease.standby_place import StandbyPlace
 from common.delta.log import LogReader
 from orchestration.access.history.alert_state import AlertsFile, AlertState
-from orchestration.access.history.job_state import JobState, read_states, write_state
+from orchestration.access.history.job_state import JobState, Killed, read_states, write_state
 from orchestration.cli.observe.status_output import render
 from orchestration.observe.alerts.evaluate import observe
 from orchestration.observe.alerts.facts import Facts
@@ -284,6 +286,44 @@ def test_a_job_whose_process_was_killed_is_dead(lived_in: LivedIn) -> None:
     assert (
         states(look(lived_in)) == [("dead", f"the process {gone} of job up has ended and left no error")] * 3
     )
+    assert look(lived_in).is_unanswered
+    lived_in.job(silent=20)  # as after SIGSTOP
+    assert look(lived_in).is_unanswered
+    lived_in.job()
+    assert not look(lived_in).is_unanswered
+
+
+def test_who_took_over_from_a_killed_job_is_told_and_that_no_standby_is_left(lived_in: LivedIn) -> None:
+    """In the problems of status and page, and by alerts; for a day, and for an hour."""
+    lived_in.caught_up()
+    fields = _fields(lived_in.job())
+    at = datetime.now(UTC)
+    rules = {"k": AlertRule(when="job_killed"), "n": AlertRule(when="no_standby")}
+
+    def told(
+        hours: float = 0.0, *, with_standby: bool = False, **more: object
+    ) -> tuple[list[str], list[str]]:
+        given = {**fields, "started_at": at - timedelta(hours=hours), **more}
+        write_state(lived_in.layout.jobs, JobState(**given))  # type: ignore[arg-type]
+        with StandbyPlace(lived_in.layout.leases, "up") if with_standby else nullcontext():
+            status = look(lived_in)
+        texts = [one.text for one in problems(status) if not one.table]
+        assert all(text in " ".join(drawn(status, 200).split()) for text in texts)
+        seen = observe(rules, Facts(status))
+        return texts, [rule for (rule, _), one in seen.items() if one.is_wrong]
+
+    killed = Killed(77, "host", at - timedelta(hours=3))
+    assert told() == ([], [])
+    texts, alerts = told(killed=killed, is_standby=True)
+    assert texts[0].startswith("job up was killed: pid 77 on host released no lease, and was seen last at ")
+    assert f"; pid {os.getpid()}, its standby, took over at {at:%Y-%m-%d %H:%M}" in texts[0]
+    assert texts[1].endswith("start the next one with medallion up --standby")
+    assert (len(texts), alerts) == (2, ["k", "n"])
+    texts, alerts = told(2, with_standby=True, killed=killed, is_standby=True)
+    assert (len(texts), alerts) == (1, [])
+    assert told(25, killed=killed) == ([], [])
+    (text,), alerts = told(is_standby=True)  # by a hand-over
+    assert (text.startswith("no standby is left"), alerts) == (True, ["n"])
 
 
 def test_a_process_of_the_same_id_is_not_taken_for_the_job(lived_in: LivedIn) -> None:

@@ -10,17 +10,18 @@ from typing import Any
 
 import pytest
 
-from common.declare import Json, Pipeline, Silver, Topic
+from common.declare import ConsoleSink, Json, Pipeline, Publish, Silver, Topic, View
 from common.delta.checkpoint import DeltaPosition
 from common.delta.commit import Commit, DataFile
 from common.errors import UsageError
 from common.streaming.topic_identity import BEGINS_ANEW
 from orchestration.cli.records.audit_output import document, error, notes, verdict
 from orchestration.records.audit import batch_counts
-from orchestration.records.audit.audit import after_faults_of, following, parse_since, select_tables
+from orchestration.records.audit.audit import parse_since, select_tables
+from orchestration.records.audit.gold.blame import after_faults_of, blamed
+from orchestration.records.audit.gold.changes import made_of
 from orchestration.records.audit.offset_ranges import bronze_progress
 from orchestration.records.audit.result import Account, Fault, PartitionAccount
-from orchestration.records.audit.silver_values import why_values_may_differ
 from orchestration.records.audit.table_log import (
     REBUILT,
     Pins,
@@ -29,6 +30,8 @@ from orchestration.records.audit.table_log import (
     missing_batches,
     table_commit,
 )
+from orchestration.records.audit.values import comparable as comparable_rows
+from orchestration.records.audit.values.comparable import comparable
 from silver.judge.reasons_and_verdict import rule_marks
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -267,44 +270,175 @@ def test_other_tables_records_are_compared_with_the_counts_of_the_commits() -> N
     assert faults(8, batch(0, 0, by="replay"), *both) == []
 
 
-def test_values_are_compared_again_once_a_rebuild_has_replaced_the_rows_of_an_earlier_declaration() -> None:
-    def batch(version: int, declared: Silver, **more: Any) -> TableCommit:
-        made = silver(version, version, (version, -1), 1)
-        return replace(made, metadata={**made.metadata, "judged_by": dict(rule_marks(declared)), **more})
+FORMER = replace(ORDERS, columns={**dict(ORDERS.columns), "order_id": "upper(id)"})
+READ = log("b", *(bronze(version, version - 1, 10 * version, 10) for version in (1, 2, 3)))
+"""Three micro-batches of ten records each."""
 
-    former = batch(1, replace(ORDERS, columns={**dict(ORDERS.columns), "order_id": "upper(id)"}))
-    rebuilt, newer = batch(2, ORDERS, **{REBUILT: {"counted": True}}), batch(3, ORDERS)
-    assert "version 1" in why_values_may_differ(ORDERS, log("s", former, newer))
-    assert why_values_may_differ(ORDERS, log("s", former, rebuilt, newer)) == ""
-    assert why_values_may_differ(ORDERS, replace(log("s", rebuilt, newer), is_whole=False)) == ""
-    assert "oldest" in why_values_may_differ(ORDERS, replace(log("s", newer), is_whole=False))
-    appended, updated = TableCommit(commit(4, 1), {}), TableCommit(commit(5, 1, removed=(1,)), {})
-    accepted = log("s", former, rebuilt, newer, appended, updated)
-    assert "s@5" in why_values_may_differ(ORDERS, accepted, ["s@4", "s@5"])
-    assert why_values_may_differ(ORDERS, accepted, ["s@1", "s@4", "t@5"]) == ""
+
+def judged(version: int, declared: Silver | None = ORDERS, release: str = "", **more: Any) -> TableCommit:
+    """A micro-batch that has read bronze's commit of its number."""
+    made = silver(version, version - 1, (version + 1, -1), 10)
+    marks = {} if declared is None else {"judged_by": dict(rule_marks(declared))}
+    told = {"release": release} if release else {}
+    return replace(made, metadata={**made.metadata, **marks, **told, **more})
+
+
+def loaded(version: int, **more: Any) -> TableCommit:
+    """A first load of bronze's first commit."""
+    return TableCommit(commit(version, 10), {"by": "first load", "of": 1, "bronze_version": 1, **more})
+
+
+OLD, NEW = judged(1, FORMER), judged(2)
+UPDATED = TableCommit(commit(9, 1, removed=(1,)), {})
+"""By another program."""
 
 
 @pytest.mark.parametrize(
-    ("other", "expected"),
+    ("of_silver", "of_bronze", "begins", "why"),
     [
-        (Fault("lost commit", "silver.orders ends with micro-batch 2"), "mend those first"),
+        (log("s", judged(1), NEW), READ, {}, ""),
+        (log("s", OLD, NEW), READ, {("t", 0): 10}, "version 1 was written is another one"),
+        (log("s", NEW, judged(3, FORMER)), READ, None, "version 3 was written is another one"),
+        (log("s", OLD, replace(NEW, metadata={**NEW.metadata, REBUILT: {}}), judged(3)), READ, {}, ""),
+        (replace(log("s", NEW, judged(3)), is_whole=False), READ, {("t", 0): 20}, "oldest commits"),
         (
-            Fault("lost commit", "gold.totals: the checkpoint x has committed", table="gold.totals"),
-            "medallion rebuild gold.totals",
+            replace(log("s", judged(1), judged(3)), is_whole=False),
+            replace(READ, commits=READ.commits[1:], is_whole=False),
+            {("t", 0): 20},
+            "oldest commits",
+        ),
+        (replace(log("s"), is_whole=False), READ, None, "oldest commits"),
+        (log("s", loaded(0), NEW), READ, {}, ""),
+        (log("s", loaded(0), OLD, judged(3)), READ, {("t", 0): 10}, "version 1"),
+        (
+            log("s", loaded(0, judged_by=dict(rule_marks(FORMER))), NEW),
+            READ,
+            {("t", 0): 10},
+            "version 0 was written is another one",
         ),
     ],
 )
-def test_a_fault_of_gold_follows_from_one_of_silver_not_from_one_of_gold(other: Fault, expected: str) -> None:
-    command = "To fill it again: medallion rebuild gold.totals"
-    wrong = Fault("content", f"gold.totals is wrong. {command}", table="gold.totals", command=command)
-    (told,) = following([wrong], [other], ORDERS)
-    assert told.text.endswith(expected)
+def test_rows_are_compared_from_where_on_they_are_those_of_todays_declaration(
+    of_silver: TableLog, of_bronze: TableLog, begins: dict[Any, int] | None, why: str
+) -> None:
+    """A change of the declaration, or commits that are cleaned away, leave the newer rows to be compared."""
+    found = comparable(ORDERS, of_silver, [of_bronze])
+    assert why in found.why
+    assert bool(found.why) == bool(why)
+    assert (dict(found.begins) if found.are_any else None) == begins
+
+
+def test_what_another_program_has_written_with_the_operators_leave_is_not_compared() -> None:
+    appended = TableCommit(commit(4, 1), {})
+    accepted = log("s", NEW, appended, replace(UPDATED, commit=commit(5, 1, removed=(1,))))
+    assert "s@5" in comparable(ORDERS, accepted, [READ], ["s@4", "s@5"]).why
+    assert comparable(ORDERS, accepted, [READ], ["s@1", "s@4", "t@5"]).why == ""
+
+
+def test_values_of_an_earlier_release_are_no_fault_unless_another_program_has_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(comparable_rows, "own_release", lambda: "0.4.1")
+
+    def excuse(*commits: TableCommit, source: TableLog = READ) -> str:
+        return comparable(ORDERS, log("s", *commits), [source]).excuse
+
+    assert excuse(judged(1, release="0.4.0"), judged(2, release="0.4.1")) == ""
+    earlier = judged(1, release="0.3.9")
+    assert "rows were written by 0.3.9, which may have" in excuse(earlier, judged(2, release="0.4.1"))
+    assert "rows were written by an earlier release" in excuse(NEW)
+    assert excuse(earlier, UPDATED) == excuse(earlier, source=log("b", *READ.commits, UPDATED)) == ""
+
+
+def test_the_condition_on_rows_that_are_compared_is_sql() -> None:
+    found = comparable(ORDERS, log("s", OLD, NEW), [READ])
+    assert found.condition("topic", "part", "at") == "NOT (topic = 't' AND part = 0 AND at < 10)"
+    assert (found.text, comparable(ORDERS, log("s", NEW), [READ]).condition("a", "b", "c")) == (
+        "t/0/10",
+        "true",
+    )
+
+
+CUSTOMERS = replace(ORDERS, name="customers", reads="bronze.customers")
+VALUES, LOST = Fault("values", "it has other values"), Fault("lost commit", "its newest commits are lost")
+OF_TOTALS = Fault("lost commit", "the checkpoint has committed more", table="gold.totals")
+SHOP = Pipeline(
+    name="shop",
+    bronze=[Topic("orders"), Topic("customers")],
+    silver=[ORDERS, CUSTOMERS],
+    gold=[
+        View("totals", sql="select order_id from silver.orders"),
+        View("both", sql="select o.order_id from silver.orders o join silver.customers c using (order_id)"),
+        View("above", sql="select order_id from gold.both"),
+        View("late", sql="select order_id from silver.customers__late"),
+    ],
+    publish=[Publish("sent", reads="gold.late", to=ConsoleSink())],
+)
+
+
+def test_a_gold_table_is_compared_with_the_first_silver_table_that_it_is_made_of() -> None:
+    """With each of them alone, and once where both are audited."""
+
+    def names(*silver: Any) -> list[str]:
+        return [one.name for one in made_of(SHOP, *silver)]
+
+    assert names(ORDERS) == ["totals", "both", "above"]
+    assert names(CUSTOMERS) == ["both", "above", "late"]
+    assert names(CUSTOMERS, ["silver.orders"]) == ["late"]
+
+
+@pytest.mark.parametrize(
+    ("orders", "customers", "gold", "under"),
+    [
+        ([VALUES], [], "gold.both", {"silver.orders": ["silver.orders"]}),
+        ([], [VALUES], "gold.both", {"silver.customers": ["silver.customers"]}),
+        (
+            [VALUES],
+            [LOST],
+            "gold.above",
+            {name: ["silver.customers", "silver.orders"] for name in ("silver.orders", "silver.customers")},
+        ),
+        ([], [VALUES], "gold.totals", {"silver.orders": []}),
+        ([OF_TOTALS], [], "gold.both", {"silver.orders": []}),
+        ([], [Fault("topic", "is gone")], "gold.both", {"silver.orders": []}),
+        (
+            [Fault("changed", "by others", table="gold.both")],
+            [],
+            "gold.above",
+            {"silver.orders": ["gold.both"]},
+        ),
+        (
+            [],
+            [VALUES, Fault("changed", "x", table="gold.late")],
+            "publish.sent",
+            {"silver.customers": ["silver.customers"]},
+        ),
+    ],
+)
+def test_a_fault_is_listed_under_all_tables_that_it_may_follow_from_and_has_no_command_then(
+    orders: list[Fault], customers: list[Fault], gold: str, under: dict[str, list[str]]
+) -> None:
+    """The lowest ones; of a fault that follows from none the command stays."""
+    command = "To fill it again: medallion rebuild it"
+    wrong = Fault("content", f"it is wrong. {command}", table=gold, command=command)
+    accounts = [
+        Account(table, "bronze", {}, None, "", 0, (), tuple(faults))
+        for table, faults in (("silver.orders", [*orders, wrong]), ("silver.customers", customers))
+    ]
+    told = [
+        (one.table, fault) for one in blamed(SHOP, accounts) for fault in one.faults if fault.table == gold
+    ]
+    found = {table: fault for table, fault in told if fault.name == "content"}
+    assert {table: list(fault.after) for table, fault in found.items()} == under
+    for fault in found.values():
+        assert fault.text.endswith("mend those first" if fault.after else command)
+        assert fault.command == ("" if fault.after else command)
 
 
 def test_a_value_that_differs_from_changed_bytes_has_no_command_that_would_spread_them() -> None:
     command = "To have these records judged again: medallion restate silver.orders --from x"
     text = f"silver.orders has other values than the bytes in bronze give. {command}"
-    told = after_faults_of("bronze.orders", Fault("values", text, command=command))
+    told = after_faults_of(["bronze.orders"], Fault("values", text, command=command))
     account = Account("silver.orders", "bronze.orders", {}, None, "", 0, (), (told,))
     assert "medallion" not in str(error([account]))
     assert "  next: mend the faults of bronze.orders, then audit again" in str(error([account]))

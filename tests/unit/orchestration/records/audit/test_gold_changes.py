@@ -62,8 +62,8 @@ def write(layout: Layout, table: str, batch_id: int, query_id: str = "q") -> Non
 
 
 def faults(layout: Layout, after: dict[str, int] | None = None, accepted: tuple[str, ...] = ()) -> list[str]:
-    found, _ = gold_faults(PIPELINE, SILVER, layout, after=after or {}, accepted=accepted)
-    assert {one.name for one in found} <= {"changed"}
+    found, _ = gold_faults(PIPELINE.gold, layout, after=after or {}, accepted=accepted)
+    assert {(one.name, one.table in {"gold.latest", "gold.counted"}) for one in found} <= {("changed", True)}
     return [one.text for one in found]
 
 
@@ -92,7 +92,7 @@ def test_a_restore_takes_the_change_back(layout: Layout) -> None:
 
 
 def test_what_an_earlier_audit_has_read_is_not_read_again(layout: Layout) -> None:
-    _, versions = gold_faults(PIPELINE, SILVER, layout, after={}, accepted=())
+    _, versions = gold_faults(PIPELINE.gold, layout, after={}, accepted=())
     assert versions == {"gold.latest": 1, "gold.counted": 1}
     DeltaTable(layout.table_path("gold.latest")).optimize.compact()
     assert faults(layout, dict(versions)) == []
@@ -111,12 +111,12 @@ def test_a_table_whose_source_went_back_is_a_fault(layout: Layout) -> None:
         mode="append",
         commit_properties=CommitProperties(custom_metadata={"userMetadata": read.metadata("merge", {})}),
     )
-    assert list(history_faults(PIPELINE, SILVER, layout)) == []
+    assert list(history_faults(SILVER, PIPELINE.gold, layout)) == []
     (log / f"{1:020}.json").unlink()
-    (fault,) = history_faults(PIPELINE, SILVER, layout)
+    (fault,) = history_faults(SILVER, PIPELINE.gold, layout)
     assert "gold.counted: it has read gold.latest up to version 1" in fault.text
     write(layout, "gold.latest", 1)
-    (fault,) = history_faults(PIPELINE, SILVER, layout)
+    (fault,) = history_faults(SILVER, PIPELINE.gold, layout)
     assert fault.name == "history"
     assert fault.text.endswith("medallion recover gold.counted")
 

@@ -11,12 +11,12 @@ import pytest
 
 from common.declare import Topic
 from common.errors import BrokerError
-from common.streaming.topic_identity import TOPICS, BrokerTopic
+from common.streaming.topic_identity import TOPICS, BrokerTopic, TopicState
 from orchestration.access.kafka.receipts import Receipt
 from orchestration.access.kafka.receipts_topic import GivenReceipts, newest_time
 from orchestration.records.receipts import account
 from orchestration.records.receipts.account import ReceiptsAccount, compare_receipts
-from orchestration.records.receipts.compare import sort_receipts
+from orchestration.records.receipts.compare import generations, sort_receipts
 from orchestration.records.receipts.numbers import uncounted
 
 TOPIC = Topic("orders", receipts="orders.receipts")
@@ -41,11 +41,24 @@ def of(
         given,
         bronze=None,  # type: ignore[arg-type]
         last=last,
+        commits=[last],
         gone=None,
         begins={},
         accepted={},
         ask=ask,
     )
+
+
+def test_the_topics_that_bronze_has_read_are_those_of_all_commits() -> None:
+    """Also of one that was deleted since; of one whose id was not known at first, by its id."""
+    first = {"positions": [{"orders": {"0": 9}}]}
+    both = {"positions": [{"orders": {"0": 1}, "other": {"0": 1}}]}
+    again = both | {TOPICS: {"orders": {"id": "B", "generation": 2}}}
+    found = generations([first, LAST, again, {}], lambda name: name == "orders")
+    second = TopicState("B", 2).coordinate("orders")
+    assert found == {("orders", "A", "orders"), ("orders", "B", second)}
+    assert second != "orders"
+    assert generations([first], lambda _: True) == {("orders", "", "orders")}
 
 
 @pytest.fixture(autouse=True)

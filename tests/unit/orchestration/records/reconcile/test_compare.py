@@ -501,6 +501,22 @@ def test_bytes_that_are_no_csv_are_told_with_file_and_line(
         assert "secret" not in str(failed.value)
 
 
+def test_a_file_without_a_byte_is_named_and_passed_over_where_others_have_rows(shop: Shop) -> None:
+    """A part without a row may have no header; rows that were cut off with it are missing on this side."""
+    shop.gold([order(1)])
+    (shop.folder / "none.csv").touch()
+    with pytest.raises(UsageError, match=r"none\.csv is empty; it has no header"):
+        shop.compare("*.csv")
+    (shop.folder / "good.csv").write_text("id,amount\no1,1.50\no2,1.50\n")
+    found = shop.compare("*.csv")
+    assert told(found) == {("missing", "o2", ())}
+    assert f"*.csv without {shop.folder / 'none.csv'}, which is empty" in found.against
+    pq.write_table(table([order(1)]), shop.folder / "good.parquet")
+    (shop.folder / "none.parquet").touch()
+    with pytest.raises(UsageError, match=r"none\.parquet is empty"):
+        shop.compare("*.parquet")
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("header", ["id,amount,amount", "id,amount,Amount", 'id,amount,"amount"'])
 def test_a_name_twice_in_a_header_is_refused(shop: Shop, header: str) -> None:

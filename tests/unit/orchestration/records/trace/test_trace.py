@@ -24,8 +24,8 @@ from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.access.query.shown_values import plain
 from orchestration.cli.main import app
 from orchestration.cli.records.trace_output import tree
-from orchestration.records.trace.tables import Place
-from orchestration.records.trace.trace import Trace
+from orchestration.records.trace.tables import Place, Tables
+from orchestration.records.trace.trace import MOST_WHOLE, Trace
 from orchestration.records.trace.words import in_words
 from tests.conftest import make_settings
 from tests.golden import archive
@@ -92,6 +92,39 @@ def test_each_record_has_the_verdict_of_each_silver_table(
     assert (late[2]["place"], late[2]["how"]) == ("silver", "late, and merged")
     witness = found[4]["silver"][0]["witness"]
     assert verdicts(trace.record(Place(**witness)))["silver.orders"] == "silver"
+
+
+def test_many_records_are_traced_at_once_as_one_by_one(
+    shop: tuple[Pipeline, Layout, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With one query per table; of gold the commits that have read them, without rows."""
+    places = [place(offset) for offset in (*range(24), 4000)]
+    counted, rows = Counter[str](), Tables.rows
+
+    def counting(tables: Tables, sql: str) -> list[dict[str, Any]]:
+        counted["queries"] += 1
+        return rows(tables, sql)
+
+    monkeypatch.setattr(Tables, "rows", counting)
+    found = traced(shop).records(places)
+    assert counted["queries"] < 20
+    monkeypatch.undo()
+    assert len(places) > MOST_WHOLE
+    alone = {offset: traced(shop).record(place(offset)) for offset in (*SOME, 0, 4000)}
+    names = ("table", "place", "reasons", "watermark", "witness", "file")
+    for offset, one in alone.items():
+        (same,) = [each for each in found if each["offset"] == offset]
+        assert same["bronze"] == one["bronze"]
+        assert [{name: of.get(name) for name in names} for of in same["silver"]] == [
+            {name: of.get(name) for name in names} for of in one["silver"]
+        ]
+    of_first = {gold["table"]: gold for gold in found[0]["silver"][0]["gold"]}
+    for gold in alone[0]["silver"][0]["gold"]:
+        assert of_first[gold["table"]]["rows"] == []
+        assert [each["table"] for each in of_first[gold["table"]]["gold"]] == [
+            each["table"] for each in gold["gold"]
+        ]
+    assert "of so many records its rows are not looked up" in str(in_words(found[0]))
 
 
 def test_gold_behind_a_row_says_what_changed(shop: tuple[Pipeline, Layout, Path]) -> None:

@@ -6,8 +6,8 @@ A value that another program has changed shows in no count, and makes right gold
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from bronze.table import INGESTED
 from common.config.paths import Layout
 from common.declare import Pipeline, Silver
 from common.sql.expression import called_in
@@ -23,8 +24,15 @@ from orchestration.access.declaration.lineage import readers_of
 from orchestration.records.audit.gold.compare import PARTS, comparable, key_range
 from orchestration.records.audit.gold.content import GoldProof
 from orchestration.records.audit.result import SHOWN, Fault
-from orchestration.records.audit.table_log import TableLog, since_rebuild
-from silver.judge.reasons_and_verdict import rule_marks
+from orchestration.records.audit.stored_bytes.bronze_bytes import proven
+from orchestration.records.audit.table_log import (
+    TableCommit,
+    TableLog,
+    foreign_commits,
+    put_back,
+    read_log,
+)
+from orchestration.records.audit.values.comparable import Comparable
 from silver.query import builder_of
 from silver.read.column_names import ACCEPT, COORDINATES, PLACE, VERDICT, row_coordinates
 from silver.read.unknown_fields import RESCUED
@@ -32,28 +40,6 @@ from silver.write.table_columns import accepted_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-_DECISIVE = ("value", "columns", "key", "event_time")
-"""Attributes of a silver table whose change leaves earlier rows as an earlier declaration read them."""
-
-
-def why_values_may_differ(silver: Silver, log: TableLog, accepted: Collection[str] = ()) -> str:
-    """Why rows may rightly have other values than today's declaration gives, in words; else empty.
-
-    Args:
-        log: The table's.
-        accepted: Commits of other programs that the operator has accepted, as ``silver.orders@9``.
-    """
-    now, commits = rule_marks(silver), since_rebuild(log.commits)
-    names = (f"{log.table}@{one.version}" for one in commits if one.commit.removed)  # not of an append
-    if taken := [name for name in names if name in accepted]:
-        return f"gold.accept_commits takes {', '.join(taken)} as it is"
-    for one in commits:
-        before = one.metadata.get("judged_by")
-        if isinstance(before, dict) and any(before.get(name, now[name]) != now[name] for name in _DECISIVE):
-            return f"the declaration by which version {one.version} was written is another one"
-    is_whole = log.is_whole or any(one.is_rebuilt for one in commits[:1])
-    return "" if is_whole else "the oldest commits are gone from the log"
 
 
 @dataclass(frozen=True)
@@ -67,6 +53,7 @@ class SilverValues:
         layout: Paths of the tables.
         proof: Whether all rows are compared, or those of a range of offsets where there are many.
         versions: By table, the version that is compared.
+        allowed: Which rows can be compared.
     """
 
     spark: SparkSession
@@ -75,20 +62,55 @@ class SilverValues:
     layout: Layout
     proof: GoldProof
     versions: Mapping[str, int]
+    allowed: Comparable
 
-    def faults(self) -> Iterator[Fault]:
-        """One fault per table that has other values than its records give."""
+    def found(self) -> tuple[list[Fault], list[str]]:
+        """One fault per table that has other values than its records give; and what was not compared."""
         bronze = [self._rows(source) for source in self.silver.sources]
-        for table in (self.silver.table, self.silver.late_table):
-            if table in self.versions and (fault := self._fault(table, bronze)) is not None:
-                yield fault
+        faults, notes, allowed = list[Fault](), list[str](), self.allowed
+        if allowed.why:
+            where = f" of records before {allowed.text}" if allowed.are_any else ""
+            notes.append(
+                f"the values of {self.silver.table}{where} were not compared with bronze: {allowed.why}"
+            )
+        for table in (self.silver.table, self.silver.late_table) if allowed.are_any else ():
+            if table not in self.versions or (found := self._fault(table, bronze)) is None:
+                continue
+            fault, of_bronze = found
+            if allowed.excuse:
+                text = fault.text.removesuffix(f". {fault.command}")
+                notes.append(f"{text}, in {fault.count:,} records; that is no fault: {allowed.excuse}")
+            else:
+                faults += [fault, *(one for one in of_bronze if one not in faults)]
+        if (aside := self._aside(bronze)) is not None:
+            faults.append(aside)
+        return faults, notes
+
+    def _aside(self, bronze: Sequence[DataFrame]) -> Fault | None:
+        """The fault of quarantined records that have another key, value or time than in bronze."""
+        table = self.silver.quarantine
+        if table not in self.versions or self.silver.each is not None:
+            return None
+        have = self._rows(table).where("verdict is distinct from 'drop'")
+        names = ("key", "value", "kafka_timestamp")
+        theirs = [one.select(*PLACE, *(F.col(name).alias(f"__{name}") for name in names)) for one in bronze]
+        differs = [~F.col(name).eqNullSafe(F.col(f"__{name}")) for name in names]
+        both = have.join(reduce(DataFrame.unionByName, theirs), list(PLACE)).where(reduce(or_, differs))
+        found = both.select(*PLACE).orderBy(*PLACE).collect()
+        if not found:
+            return None
+        command = f"To have it made again from bronze: medallion rebuild {self.silver.table}"
+        text = f"{table} has other bytes than bronze. {command}"
+        places = tuple((row[0], row[1], row[2]) for row in found[:SHOWN])
+        return Fault("values", text, len(found), places, command=command)
 
     def _rows(self, table: str) -> DataFrame:
         reader = self.spark.read.format("delta").option("versionAsOf", self.versions[table])
         return reader.load(self.layout.table_path(table))
 
-    def _fault(self, table: str, bronze: Sequence[DataFrame]) -> Fault | None:
-        have = self._rows(table)
+    def _fault(self, table: str, bronze: Sequence[DataFrame]) -> tuple[Fault, Sequence[Fault]] | None:
+        """The fault of a table, and those of the bronze tables from which it follows."""
+        have = self._rows(table).where(self.allowed.condition(*COORDINATES))
         if not (count := have.count()):
             return None
         differing = self._differing(*self._part(have, bronze, count)).persist()
@@ -101,6 +123,7 @@ class SilverValues:
             if not found:
                 return None
             shown = differing.orderBy(*COORDINATES).limit(SHOWN).collect()
+            of_bronze, unproven = self._of_bronze(differing, bronze)
         finally:
             differing.unpersist()
         begin = ",".join(f"{row[0]}/{row[1]}={row['first']}" for row in found)
@@ -108,13 +131,42 @@ class SilverValues:
         words = f"restate {self.silver.table} --from {begin} --to {end}"
         words = f"rebuild {self.silver.table}" if self.silver.each is not None else words
         command = f"To have these records judged again: medallion {words}"
-        return Fault(
+        text = f"{table} has other values than the bytes in bronze give"
+        if unproven:
+            text += (
+                f". Bronze may be wrong itself: the bytes of {unproven:,} of these records cannot be proven, "
+                "as no digest was written with their micro-batch, or rows of it are gone. Compare them with "
+                "Kafka or with a copy of bronze first"
+            )
+        fault = Fault(
             "values",
-            f"{table} has other values than the bytes in bronze give. {command}",
+            f"{text}. {command}",
             sum(row["n"] for row in found),
             tuple((row[0], row[1], row[2]) for row in shown),
             command=command,
         )
+        return fault, of_bronze
+
+    def _of_bronze(self, differing: DataFrame, bronze: Sequence[DataFrame]) -> tuple[list[Fault], int]:
+        """Faults of bronze tables that another program has changed, and how many of these records cannot be
+        proven by them; where digests show changed bytes, the audit has said so.
+        """
+        own = differing.toDF(*PLACE, *differing.columns[len(PLACE) :])
+        faults, unproven = list[Fault](), 0
+        for source, rows in zip(self.silver.sources, bronze, strict=True):
+            log = read_log(source, self.layout.table_path(source), source)
+            known = proven(self.spark, replace(log, commits=_until(log, self.versions[source])))
+            at = F.unix_millis(INGESTED).alias("at")
+            counts = rows.join(own, list(PLACE), "left_semi").groupBy(at).count().collect()
+            more = sum(row["count"] for row in counts if row["at"] not in known.right | known.wrong)
+            if more and any(one.is_foreign and one.commit.removed for one in log.commits):
+                command = put_back(log)
+                text = f"{source} was changed by another program: {'; '.join(foreign_commits(log))}"
+                text += f". {command}" if command else ""
+                faults.append(Fault("bytes", text, table=source, command=command))
+            else:
+                unproven += more
+        return faults, unproven
 
     def _part(
         self, have: DataFrame, bronze: Sequence[DataFrame], count: int
@@ -155,6 +207,10 @@ class SilverValues:
         differs = [_differs(name) for name in names]
         both = mine.join(theirs, list(place))
         return both.where(reduce(or_, differs, F.lit(False))).select(*place)
+
+
+def _until(log: TableLog, version: int) -> tuple[TableCommit, ...]:
+    return tuple(one for one in log.commits if one.version <= version)
 
 
 def _differs(name: str) -> Column:
