@@ -93,7 +93,8 @@ class Storage:
     """
     partition_by: Names | None = None
     """Partition columns, which should have few values; any value is a partition. An empty text
-    in such a column is null, as Delta stores it; the rules of a silver table see null too.
+    in such a column, or Hive's name of the folder of nulls, is null, as Delta stores it; the rules of a
+    silver table see null too.
     """
     change_feed: bool = False
     """Keep a change data feed for readers that stream the table. Any Delta reader still reads the table."""

@@ -392,10 +392,14 @@ def _has_other_columns(path: str, rows: Rows) -> bool:
     return bool(shape_difference(have, column_types(rows.schema)))
 
 
+_NULLS = ("", "__HIVE_DEFAULT_PARTITION__")
+"""Texts that are null in a partition column: the second is Hive's name of the folder of nulls."""
+
+
 def as_stored(frame: DataFrame, partition_by: Sequence[str] | None) -> DataFrame:
-    """The frame with null for an empty text in a partition column: Spark writes null, delta-rs the text."""
-    texts = [name for name in partition_by or () if is_text(frame, name)]
-    return frame.withColumns({name: F.nullif(F.col(f"`{name}`"), F.lit("")) for name in texts})
+    """The frame with null for texts in a partition column that Spark writes as null, and delta-rs as text."""
+    texts = {name: F.col(f"`{name}`") for name in partition_by or () if is_text(frame, name)}
+    return frame.withColumns({name: F.when(~text.isin(*_NULLS), text) for name, text in texts.items()})
 
 
 def is_text(frame: DataFrame, name: str) -> bool:

@@ -46,6 +46,7 @@ ONCE_MORE = (
     "of a dropped row only its place",
     "a point of PostGIS",
     "a day that only Spark can read",
+    "folder of nulls",
 )
 """Words of cases whose kind another case shows already: they are judged with the long tests."""
 JUDGED = [

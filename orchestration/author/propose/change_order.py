@@ -53,6 +53,12 @@ def of(changes: Sequence[Mapping[str, Any]], taken: Collection[str]) -> dict[str
     return {}
 
 
+def of_marks(fields: Collection[str]) -> tuple[str, ...]:
+    """The marks of ``ExtractNewRecordState`` that order the changes of a row; empty where there are none."""
+    found = (tuple(f"__source_{name}" for name in position) for position in _POSITIONS)
+    return next((marks for marks in found if all(mark in fields for mark in marks)), ())
+
+
 def _in(sources: Iterable[Any], position: Mapping[str, str]) -> Mapping[str, str]:
     """The position with the SQL for these sources: without ``sequence`` there is none to take."""
     if "lsn" in position and not any("sequence" in (one or ()) for one in sources):

@@ -22,7 +22,7 @@ from orchestration.author.propose import (
 from orchestration.author.propose.elements import tables_of_elements
 from orchestration.author.propose.keys import value_at
 from orchestration.author.propose.pipeline_source import Proposal, ddl, required
-from orchestration.author.propose.value_shapes import Leaf, Shape
+from orchestration.author.propose.value_shapes import Leaf, Shape, quoted
 
 _EVIDENCE = 2_000
 """Documents that all have a field before it is proposed as required: fewer are no evidence."""
@@ -76,7 +76,8 @@ class DocumentTables:
         shape = usable(value_shapes.shape_of(self.found), self.proposal)
         self._columns(shape)
         self.always = [leaf.path for leaf in value_shapes.leaves(shape) if leaf.is_always]
-        self._declare(shape)
+        if not self._are_marked_changes(shape):
+            self._declare(shape)
 
     def _declare(self, shape: Shape) -> None:
         """Choose event time and key, which may rule fields out; then declare value, rules and gold tables."""
@@ -164,6 +165,28 @@ class DocumentTables:
         if has_copy and plain and "changed_at" not in self.by_name and "op" not in self.by_name:
             best = min(plain, key=lambda name: not re.search(r"^id$", name))
             self.proposal.gold += gold_tables.copy(self.proposal.table, best, list(order))
+
+    def _are_marked_changes(self, shape: Shape) -> bool:
+        """Whether messages are changed rows with marks (``ExtractNewRecordState``): a copy is proposed."""
+        names = {leaf.path[0]: name for name, leaf in self.by_name.items() if leaf.path in self.always}
+        order = [names[mark] for mark in change_order.of_marks(names)]
+        rows = [name for name in self._identifiers() if not self.by_name[name].path[0].startswith("__")]
+        ends = {"__op": "= 'd'", "__deleted": "= 'true'"}
+        marks = [f"{quoted(names[mark])} {is_met}" for mark, is_met in ends.items() if mark in names]
+        if not (order and rows and marks):
+            return False
+        best = min(rows, key=lambda name: not re.search(r"^id$", name))
+        self.proposal.key = [best, *order]
+        self.proposal.notes["key"] = "a change of a row; its position in the source's log orders them"
+        self._event_time()
+        if "__source_ts_ms" in names:
+            self.proposal.event_time, self.proposal.watermark = names["__source_ts_ms"], "7 days"
+            self.proposal.notes["event_time"] = "the database's time of the change"
+            self.proposal.notes.pop("watermark", None)
+        self.proposal.value = self._value(shape)
+        self.proposal.gold = gold_tables.per_day(self.proposal.table, self.proposal.event_time)
+        self.proposal.gold += gold_tables.marked_copy(self.proposal.table, best, order, marks[0])
+        return True
 
     def _columns(self, shape: Shape) -> None:
         taken = Counter(column(leaf.path[-1:]) for leaf in value_shapes.leaves(shape))

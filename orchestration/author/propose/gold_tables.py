@@ -75,3 +75,17 @@ def copy(table: str, key: str, order: Sequence[str]) -> list[str]:
         f"    sequence_by=[{by}",
         "),",
     ]
+
+
+def marked_copy(table: str, key: str, order: Sequence[str], is_deleted: str) -> list[str]:
+    """The source table of changed rows with marks, as it is now."""
+    return [
+        "Upsert(",
+        f"    {literal(f'{table}_now')},  # grain: one row per {key} of the source",
+        f'    reads="silver.{table}",',
+        f"    key=[{names([key])}],",
+        f"    newest_by=[{names(order)}],",
+        f"    delete_when={literal(is_deleted)},",
+        '    unchanged="__debezium_unavailable_value",',
+        "),",
+    ]

@@ -1,4 +1,4 @@
-from medallion import ChangeFeed, Debezium, History, Json, Pipeline, Silver, Topic, Upsert
+from medallion import ChangeFeed, Debezium, History, Json, Pipeline, Silver, Storage, Topic, Upsert
 
 pipeline = Pipeline(
     name="changes",
@@ -69,6 +69,14 @@ pipeline = Pipeline(
             columns=["part", "n", "width", "colour"],
             ignore_nulls=True,
             delete_when="op = 'd'",
+        ),
+        Upsert(
+            "parts_by_colour",
+            reads="silver.parts",
+            key=["part", "colour"],
+            newest_by=["n"],
+            columns=["part", "colour", "n"],
+            storage=Storage(partition_by=["colour"]),
         ),
     ],
 )

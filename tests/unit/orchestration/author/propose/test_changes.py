@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from common.declare import ChangeFeed, Pipeline
+from common.declare import ChangeFeed, Pipeline, Upsert
 from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.access.kafka.topic_sample import Sampled
 from orchestration.author.check.pipeline import check
@@ -52,6 +53,10 @@ def proposed(folder: Path, *sources: dict[str, Any], **row: Any) -> tuple[Pipeli
         {"op": "c", "before": None, "after": {"id": number, **row}, "ts_ms": AT + number, "source": source}
         for number, source in enumerate(sources)
     ]
+    return made_of(folder, changes)
+
+
+def made_of(folder: Path, changes: Sequence[dict[str, Any]]) -> tuple[Pipeline, str]:
     made = propose("t", [Sampled(0, n, json.dumps(one).encode()) for n, one in enumerate(changes)])
     text = render("made", [made])
     file = folder / "made.py"
@@ -128,3 +133,16 @@ def test_short_padded_base64_is_marked(credit: str, is_marked: bool, tmp_path: P
     """A decimal of `decimal.handling.mode=precise` has no scale in its value: the page says what to set."""
     _, text = proposed(tmp_path, POSTGRES, POSTGRES, credit=credit)
     assert ("perhaps a decimal in base64" in text) is is_marked
+
+
+def test_changed_rows_with_marks_make_a_copy_of_their_table(tmp_path: Path) -> None:
+    """As the transform ExtractNewRecordState sends them."""
+    marks = {"__op": "u", "__deleted": "false", "__source_ts_ms": AT}
+    rows = [{"id": n, "name": "ann", "updated_at": "2020-01-01T00:00:00Z", **marks} for n in range(40)]
+    rows = [{**row, "__source_lsn": 24_023_128 + n} for n, row in enumerate(rows)]
+    pipeline, _ = made_of(tmp_path, rows)
+    (silver,) = pipeline.silver
+    (copy,) = [gold for gold in pipeline.gold if isinstance(gold, Upsert)]
+    assert (silver.key, silver.event_time) == (("id", "source_lsn"), "source_ts_ms")
+    assert (copy.key, copy.newest_by, copy.delete_when) == (("id",), ("source_lsn",), "op = 'd'")
+    assert copy.unchanged == "__debezium_unavailable_value"
