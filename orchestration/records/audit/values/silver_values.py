@@ -94,10 +94,8 @@ class SilverValues:
         have = self._rows(table).where("verdict is distinct from 'drop'")
         if not self.proof.is_whole and sum(one.count() for one in bronze) > PARTS * self.proof.few_rows:
             part = random.randrange(PARTS)  # noqa: S311  # which part is looked at is no secret
-            some = key_range(have, "offset", part)
-            have, bronze = (
-                (have, bronze) if some is None else (have.where(some), [b.where(some) for b in bronze])
-            )
+            if (some := key_range(have, "offset", part)) is not None:
+                have, bronze = have.where(some), [one.where(some) for one in bronze]
         names = ("key", "value", "kafka_timestamp")
         theirs = [one.select(*PLACE, *(F.col(name).alias(f"__{name}") for name in names)) for one in bronze]
         differs = [~F.col(name).eqNullSafe(F.col(f"__{name}")) for name in names]
