@@ -44,7 +44,7 @@ BUDGET = {
     "orchestration/install": 1347,
     "orchestration/observe": 6721,
     "orchestration/quality": 3217,
-    "orchestration/records": 13192,
+    "orchestration/records": 13206,
     "orchestration/run": 5816,
     "silver": 4319,
 }

@@ -271,7 +271,7 @@ def _with_values(audit: _Audit, content: ContentAudit, account: Account, logs: S
     """The account with what comparing values has found: of silver with bronze, of gold with its definitions.
 
     Args:
-        logs: Silver's and those of its bronze tables, as the account has read them.
+        logs: Silver's, that of its late rows and those of bronze, as the account has read them.
     """
     silver = audit.silver
     of_silver, more = _value_faults(audit, content, account, logs)
@@ -299,14 +299,20 @@ def _value_faults(
         return [], [
             f"the values of {silver.table} were not compared with bronze: a function makes its columns"
         ]
-    own, *bronze = (log if log.base is None else read_log(log.table, log.path, log.table) for log in logs)
-    allowed = comparable(silver, own, bronze, content.proof.settings.gold.accept_commits)
+    whole = (log if log.base is None else read_log(log.table, log.path, _query(log, silver)) for log in logs)
+    own, late, *bronze = whole
+    allowed = comparable(silver, own, bronze, content.proof.settings.gold.accept_commits, late)
     audit.say(f"{silver.table}: comparing its values with bronze")
     given = (audit.spark, audit.pipeline, silver, audit.layout, content.proof, account.versions, allowed)
     try:
         return SilverValues(*given).found()
     except (PipelineError, TableMissingError) as error:  # such as a lookup's table that is not there
         return [], [f"the values of {silver.table} were not compared with bronze: {first_line(error)}"]
+
+
+def _query(log: TableLog, silver: Silver) -> str:
+    """The table whose query writes a table."""
+    return silver.table if log.table in silver.side_tables else log.table
 
 
 def _unreadable_file(silver: Silver, text: str) -> AccountError | None:
@@ -395,7 +401,7 @@ def _audit_once(audit: _Audit) -> tuple[Account, Sequence[TableLog]]:
         each=silver.each or "",
         seconds=time.monotonic() - began,
     )
-    return account, (pins.silver, *bronze)
+    return account, (pins.silver, pins.late, *bronze)
 
 
 def _faults_behind(audit: _Audit, after: Mapping[str, int]) -> tuple[tuple[Fault, ...], Mapping[str, int]]:

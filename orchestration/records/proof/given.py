@@ -123,7 +123,7 @@ def given(
         left={log.table: rows_left(log) for log in (pins.silver, pins.late, pins.quarantine) if log.commits},
         faults=tuple(faults),
         past_conditions=tuple(past_conditions(layout.table_path(silver.table))),
-        values=comparable(silver, pins.silver, [pins.bronze], accepted),
+        values=comparable(silver, pins.silver, [pins.bronze], accepted, pins.late),
     )
 
 

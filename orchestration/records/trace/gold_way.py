@@ -38,7 +38,7 @@ def passed(tables: Tables, table: str, version: int) -> list[dict[str, Any]]:
         why = "of so many records its rows are not looked up: trace one by its offset"
         told = {"table": gold.table, "kind": type(gold).__name__, "rows": []}
         told |= {"why": why if last else _NOT_READ, **commit_document(last)}
-        found.append({**told, "gold": passed(tables, gold.table, last.version) if last else []})
+        found.append({**told, "gold": []})  # whether it has passed the record on, only its rows say
     return found
 
 

@@ -59,7 +59,11 @@ class Comparable:
 
 
 def comparable(
-    silver: Silver, log: TableLog, bronze: Sequence[TableLog], accepted: Collection[str] = ()
+    silver: Silver,
+    log: TableLog,
+    bronze: Sequence[TableLog],
+    accepted: Collection[str] = (),
+    late: TableLog | None = None,
 ) -> Comparable:
     """Which rows of a silver table can be compared with bronze.
 
@@ -68,6 +72,7 @@ def comparable(
         log: The table's.
         bronze: The logs of the bronze tables that it reads.
         accepted: Commits of other programs that the operator has accepted, as ``silver.orders@9``.
+        late: The log of its late rows.
     """
     commits = since_rebuild(log.commits)
     names = (f"{log.table}@{one.version}" for one in commits if one.commit.removed)  # not of an append
@@ -80,7 +85,7 @@ def comparable(
         last, why = next(iter(written), None), _CLEANED
         if last is None:
             return Comparable(why, are_any=False)
-    excuse = _excuse([log, *bronze], written)
+    excuse = _excuse([log, *bronze, *([] if late is None else [late])], written)
     if last is None:
         return Comparable(excuse=excuse)
     begins = _ends_of(last, bronze)
