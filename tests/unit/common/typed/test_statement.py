@@ -168,7 +168,9 @@ def test_what_spark_takes_is_no_mistake(sql: str) -> None:
     assert refused(sql, JUDGED) == []
 
 
-@pytest.mark.parametrize(("pattern", "doubts"), [("yyyyDDD", 0), ("yyyy-MM-DD", 1), ("HH:mm", 0), ("yyyy-mm", 1)])
+@pytest.mark.parametrize(
+    ("pattern", "doubts"), [("yyyyDDD", 0), ("yyyy-MM-DD", 1), ("HH:mm", 0), ("yyyy-mm", 1)]
+)
 def test_a_pattern_that_says_what_it_means_is_not_doubted(pattern: str, doubts: int) -> None:
     sql = f"select date_format(at, '{pattern}') as x from silver.orders"
     assert [each.code for each in statement_mistakes(sql, TABLES)] == [DOUBTFUL] * doubts
