@@ -161,12 +161,9 @@ def null_for_null_times(sql: str) -> str:
 
 
 def with_names(sql: str, names: Mapping[str, str]) -> str:
-    """The same expression with other texts in the place of plain columns.
+    """The same expression with other texts in the place of plain columns, by their names in small letters.
 
-    Args:
-        sql: The expression.
-        names: Names of columns, lower-case, and the text of each. A field of that name, as in ``a.name``, and
-            a function stay as they are.
+    A field of that name, as in ``a.name``, and a function stay as they are.
     """
     if not any(name in sql.lower() for name in names):
         return sql
@@ -246,12 +243,9 @@ class _Reader:
     subquery: bool = False
 
     def visit(self, node: exp.Expr, bound: frozenset[str] = frozenset(), inside: str | None = None) -> None:
-        """Collect facts from a node and its descendants.
+        """Collect facts from a node and its descendants, inside of an aggregate.
 
-        Args:
-            node: The node.
-            bound: Parameters of the enclosing lambdas, lower-case; they are no columns.
-            inside: The enclosing aggregate.
+        Parameters of the enclosing lambdas, ``bound``, lower-case, are no columns.
         """
         if isinstance(node, exp.Query):
             self.subquery = True

@@ -110,10 +110,9 @@ class Scope:
 
     def around(self) -> Iterator[Scope]:
         """It, and the scopes around it."""
-        scope: Scope | None = self
-        while scope is not None:
-            yield scope
-            scope = scope.outer
+        yield self
+        if self.outer is not None:
+            yield from self.outer.around()
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,9 +184,7 @@ class Names:
     def text(self, node: exp.Expr, *, whole: bool = False) -> str:
         """The author's text of an expression, with columns by the names that they have in relations.
 
-        Args:
-            node: The expression.
-            whole: Whether an alias of the SELECT list is written as the expression that it stands for.
+        With ``whole`` an alias of the SELECT list is written as the expression that it stands for.
         """
         start, end = span_of(node) or (0, 0)
         pieces = {each.start: (each.end, self._written(each)) for each in self.references(node)}
@@ -451,7 +448,7 @@ class Names:
                 self._fault(text, name, join)
                 continue
             for source, column in (left, right):
-                self._use(source, column)
+                self.use(source, column)
             pairs.append((left, right))
             side = (join.side or "").lower()
             scope.merged[name.lower()] = None if side == "full" else right if side == "right" else left
@@ -480,7 +477,7 @@ class Names:
             scope.problem = OPEN_STAR
             return []
         for source, column in found:
-            self._use(source, column)
+            self.use(source, column)
         return [Item((column,), None, (source, column)) for source, column in found]
 
     def _starred(self, node: exp.Expr, scope: Scope) -> Sequence[tuple[Source, str]] | None:
@@ -521,14 +518,9 @@ class Names:
     def _read(
         self, node: exp.Expr, scope: Scope, queries: _Queries, *, before: int | None, is_having: bool = False
     ) -> None:
-        """Find what the names of an expression are.
+        """Find what the names of an expression of a SELECT are.
 
-        Args:
-            node: The expression.
-            scope: The SELECT that it belongs to.
-            queries: The queries that a query inside of it may name.
-            before: So many parts of the SELECT list have aliases that it may use; None: it may use none.
-            is_having: Whether it is the condition of HAVING.
+        It may use the aliases of the parts of the SELECT list before a place; None: it may use none.
         """
         if isinstance(node, exp.Query) and not isinstance(node, exp.Table):
             self._query(node, queries, scope)
@@ -598,7 +590,7 @@ class Names:
                 scope.problem = f"{name!r} of a full join by USING; write coalesce(…) over an ON"
             else:
                 source, column = one
-        self._use(source, column)
+        self.use(source, column)
         start, _ = span_of(node.parts[0]) or (0, 0)
         _, end = span_of(node.parts[place]) or (0, 0)
         self._references[start] = Reference(start, end, source, column)
@@ -617,9 +609,11 @@ class Names:
         _, end = span_of(node.parts[before - 1]) or (0, 0)
         self.pieces[start] = (end, backquoted(source.shown))
 
-    def _use(self, source: Source, column: str) -> None:
+    def use(self, source: Source, column: str) -> str:
+        """The name that a column of a source has in relations; from now on the statement uses it."""
         if column not in source.used:
             source.used[column] = self.flat_name(source.prefix, column)
+        return source.used[column]
 
     def _told(self, node: exp.Column, scope: Scope, before: int | None) -> SqlError:
         """The mistake of a name that there is not; the nearest word is one of the table that it names."""

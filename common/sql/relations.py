@@ -229,10 +229,7 @@ def is_input(token: Token) -> bool:
 
 def scans(relation: Relation) -> Iterator[Scan]:
     """The tables of a relation, from left to right, once per place where they stand."""
-    if isinstance(relation, Scan):
-        yield relation
-    for each in relation.inputs:
-        yield from scans(each)
+    return (each for each in below(relation) if isinstance(each, Scan))
 
 
 def below(relation: Relation) -> Iterator[Relation]:

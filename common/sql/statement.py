@@ -174,8 +174,7 @@ def _output_names(root: exp.Query, sql: str, names: Names, columns: Columns) -> 
                     f"has an output column {name}, a name of the engine's own; rename it by AS", at=at
                 )
             if name.lower() in taken:
-                text = "has two output columns of one name; give one another name by AS"
-                raise SqlError(text, at=at)
+                raise SqlError("has two output columns of one name; give one another name by AS", at=at)
             taken.add(name.lower())
             is_given = item.node is not None and item.node.parent_select is first and is_alias(item.node)
             found.append(name if is_given else known.get(name.lower(), name))
@@ -303,12 +302,7 @@ class _Builder:
             raise WholeError("a query with columns that only Spark can name; give each a name by AS")
         inner = self._query(source.query)
         named = {below: name for name, below in source.columns.items()}
-        names = []
-        for column in inner.columns:
-            name = named.get(column, column)
-            if name not in source.used:
-                source.used[name] = self._names.flat_name(source.prefix, name)
-            names.append((column, source.used[name]))
+        names = ((each, self._names.use(source, named.get(each, each))) for each in inner.columns)
         return _renamed(inner, tuple(names))
 
     def _join(self, left: Relation, join: exp.Expr, scope: Scope) -> Relation:
@@ -337,9 +331,7 @@ class _Builder:
         source = self._names.sources[id(lateral)]
         if not source.columns:
             raise WholeError("LATERAL VIEW without names of its columns; write … t AS a")
-        for name in source.columns:
-            source.used.setdefault(name, self._names.flat_name(source.prefix, name))
-        names = [source.used[name] for name in source.columns]
+        names = [self._names.use(source, name) for name in source.columns]
         outer = "OUTER " if lateral.args.get("outer") else ""
         shown = ", ".join(f"`{name}`" for name in names)
         view = f"LATERAL VIEW {outer}{self._text(lateral.this, scope)} `{source.prefix}` AS {shown}"
