@@ -44,7 +44,7 @@ BUDGET = {
     "orchestration/install": 1347,
     "orchestration/observe": 6721,
     "orchestration/quality": 3217,
-    "orchestration/records": 13206,
+    "orchestration/records": 13205,
     "orchestration/run": 5788,
     "silver": 4241,
 }
