@@ -29,7 +29,6 @@ from orchestration.records.audit.offset_ranges import (
 )
 from orchestration.records.audit.table_log import (
     BATCH_COUNTS,
-    REBUILT,
     Partition,
     Pins,
     kafka_positions,
@@ -134,8 +133,8 @@ def _counted(pins: Pins, silver: Silver) -> tuple[Mapping[str, int] | None, str]
         return None, "the oldest commits are gone from the log"
     if silver.keep != "first":
         return None, "newer rows take the places of older ones"
-    if any(one.is_rebuilt and not one.metadata[REBUILT].get("counted") for one in batches):
-        return None, "the table was filled again, and its rows were not counted"
+    if any(one.is_rebuilt for one in batches):
+        return None, "the table was filled again: its rows are compared with what the commits have left"
     if has_moved_rows(pins.silver, -1, {}):
         return None, "rows were moved by a replay, a restatement, an erasure or a first load"
     if expired_topics(LogReader(pins.bronze.path).properties()):
