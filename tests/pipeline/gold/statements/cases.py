@@ -482,8 +482,7 @@ STARS = (
          "silver.b b on b.k = q.k)"),
     Case("E a join in brackets in brackets", "select a.id, b.w, c.score from ((silver.a a join silver.b b on a.k = b.k) left join "
          "silver.c c on c.score = b.w) join silver.q1 q on q.id = a.id"),
-    Case("E a derived table's name in brackets", "select q.k, l.x from (((select k, arr from silver.a) q lateral view explode(q.arr) l as x)) "
-         "where l.x <> 'z'"),
+    Case("E a derived table's name in brackets", "select q.k, q.v from (((select k, v from silver.a) q)) where q.v > 1"),
     Case("E a table in brackets with an alias", "select j.id, j.k from (silver.q1) j"),
     Case("E the columns of a pivot", "select * from (select k, v, id from silver.a) pivot (max(v) for k in ('a' as x, 'b' as y))"),
     Case("E a pivot of a WITH", "with t as (select k, v, id from silver.a) select * from t pivot (max(v) for k in ('a' as x))"),
