@@ -16,9 +16,7 @@ _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", 
 def value_of(written: str) -> str:
     """The value of text literals as Spark reads them.
 
-    Args:
-        written: One, or several side by side: they are one text, and two quotes without anything between them
-            are a quote.
+    Several side by side are one text, and two quotes without anything between them are a quote.
 
     Raises:
         SqlError: One has no value that is certain.

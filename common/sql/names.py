@@ -318,7 +318,7 @@ class Names:
 
     def _source(self, node: exp.Expr, scope: Scope, queries: _Queries) -> None:
         before = len(scope.sources)
-        if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table) and not node.alias:
+        if _is_bracket(node) and not node.alias:
             self._source(node.this, scope, queries)  # from (a join b on …)
         else:
             self._add(node, self._new_source(node, scope, queries), scope)
@@ -354,9 +354,9 @@ class Names:
             is_double = alias.lower() in {each.alias.lower() for each in scope.sources}
             return Source(alias, prefix, pairs, table, prefix if is_double else alias)
         if isinstance(node, exp.Subquery):
-            if isinstance(node.this, exp.Table):  # from (a join b on …) as j
+            if is_bracket := _is_bracket(node):  # from (a join b on …) as j
                 self._source(node.this, Scope(scope.outer), queries)
-            output = self._query(node.this, queries, scope.outer)
+            output = None if is_bracket else self._query(node.this, queries, scope.outer)
             return self._of_query(node.alias, node.this, named, output, node)
         for each in node.iter_expressions():
             self._read(each, scope, queries, before=None)  # VALUES, or a function of tables
@@ -691,6 +691,16 @@ def _found(scope: Scope, names: Sequence[str]) -> list[tuple[Source, str, int]]:
     return [
         (source, column, 0) for source in scope.sources if (column := source.column(names[0])) is not None
     ]
+
+
+def _is_bracket(node: exp.Expr) -> bool:
+    """Whether a part of FROM has tables in its brackets, and not a query."""
+    inner = node.this if isinstance(node, exp.Subquery) else None
+    if isinstance(inner, exp.Subquery):
+        return _is_bracket(inner) or any(
+            inner.args.get(key) for key in ("alias", "joins", "laterals", "pivots")
+        )
+    return isinstance(inner, exp.Table)
 
 
 def _is_table(source: Source, parts: Sequence[str]) -> bool:

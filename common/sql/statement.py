@@ -32,7 +32,7 @@ _PARTS: Mapping[type[exp.Expr], frozenset[str]] = {
     ),
     exp.Union: frozenset({"with_", "this", "expression", "distinct", "order"}),
     exp.Table: frozenset({"this", "db", "catalog", "alias", "joins", "laterals"}),
-    exp.Subquery: frozenset({"this", "alias"}),
+    exp.Subquery: frozenset({"this", "alias", "joins", "laterals"}),
     exp.Join: frozenset({"this", "side", "kind", "on", "using", "method"}),
     exp.Distinct: frozenset({"expressions"}),
 }

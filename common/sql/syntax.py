@@ -116,11 +116,7 @@ def tokens_of(sql: str) -> list[Token]:
 
 
 def parse_text(sql: str, tokens: list[Token] | None = None) -> list[exp.Expr]:
-    """The trees of the statements of a text; each node has its span.
-
-    Args:
-        sql: The text.
-        tokens: Its tokens, where some are added.
+    """The trees of the statements of a text, of its tokens where some are added; each node has its span.
 
     Raises:
         TokenError: A quote is opened and never closed.

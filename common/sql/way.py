@@ -37,12 +37,7 @@ class Way:
 def way_of(  # noqa: PLR0911  # one return per reason
     statement: Statement, without_feed: Sequence[str] = ()
 ) -> Way:
-    """The way in which a view of a statement is kept.
-
-    Args:
-        statement: The statement.
-        without_feed: Those of its tables that keep no change data feed.
-    """
+    """The way in which a view of a statement is kept, some of whose tables keep no change data feed."""
     if without_feed:
         return whole(f"{' and '.join(without_feed)} keeps no change data feed")
     if statement.relation is None:

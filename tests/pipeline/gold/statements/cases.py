@@ -478,6 +478,11 @@ STARS = (
     Case("E a star without a field", "select * except (st.a) from (select id, v as a, st from silver.a)"),
     Case("E a join in brackets with an alias", "select j.id, j.w from (silver.a a left join silver.b b on a.k = b.k) as j "
          "where j.id > 1"),
+    Case("E a join of a derived table in brackets", "select q.id, b.w from ((select id, k from silver.a where v > 1) q left join "
+         "silver.b b on b.k = q.k)"),
+    Case("E a join in brackets in brackets", "select a.id, b.w, c.score from ((silver.a a join silver.b b on a.k = b.k) left join "
+         "silver.c c on c.score = b.w) join silver.q1 q on q.id = a.id"),
+    Case("E a derived table's name in brackets", "select q.k, q.v from (((select k, v from silver.a) q)) where q.v > 1"),
     Case("E a table in brackets with an alias", "select j.id, j.k from (silver.q1) j"),
     Case("E the columns of a pivot", "select * from (select k, v, id from silver.a) pivot (max(v) for k in ('a' as x, 'b' as y))"),
     Case("E a pivot of a WITH", "with t as (select k, v, id from silver.a) select * from t pivot (max(v) for k in ('a' as x))"),

@@ -26,6 +26,8 @@ WAYS: dict[str, tuple[str, list[str]]] = {
     ),
     f"select o.order_id, c.country {JOINED}": ("by row", []),
     "select o.amount from silver.orders o join gold.customers c using (customer)": ("by row", []),
+    "select o.amount from (((select amount, customer from silver.orders) o "
+    "join gold.customers c using (customer)))": ("by row", []),
     f"select c.country as land, count(*) as n {JOINED} group by c.country": ("by key", ["land"]),
     "select distinct customer from silver.orders": ("by key", ["customer"]),
     "select customer from silver.orders union select customer from gold.customers": ("by key", ["customer"]),
