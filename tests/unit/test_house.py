@@ -39,7 +39,7 @@ BUDGET = {
     "orchestration": 33,
     "orchestration/access": 6637,
     "orchestration/author": 8957,
-    "orchestration/change": 4368,
+    "orchestration/change": 4374,
     "orchestration/cli": 8740,
     "orchestration/install": 1347,
     "orchestration/observe": 6690,

@@ -263,7 +263,13 @@ def _repaired_copy(layout: Layout, declared: Table, changes: Sequence[Change]) -
         repair(copy.path, changes, "copy")
         if source.is_local and Path(source.path, "state").is_dir():
             Path(copy.path, "state").symlink_to(Path(source.path, "state"))
-        yield replace(layout, checkpoints=folder)
+        repaired = replace(layout, checkpoints=folder)
+        if isinstance(declared, Files):
+            # The list of files stands beside the checkpoint, and is not what was lost.
+            listed = StorageFolder(layout.file_list_path(declared.table))
+            for name in listed.names():
+                StorageFolder(repaired.file_list_path(declared.table)).write(name, listed.read(name) or b"")
+        yield repaired
 
 
 _FOLDERS = {"offsets", "commits", "state", "sources"}
