@@ -31,7 +31,7 @@ BUDGET = {
     "common/rows": 1502,
     "common/schema": 1976,
     "common/spark": 1714,
-    "common/sql": 4448,
+    "common/sql": 4447,
     "common/streaming": 2598,
     "common/typed": 1898,
     "gold": 6471,
