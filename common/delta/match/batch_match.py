@@ -24,6 +24,9 @@ from common.errors import CheckpointMismatchError
 
 BESIDE = "beside"
 """The entry of a commit's metadata with the newest micro-batch of each step that writes a side table."""
+REBUILT = "rebuilt"
+"""The entry in the metadata of a commit that has put the rows of another query into the table: ``counted``
+says whether its counts are those of all rows that this query has read."""
 
 _COMPARED = 20
 """How many of the newest micro-batches are compared: a query starts from the newest, and replays at most "
@@ -124,10 +127,13 @@ def check_positions(table: str, table_path: str, checkpoint_path: str) -> None:
 
 
 def _refuse_without_first(table: str, table_path: str, query_id: str | None) -> None:
-    """Refuse a table whose whole log has few micro-batches, and not the first, which each query writes."""
-    there = [batch_id for batch_id, _ in own_batches(table_path, table, query_id)]
-    if there and there[-1] > 0 and len(there) < _COMPARED and not is_out_of_sight(table_path):
-        raise CheckpointMismatchError(_lacking(table, table_path, -1, there[-1]))
+    """Refuse a table whose whole log has few micro-batches, and neither the first nor those of a rebuild."""
+    there = list(own_batches(table_path, table, query_id))
+    if not there or len(there) == _COMPARED or is_out_of_sight(table_path):
+        return
+    first, commits = there[-1]
+    if first > 0 and not any(REBUILT in one for one in commits):
+        raise CheckpointMismatchError(_lacking(table, table_path, -1, first))
 
 
 def _check_planned(

@@ -26,9 +26,8 @@ from common.declare import Silver
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader
-from common.delta.match.batch_match import BESIDE
+from common.delta.match.batch_match import BESIDE, REBUILT
 from common.delta.match.checkpoint_match import last_commit_metadata
-from orchestration.records.audit.table_log import REBUILT
 from orchestration.records.rejudge.apply import make_equal
 from orchestration.records.rejudge.stage import Switch, keep_record
 from silver.read.column_names import row_coordinates

@@ -10,11 +10,11 @@ from typing import Any
 
 from common.declare import Silver
 from common.delta.checkpoint import DeltaPosition
+from common.delta.match.batch_match import REBUILT
 from orchestration.records.audit.accepted_gaps import Gap, lost_between
 from orchestration.records.audit.offset_ranges import BronzeProgress, since_beginning
 from orchestration.records.audit.table_log import (
     BATCH_COUNTS,
-    REBUILT,
     Partition,
     Pins,
     TableCommit,

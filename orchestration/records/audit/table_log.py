@@ -19,6 +19,7 @@ from common.declare import Silver
 from common.delta.checkpoint import Checkpoint, DeltaPosition, delta_position_of
 from common.delta.commit import Commit
 from common.delta.log import LogReader
+from common.delta.match.batch_match import REBUILT
 from common.delta.micro_batch import of_each
 from common.delta.table import FILES_APPENDED
 from common.streaming.topic_identity import coordinate_ends
@@ -32,11 +33,6 @@ Positions = Mapping[Partition, int]
 BATCH_COUNTS = ("accepted", "quarantined", "dropped", "tombstones", "duplicates", "late", "other", "empty")
 """The counts of a silver micro-batch whose sum is the number of rows that the micro-batch read; of a table
 with a row per element, the number of elements and of records without one."""
-
-
-REBUILT = "rebuilt"
-"""The entry in the metadata of a commit that has put the rows of another query into the table: ``counted``
-says whether its counts are those of all rows that this query has read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -383,6 +383,13 @@ def test_a_micro_batch_that_the_table_lacks_before_others_is_refused(
         check_positions(SILVER, table, place)
 
 
+def test_the_first_micro_batch_of_a_rebuilt_table_is_the_last_of_its_shadow(tmp_path: Path) -> None:
+    """The shadow wrote those before it, and one commit put their rows into the table."""
+    rebuilt = commit(SILVER, 3, delta(4), rebuilt={"counted": True})
+    table = write_table(tmp_path / "t", [rebuilt, commit(SILVER, 4, delta(5))])
+    check_positions(SILVER, table, write_checkpoint(tmp_path / "c", {n: delta(n + 1) for n in range(5)}, 4))
+
+
 @pytest.mark.parametrize(
     ("there", "is_cleaned", "lost"),
     [((0, 1, 2), False, None), ((1, 2), True, None), ((1, 2), False, 0), ((0, 2), True, 1)],

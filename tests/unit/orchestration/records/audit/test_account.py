@@ -13,6 +13,7 @@ import pytest
 from common.declare import ConsoleSink, Json, Pipeline, Publish, Silver, Topic, View
 from common.delta.checkpoint import DeltaPosition
 from common.delta.commit import Commit, DataFile
+from common.delta.match.batch_match import REBUILT
 from common.errors import UsageError
 from common.streaming.topic_identity import BEGINS_ANEW
 from orchestration.cli.records.audit_output import document, error, notes, verdict
@@ -23,7 +24,6 @@ from orchestration.records.audit.gold.changes import made_of
 from orchestration.records.audit.offset_ranges import bronze_progress
 from orchestration.records.audit.result import Account, Fault, PartitionAccount
 from orchestration.records.audit.table_log import (
-    REBUILT,
     Pins,
     TableCommit,
     TableLog,

@@ -143,7 +143,6 @@ def test_what_differs_is_named_and_its_values_are_printed_where_asked_for(
         "not_yet": 0,
         "ahead": 0,
         "settled": 0,
-        "ahead": 0,
     }
     (one,) = [one for one in document["differences"] if one["kind"] == "differs"]
     assert one["key"] == {"id": 3}
