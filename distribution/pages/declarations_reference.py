@@ -13,7 +13,7 @@ from typing import get_args
 
 from common import declare
 from common.declare.declared import ordered
-from common.declare.value_formats import Framing, Timestamps
+from common.declare.value_formats import Decimals, Framing, Timestamps
 
 _SINKS = ("KafkaSink", "FileSink", "BatchSink", "ForeachSink", "MemorySink", "ConsoleSink")
 
@@ -51,7 +51,7 @@ _SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
 )
 
-_WORDS = {"Timestamps": Timestamps, "Framing": Framing}
+_WORDS = {"Timestamps": Timestamps, "Framing": Framing, "Decimals": Decimals}
 
 _TYPES: Mapping[str, str] = {
     "Trigger": "interval, or `asap`",

@@ -150,7 +150,7 @@ CONVERSIONS = {
     "ns": "timestamp_micros(after.ns div 1000)",
     "at": "try_cast(after.at as timestamp)",
 }
-(FREE,) = [line for line in PAGE.splitlines() if line.startswith("try_cast(concat(conv(")]
+(FREE,) = [line for line in PAGE.splitlines() if line.startswith("if(length(after.free.value)")]
 
 
 def sent(schema_id: int, value: Mapping[str, Any]) -> bytes:
