@@ -6,7 +6,7 @@ Names are not resolved: whether a column exists is checked by ``orchestration.au
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import TokenType, exp
@@ -108,6 +108,23 @@ def analyze(sql: str) -> Facts:
     star = bool(root.is_star)
     path = None if star or reader.non_deterministic else column
     return Facts(**found, subquery=reader.subquery, path=path, star=star, alias=alias)
+
+
+def differs_each_time(name: str, given: Sequence[exp.Expr]) -> bool:
+    """Whether a call may have another value when its row is read again."""
+    if name == "aes_encrypt":
+        mode, vector = ([*given, *[None] * 5][place] for place in (2, 4))
+        is_without = mode is not None and mode.name.upper() == "ECB"
+        return not is_without and (vector is None or (isinstance(vector, exp.Literal) and not vector.name))
+    return name in NON_DETERMINISTIC or (name == "unix_timestamp" and not given)
+
+
+def non_deterministic_in(sql: str) -> frozenset[str]:
+    """The names of the functions in an expression that may have another value when its row is read again."""
+    try:
+        return frozenset(analyze(sql).non_deterministic)
+    except SqlError:
+        return frozenset()
 
 
 def called_in(sql: str) -> frozenset[str]:
@@ -297,7 +314,7 @@ class _Reader:
         if name is None:
             return inside
         self.functions.append(name)
-        if name in NON_DETERMINISTIC or (name == "unix_timestamp" and not arguments(node)):
+        if differs_each_time(name, arguments(node)):
             self.non_deterministic.append(name)
         if name in GENERATORS:
             self.generators.append(name)

@@ -102,8 +102,8 @@ APPROXIMATE = frozenset(
 )
 """Functions that two computations over the same rows may give differently in any case."""
 
-BY_CHANCE = frozenset({"rand", "randn", "random", "randstr", "shuffle", "uniform", "uuid"})
-"""Functions whose value is drawn."""
+BY_CHANCE = frozenset({"aes_encrypt", "rand", "randn", "random", "randstr", "shuffle", "uniform", "uuid"})
+"""Functions whose value is drawn; that of ``aes_encrypt`` only without an initialisation vector."""
 
 NON_DETERMINISTIC = BY_CHANCE | frozenset(
     {"curdate", "current_date", "current_time", "current_timestamp", "localtimestamp", "now"}

@@ -17,11 +17,11 @@ from sqlglot import exp
 
 from common.errors import DOUBTFUL, SqlError, nearest
 from common.schema.ddl import MOST_DIGITS, Field
+from common.sql.expression import differs_each_time
 from common.sql.functions import (
     BY_CHANCE,
     FUNCTIONS,
     MANY,
-    NON_DETERMINISTIC,
     OF_TIME,
     WITHOUT_BRACKETS,
     Function,
@@ -204,9 +204,12 @@ class Judge(Types):
 
     def _differs(self, node: exp.Expr, said: str, *, by_chance: bool = False) -> None:
         """Note what has another value each time."""
-        instead = (
-            "compute it from columns, as with sha2()" if by_chance else "use a column of the row instead"
-        )
+        instead = "use a column of the row instead"
+        if called(node) == "aes_encrypt":
+            call = "aes_encrypt(value, key, 'GCM', 'DEFAULT', unhex(left(sha2(id, 256), 24)))"
+            instead = f"give it an initialisation vector of the row: {call}"
+        elif by_chance:
+            instead = "compute it from columns, as with sha2()"
         if by_chance or not self.may_ask_clock:
             self.add(node, f"{said}, whose value differs each time; {instead}", CLOCK)
 
@@ -328,7 +331,7 @@ class Judge(Types):
             text = f"calls {name}(), which Spark does not have{_like(name, len(given))}"
             self.faults.append(SqlError(text, name, at=offset_of(node), code=NO_FUNCTION))
             return
-        if name in NON_DETERMINISTIC or (name == "unix_timestamp" and not given):
+        if differs_each_time(name, given):
             self._differs(node, f"calls {name}()", by_chance=name in BY_CHANCE)
         if (fault := _count_fault(function, given)) is not None:
             self.faults.append(SqlError(fault, name, at=offset_of(node), code=TYPE))

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 
 from common.declare import Aggregate, Custom, Gold, Join, Stateful
-from common.sql.expression import called_in
-from common.sql.functions import APPROXIMATE, BY_ORDER, NON_DETERMINISTIC
+from common.sql.expression import called_in, non_deterministic_in
+from common.sql.functions import APPROXIMATE, BY_ORDER
 from gold.table.sql_columns import named
 
 
@@ -47,7 +47,7 @@ def why_undefined(gold: Gold) -> str:  # noqa: PLR0911  # one return per reason
         return "a row without a match comes when the watermark has passed"
     if gold.reading.has_start:
         return "it begins at a later version of its source"
-    if found := sorted({name for sql in _deciding(gold) for name in called_in(sql) & NON_DETERMINISTIC}):
+    if found := sorted({name for sql in _deciding(gold) for name in non_deterministic_in(sql)}):
         return f"{', '.join(found)} decides which rows it has"
     return ""
 
@@ -57,7 +57,7 @@ def inexact_columns(gold: Gold) -> frozenset[str]:
     found = set()
     for attribute in ("columns", "untracked", "measures"):
         for name, sql in named(getattr(gold, attribute, None) or {}).items():
-            if called_in(sql) & (NON_DETERMINISTIC | BY_ORDER | APPROXIMATE):
+            if non_deterministic_in(sql) or called_in(sql) & (BY_ORDER | APPROXIMATE):
                 found.add(name)
     return frozenset(found)
 

@@ -18,8 +18,7 @@ from pyspark.sql import functions as F
 from bronze.table import INGESTED
 from common.config.paths import Layout
 from common.declare import Pipeline, Silver
-from common.sql.expression import called_in
-from common.sql.functions import NON_DETERMINISTIC
+from common.sql.expression import non_deterministic_in
 from orchestration.access.declaration.lineage import readers_of
 from orchestration.records.audit.gold.compare import PARTS, comparable, key_range
 from orchestration.records.audit.gold.content import GoldProof
@@ -233,4 +232,4 @@ def _comparable(rows: DataFrame, name: str, side: str) -> Column:
 def _unsteady(silver: Silver) -> frozenset[str]:
     """Columns whose value may be another one when it is computed again."""
     columns = silver.columns if isinstance(silver.columns, Mapping) else {}
-    return frozenset(name for name, sql in columns.items() if called_in(sql) & NON_DETERMINISTIC)
+    return frozenset(name for name, sql in columns.items() if non_deterministic_in(sql))

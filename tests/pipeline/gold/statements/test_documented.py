@@ -23,7 +23,7 @@ _EXPRESSION = re.compile(r"select\s+((?:(?!\bfrom\b|\bas\s+\w+\s*$).)+)", re.IGN
 _GENERATOR = re.compile(r"(explode|posexplode|inline|stack|json_tuple)\w*\s*\(", re.IGNORECASE)
 """It stands alone: Spark takes none inside of another expression."""
 _OF_A_MOMENT = re.compile(
-    rf"\b({'|'.join(NON_DETERMINISTIC)}|current_\w+|session_user|user|version|aes_encrypt)\b"
+    rf"\b({'|'.join(NON_DETERMINISTIC)}|current_\w+|session_user|user|version)\b"
     r"|unix_timestamp\(\)|'now'",
     re.IGNORECASE,
 )

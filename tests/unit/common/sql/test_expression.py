@@ -103,6 +103,8 @@ def test_aggregates_are_known_by_their_name_in_spark(sql: str, name: str) -> Non
         ("current_date()", "non_deterministic", ("current_date",)),
         ("now()", "non_deterministic", ("now",)),
         ("unix_timestamp()", "non_deterministic", ("unix_timestamp",)),
+        ("aes_encrypt(a, b)", "non_deterministic", ("aes_encrypt",)),
+        ("aes_encrypt(a, b, 'CBC', 'PKCS', '')", "non_deterministic", ("aes_encrypt",)),
         ("monotonically_increasing_id()", "non_deterministic", ("monotonically_increasing_id",)),
         ("count(distinct a, b)", "distinct", ("count",)),
         ("sum(max(a))", "nested", ("max",)),
@@ -114,6 +116,11 @@ def test_what_a_stream_may_not_do_is_named(sql: str, what: str, names: tuple[str
 
 def test_what_is_given_a_time_is_no_clock() -> None:
     assert analyze("unix_timestamp(a, 'yyyy')").non_deterministic == ()
+
+
+def test_what_is_encrypted_without_chance_is_the_same_again() -> None:
+    for sql in ("aes_encrypt(a, b, 'ecb')", "aes_encrypt(a, b, 'GCM', 'DEFAULT', unhex(left(md5(a), 24)))"):
+        assert analyze(sql).non_deterministic == ()
 
 
 def test_an_aggregate_over_other_rows_is_no_aggregate() -> None:
