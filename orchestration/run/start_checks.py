@@ -41,7 +41,7 @@ from gold.query import (
 from gold.query import side_steps as gold_side_steps
 from orchestration.access.declaration import last_declaration
 from orchestration.access.declaration.last_declaration import OWN_CODE, changed_code
-from orchestration.access.progress.erased import erased_again
+from orchestration.access.progress.erased import erased_again, newest_erased
 from orchestration.access.progress.rows_read import streamed_tables
 from orchestration.access.progress.state_partitions import other_partitions
 from orchestration.records.rejudge import stage
@@ -177,8 +177,9 @@ def _warn_of_erased_records(context: Context, declared: Bronze | Silver) -> None
     """Say which tables have records again that were erased: an older copy was put back."""
     sources = declared.sources if isinstance(declared, Silver) else (declared.table,)
     readers = [one.table for one in context.pipeline.silver if not {*sources}.isdisjoint(one.sources)]
-    for table in (declared.table, *declared.side_tables) if readers else ():
-        if again := erased_again(context.layout, sources, table):
+    known = newest_erased(context.layout, sources) if readers else None
+    for table in () if known is None else (declared.table, *declared.side_tables):
+        if again := erased_again(context.layout, known, table):
             say(
                 f"{table} has {again:,} records again that were erased: an older copy was put back. Once "
                 f"silver has read all of bronze: medallion erase {readers[0]} --where false",

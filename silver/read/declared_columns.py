@@ -19,6 +19,7 @@ from pyspark.sql.types import (
     DateType,
     MapType,
     StringType,
+    StructField,
     StructType,
     TimestampNTZType,
     TimestampType,
@@ -37,7 +38,6 @@ from silver.read.value_reader import READ, ReadValues, read_values
 
 COLUMN_FAILED = "column_failed"
 
-_VALUE = "value"
 _GIVE_BYTES = (
     "binary",
     "unhex",
@@ -48,6 +48,7 @@ _GIVE_BYTES = (
     "aes_decrypt",
     "try_aes_decrypt",
 )
+"""Types and functions of SQL by whose names an expression may have bytes."""
 
 _TIMES = (DateType, TimestampType, TimestampNTZType)
 _MOST_DAYS = 95_000_000
@@ -170,7 +171,7 @@ def select_columns(frame: DataFrame, columns: Mapping[str, str] | Hook, place: s
     if callable(columns):
         result = _apply_function(frame, columns, place, source)
         own = (field for field in result.schema.fields if field.name != META)
-        result = _with_failed(result, [_unreadable(field.name, field.dataType) for field in own])
+        result = _with_failed(result, [_unreadable(F.col(f"`{one.name}`"), one) for one in own])
     else:
         result = select_expressions(frame, columns, place, source)
     for field in result.schema.fields:
@@ -204,10 +205,12 @@ def select_expressions(frame: DataFrame, columns: Mapping[str, str], place: str,
     of_bytes = _names_of_bytes(frame)
     failed = []
     for field in attempts.schema.fields[1:]:
-        failed.append(F.when(F.col(f"`{field.name}`").isNull(), F.lit(field.name)))
-        kind = cast("StructType", field.dataType)[_VALUE].dataType
-        if isinstance(kind, _TIMES) or of_bytes.search(columns[field.name]):
-            failed.append(_unreadable(f"{field.name}`.`{_VALUE}", kind, field.name))
+        attempted = F.col(f"`{field.name}`")
+        failed.append(F.when(attempted.isNull(), F.lit(field.name)))
+        (value,) = cast("StructType", field.dataType).fields
+        if isinstance(value.dataType, _TIMES) or of_bytes.search(columns[field.name]):
+            declared = StructField(field.name, value.dataType)
+            failed.append(_unreadable(attempt_value(attempted), declared))
     values = (attempt_value(F.col(f"`{name}`")).alias(name) for name in columns)
     return _with_failed(attempts, failed).select(META, *values)
 
@@ -229,9 +232,9 @@ def _names_of_bytes(frame: DataFrame) -> re.Pattern[str]:
     return re.compile(rf"\b({'|'.join((*names, *_GIVE_BYTES))})\b", re.IGNORECASE)
 
 
-def _unreadable(place: str, kind: DataType, name: str | None = None) -> Column:
-    """The name of a column whose value no reader of the table can read; null for all others."""
-    return F.when(~_is_readable(F.col(f"`{place}`"), kind), F.lit(name or place))
+def _unreadable(value: Column, declared: StructField) -> Column:
+    """The name of a column where readers of the table cannot read its value; null elsewhere."""
+    return F.when(~_is_readable(value, declared.dataType), F.lit(declared.name))
 
 
 def _is_readable(value: Column, kind: DataType) -> Column:

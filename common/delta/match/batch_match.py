@@ -104,8 +104,10 @@ def check_positions(table: str, table_path: str, checkpoint_path: str) -> None:
     if planned is None:
         return
     newest, after = -1, None
-    _refuse_without_first(table, table_path, query_id)
-    for batch_id, commits in own_batches(table_path, table, query_id):
+    batches = list(own_batches(table_path, table, query_id))
+    if (first := _lacked_before(table_path, batches)) is not None:
+        raise CheckpointMismatchError(_lacking(table, table_path, -1, first))
+    for batch_id, commits in batches:
         if after is not None and batch_id < after - 1:
             raise CheckpointMismatchError(_lacking(table, table_path, batch_id, after))
         newest, after = max(newest, batch_id), batch_id
@@ -126,14 +128,15 @@ def check_positions(table: str, table_path: str, checkpoint_path: str) -> None:
     _check_planned(table, checkpoint, planned, newest, committed)
 
 
-def _refuse_without_first(table: str, table_path: str, query_id: str | None) -> None:
-    """Refuse a table whose whole log has few micro-batches, and neither the first nor those of a rebuild."""
-    there = list(own_batches(table_path, table, query_id))
-    if not there or len(there) == _COMPARED or is_out_of_sight(table_path):
-        return
-    first, commits = there[-1]
-    if first > 0 and not any(REBUILT in one for one in commits):
-        raise CheckpointMismatchError(_lacking(table, table_path, -1, first))
+def _lacked_before(table_path: str, batches: Sequence[_Batch]) -> int | None:
+    """The first micro-batch of a table whose whole log lacks those before; None where it lacks none.
+
+    A rebuild begins with the last micro-batch of its shadow, which wrote those before.
+    """
+    if not batches or len(batches) == _COMPARED or is_out_of_sight(table_path):
+        return None
+    first, commits = batches[-1]
+    return None if first == 0 or any(REBUILT in one for one in commits) else first
 
 
 def _check_planned(

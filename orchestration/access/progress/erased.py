@@ -69,14 +69,14 @@ def remember(layout: Layout, bronze: str, records: DataFrame, run_id: str) -> No
     SmallTable(layout.table_path(ERASED), {"delta.appendOnly": "true"}).write(rows)
 
 
-def erased_again(layout: Layout, sources: Sequence[str], table: str) -> int:
-    """How many of the newest erased records a table on a local disk has again: an older copy was put back.
+def erased_again(layout: Layout, known: pa.Table, table: str) -> int:
+    """How many erased records a table on a local disk has again: an older copy was put back.
 
     The table's own log tells first: one that was erased from after the newest erasure is not looked into.
 
     Args:
         layout: Where the tables are.
-        sources: The bronze tables of its records.
+        known: Erased records, by ``newest_erased`` of the bronze tables of its records.
         table: A bronze table, a silver table, or one beside it.
     """
     import pyarrow as pa
@@ -85,9 +85,8 @@ def erased_again(layout: Layout, sources: Sequence[str], table: str) -> int:
     path = layout.table_path(table)
     if not StorageFolder(path).is_local or LogReader(path).latest_version() is None:
         return 0
-    known = _newest(layout, sources)
     since = LogReader(path).properties().get(delta_table.ERASED)
-    if known is None or (since and datetime.fromisoformat(since) >= pc.max(known["erased_at"]).as_py()):
+    if since and datetime.fromisoformat(since) >= pc.max(known["erased_at"]).as_py():
         return 0
     is_raw = table.startswith("bronze.") or table.endswith("__quarantine")
     names = [name if is_raw else f"_kafka_{name}" for name in _PLACE]
@@ -105,8 +104,8 @@ def erased_again(layout: Layout, sources: Sequence[str], table: str) -> int:
     return len(erased & set(zip(*(found[name].to_pylist() for name in names), strict=True)))
 
 
-def _newest(layout: Layout, sources: Sequence[str]) -> pa.Table | None:
-    """The newest records of complete erasures; None where there are none."""
+def newest_erased(layout: Layout, sources: Sequence[str]) -> pa.Table | None:
+    """The newest records of complete erasures from some bronze tables; None where there are none."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -76,7 +76,7 @@ class DocumentTables:
         shape = usable(value_shapes.shape_of(self.found), self.proposal)
         self._columns(shape)
         self.always = [leaf.path for leaf in value_shapes.leaves(shape) if leaf.is_always]
-        if not self._are_marked_changes(shape):
+        if not self._propose_marked_changes(shape):
             self._declare(shape)
 
     def _declare(self, shape: Shape) -> None:
@@ -166,8 +166,8 @@ class DocumentTables:
             best = min(plain, key=lambda name: not re.search(r"^id$", name))
             self.proposal.gold += gold_tables.copy(self.proposal.table, best, list(order))
 
-    def _are_marked_changes(self, shape: Shape) -> bool:
-        """Whether messages are changed rows with marks (``ExtractNewRecordState``): a copy is proposed."""
+    def _propose_marked_changes(self, shape: Shape) -> bool:
+        """Propose a copy of changed rows with marks (``ExtractNewRecordState``); False for other messages."""
         names = {leaf.path[0]: name for name, leaf in self.by_name.items() if leaf.path in self.always}
         order = [names[mark] for mark in change_order.of_marks(names)]
         rows = [name for name in self._identifiers() if not self.by_name[name].path[0].startswith("__")]

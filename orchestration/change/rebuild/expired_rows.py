@@ -17,7 +17,6 @@ from common.delta.log import LogReader
 from common.delta.maintenance.retention import ExpiredTopic, expired_topics
 from common.errors import UsageError
 from orchestration.records.rejudge.select import coordinates_of, renamed
-from orchestration.records.rejudge.stage import newest
 from silver.judge.dedupe import key_text
 from silver.read.column_names import KAFKA_TIMESTAMP, KEY, PLACE, row_coordinates
 
@@ -46,7 +45,7 @@ def expired_rows(
         there = bronze.where(_may_have_expired(topics, PLACE)).select(*PLACE)
         for table in (*silver.side_tables, silver.table):
             names = coordinates_of(table)
-            rows = newest(spark, layout.table_path(table))
+            rows = delta_table.newest(spark, layout.table_path(table))
             gone = rows.where(_may_have_expired(topics, names))
             gone = gone.join(there.select(*renamed(PLACE, names)), list(names), "left_anti")
             gone = gone.select(*rows.columns)

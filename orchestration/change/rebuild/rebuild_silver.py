@@ -23,6 +23,7 @@ from pyspark.sql import functions as F
 from common.config.paths import Layout, is_local
 from common.config.settings import Settings
 from common.declare import Gold, Pipeline, Silver
+from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
 from common.delta.lease.local_leases import Leases
 from common.delta.log import LogReader
@@ -47,7 +48,6 @@ from orchestration.records.rejudge.stage import (
     Switch,
     keep_record,
     last_record,
-    newest,
     refuse_unfinished_restatement,
 )
 from orchestration.run.supervisor import StopSignal, Supervisor
@@ -133,7 +133,7 @@ class _Rebuild(ReplacedTable):
             return {}
         shaped = sum(numbers.get(table, 0) for table in (self.silver.table, self.silver.late_table))
         if shaped:
-            shadow = newest(self.spark, self.shadow.table_path(self.silver.table))
+            shadow = delta_table.newest(self.spark, self.shadow.table_path(self.silver.table))
             refuse_other_columns(shadow, found[self.silver.table], self.silver, shaped)
         return {table: found[table] for table in numbers}
 
@@ -157,7 +157,7 @@ class _Rebuild(ReplacedTable):
         }
         counts = None if loaded else total_counts(path, self.silver.table, last["query_id"])
         if expired := self.expired(version, lambda _: None):  # said when the shadow was first filled
-            rows = with_expired(rows, expired, newest(self.spark, self.path), self.silver)
+            rows = with_expired(rows, expired, delta_table.newest(self.spark, self.path), self.silver)
         return Incoming(rows, last, counts, self.coming)
 
     def switch(self, incoming: Incoming, restores: Mapping[str, int] | None = None) -> tuple[Gold, ...]:

@@ -20,6 +20,7 @@ from orchestration.records.audit.offset_places import PLACE, WHOLE, place_of
 from orchestration.records.audit.other_records import IS_OTHER, Decision, read_marked
 from silver.judge.dedupe import key_text
 from silver.read.column_names import ELEMENT, META, row_coordinates
+from silver.write.exact_dedupe import newest_order
 
 KEY = "key_text"
 ORDER = "newness"
@@ -55,7 +56,11 @@ def bronze_keys(
         reduce(and_, (F.col(name).isNotNull() for name in names)).alias(HAS_KEY),
         key_text(typed, names).alias(KEY),
         F.struct(*names).alias("columns"),
-        *([_order(silver.event_time, f"{META}.timestamp", units)] if is_ordered else []),
+        *(
+            [_order([F.col(f"`{silver.event_time}`"), F.col(f"{META}.timestamp"), *units])]
+            if is_ordered
+            else []
+        ),
     )
     return found.join(rest.select(*place), list(place), "left_semi") if ELEMENT in place else found
 
@@ -92,8 +97,7 @@ def without_witness(found: DataFrame, accepted: Sequence[DataFrame | None], silv
         if ORDER not in left.columns:
             left = left.join(each.where(bounds).select(key), KEY, "left_anti")
             continue
-        own = [F.col(name) for name in row_coordinates(each.columns)]
-        order = _order(silver.event_time, "_kafka_timestamp", own)
+        order = _order([F.col(f"`{name}`") for name in newest_order(silver, each.columns)])
         witnesses = each.where(bounds).select(key, order).alias("has")
         is_newer = F.coalesce(F.expr(f"has.{ORDER} >= it.{ORDER}"), F.lit(True))
         same = F.col(f"has.{KEY}") == F.col(f"it.{KEY}")
@@ -101,11 +105,12 @@ def without_witness(found: DataFrame, accepted: Sequence[DataFrame | None], silv
     return left
 
 
-def _order(event_time: str, timestamp: str, place: Sequence[Column]) -> Column:
-    """As ``silver.write.exact_dedupe.newest_order``; the names of its fields do not matter."""
-    values = (F.col(f"`{event_time}`"), F.col(timestamp), *place)
+def _order(values: Sequence[Column]) -> Column:
+    """The place of a row among those of its key, by the values of ``newest_order``, of which the first is the
+    event time; null without one.
+    """
     whole = F.struct(*(value.alias(f"o{at}") for at, value in enumerate(values)))
-    return F.when(F.col(f"`{event_time}`").isNotNull(), whole).alias(ORDER)
+    return F.when(values[0].isNotNull(), whole).alias(ORDER)
 
 
 def mark_first_of_key(frame: DataFrame) -> DataFrame:

@@ -18,8 +18,8 @@ from common.config.driver_limits import DriverLimits
 from common.config.paths import Layout
 from common.declare import Silver
 from common.delta import merge as delta_merge
+from common.delta import table as delta_table
 from common.rows.spark_rows import SparkRows
-from orchestration.records.rejudge.stage import newest
 from silver.read.column_names import DROP, ELEMENT, FAIL, META, PLACE, QUARANTINE, VERDICT
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _FEW = DriverLimits(rows=100_000)
 
 def records_of(spark: SparkSession, silver: Silver, layout: Layout, rows: DataFrame) -> DataFrame:
     """The records of bronze that quarantined rows are of; of expired and erased ones there are none."""
-    bronze = newest(spark, layout.table_path(silver.source))
+    bronze = delta_table.newest(spark, layout.table_path(silver.source))
     with SparkRows(rows.select(*PLACE).distinct(), None, _FEW).kept() as places:
         return delta_merge.frame_with_keys(bronze, places, PLACE)
 

@@ -28,7 +28,7 @@ from orchestration.records.quarantine import elements
 from orchestration.records.quarantine.contents import missing
 from orchestration.records.rejudge.judge_again import persisted, rows_of_events
 from orchestration.records.rejudge.select import Say, condition
-from orchestration.records.rejudge.stage import newest, refuse_unfinished
+from orchestration.records.rejudge.stage import refuse_unfinished
 from silver.judge import lookups
 from silver.judge.read_and_judge import judge, read_rows
 from silver.judge.reasons_and_verdict import rules_version
@@ -145,7 +145,7 @@ def replay(  # noqa: PLR0913  # one per option
     say(f"judging {to_judge:,} rows of {silver.quarantine} at version {pinned}")
     with ExitStack() as stack:
         judged = persisted(stack, _judge_again(spark, rows.where(has_payload & ~is_skipped), silver, layout))
-        decided = persisted(stack, _with_outcome(judged, silver, newest(spark, path)))
+        decided = persisted(stack, _with_outcome(judged, silver, delta_table.newest(spark, path)))
         result = _counted(result, decided, rows)
         if not is_dry_run and result.passed + result.other:
             move = _Move(silver, pipeline, layout, {"run_id": uuid.uuid4().hex, "quarantine_version": pinned})

@@ -16,7 +16,6 @@ from common.delta.delta_rs import ACTION
 from common.delta.log import LogReader
 from common.rows.spark_rows import SparkRows
 from orchestration.records.rejudge.select import Say
-from orchestration.records.rejudge.stage import newest
 from silver.write import known_keys
 
 if TYPE_CHECKING:
@@ -65,7 +64,9 @@ class ReplacedTable:
 
 def has_columns(path: str, rows: DataFrame) -> bool:
     """Whether a table has the columns of some rows, and no others."""
-    have, want = (delta_table.column_types(each.schema) for each in (newest(rows.sparkSession, path), rows))
+    have, want = (
+        delta_table.column_types(each.schema) for each in (delta_table.newest(rows.sparkSession, path), rows)
+    )
     return not delta_table.shape_difference(have, want)
 
 
@@ -78,7 +79,7 @@ def make_equal(path: str, rows: DataFrame, metadata: str, *, key: Sequence[str])
     if not has_columns(path, rows):
         delta_table.replace_all(rows, path, metadata)
         return
-    changes = changes_between(newest(rows.sparkSession, path), rows, key)
+    changes = changes_between(delta_table.newest(rows.sparkSession, path), rows, key)
     # One change is for all rows of a key, should the table have a record twice.
     with SparkRows(changes.dropDuplicates(list(key))).kept() as kept:
         numbers = kept.count_by(ACTION)

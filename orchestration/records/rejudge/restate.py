@@ -58,7 +58,6 @@ from orchestration.records.rejudge.stage import (
     StagedRows,
     keep_record,
     last_record,
-    newest,
     refuse_unfinished_switch,
 )
 from silver.query import builder_of
@@ -175,7 +174,7 @@ class _Restatement(ReplacedTable):
         """Stage what differs: the number of judged records, and the id of the run; None without a record."""
         silver = self.silver
         files = self.unread_files()
-        of_each = {path: newest(self.spark, path) for path in files}
+        of_each = {path: delta_table.newest(self.spark, path) for path in files}
         bronze = reduce(DataFrame.unionByName, of_each.values())
         unread = self.unread(files, of_each, records)
         if bronze.where(records.holds(BRONZE)).isEmpty():
@@ -200,7 +199,7 @@ class _Restatement(ReplacedTable):
                 builder=builder,
                 records=records,
                 bronze=bronze,
-                tables={name: newest(self.spark, path) for name, path in self.tables.items()},
+                tables={name: delta_table.newest(self.spark, path) for name, path in self.tables.items()},
                 unread=unread,
                 watermark_ms=None if entry is None else entry.watermark_ms,
                 stack=stack,

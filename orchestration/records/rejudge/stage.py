@@ -139,16 +139,11 @@ class StagedRows:
 
     def rows(self, spark: SparkSession) -> DataFrame:
         """The staged rows."""
-        return newest(spark, self.path)
+        return delta_table.newest(spark, self.path)
 
     def discard(self, spark: SparkSession) -> None:
         """Delete the folder, if it is there."""
         first_load.discard(spark, self.path)
-
-
-def newest(spark: SparkSession, path: str) -> DataFrame:
-    """A table, pinned to its newest version: what is written meanwhile does not change the rows."""
-    return spark.read.format("delta").option("versionAsOf", str(LogReader(path).latest_version())).load(path)
 
 
 def _unfinished(table: str, what: str, command: str) -> CheckpointMismatchError:

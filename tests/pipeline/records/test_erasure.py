@@ -117,7 +117,7 @@ def copy(ran: Engine, tmp_path: Path) -> Engine:
 
 
 def copied(engine: Engine, folder: Path) -> Engine:
-    made = engine_in(engine.spark, folder)
+    made = engine_in(engine.spark, folder, engine.pipeline)
     shutil.copytree(engine.layout.local, made.settings.data_dir / "shop")
     return made
 

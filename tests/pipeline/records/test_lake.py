@@ -53,9 +53,7 @@ def filled(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Engine:
 @pytest.fixture
 def lake(filled: Engine, tmp_path: Path) -> Engine:
     """A copy of the tables and checkpoints."""
-    made = shop.engine_in(filled.spark, tmp_path, PIPELINE)
-    shutil.copytree(filled.layout.local, made.settings.data_dir / "shop")
-    return made
+    return shop.copied(filled, tmp_path)
 
 
 def rows(engine: Engine) -> dict[str, Counter[str]]:

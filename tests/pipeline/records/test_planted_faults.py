@@ -8,7 +8,6 @@ folder is in ``test_lake``.
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -253,9 +252,7 @@ def filled(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Engine:
 @pytest.fixture
 def lake(filled: Engine, tmp_path: Path) -> Engine:
     """A copy of the tables and checkpoints."""
-    made = shop.engine_in(filled.spark, tmp_path, PIPELINE)
-    shutil.copytree(filled.layout.local, made.settings.data_dir / "shop")
-    return made
+    return shop.copied(filled, tmp_path)
 
 
 def faults_of(engine: Engine) -> list[Fault]:
