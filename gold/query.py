@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from common.declare import Aggregate, ChangeFeed, Custom, Gold, History, Join, Stateful, Upsert, View
+from common.declare.statement import why_undefined
 from common.delta import table as delta_table
 from common.delta.match.batch_match import SideStep
 from common.streaming.query import Stream
@@ -21,7 +22,7 @@ from gold.source.stream import lacks_feed, reads_feed
 from gold.table.compact_every import compacting
 from gold.table.context import Context
 from gold.table.declaration_marks import changed, keeps_deleted_keys, meaning
-from gold.table.defined import Defined, why_undefined
+from gold.table.defined import Defined
 from gold.upsert import query as upsert
 from gold.view import query as view
 from gold.view.open_rows import is_approximate, leaves_open

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame
 
 from common.declare import Aggregate
 from common.declare.declared import source_of
+from common.declare.field_types import named
 from common.delta import table as delta_table
 from common.delta.micro_batch import MicroBatch
 from common.rows.spark_rows import SparkRows
@@ -30,7 +31,7 @@ from gold.table.context import Context
 from gold.table.defined import Defined, inexact_columns
 from gold.table.identity import group
 from gold.table.results import write_results
-from gold.table.sql_columns import each, meeting, misfit, named
+from gold.table.sql_columns import each, meeting, misfit
 
 
 def build_query(context: Context, gold: Aggregate) -> Stream:

@@ -14,10 +14,11 @@ from pyspark.sql.types import BinaryType, StructType, TimestampType
 
 from common.declare import History
 from common.declare.declared import source_of
+from common.declare.field_types import named
+from common.declare.row_order import COORDINATES
 from common.delta.table import as_stored
 from gold.source.stream import CHANGE, REMOVED
-from gold.table.row_order import COORDINATES
-from gold.table.sql_columns import columns, each, meeting, misfit, named
+from gold.table.sql_columns import columns, each, meeting, misfit
 from gold.table.unchanged import Unchanged
 
 ENDS, REMOVED_ROW, TO, UNSURE, LATE = "__ends", "__removed", "__to", "__unsure", "__late"

@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from common.declare import Join, Reading
+from common.declare.field_types import named
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
 from common.delta.log import LogReader
@@ -36,7 +37,7 @@ from gold.table.defined import Defined, inexact_columns
 from gold.table.identity import MATCH, RECORD
 from gold.table.maintained import Maintained, Work
 from gold.table.pruning import prunes_files, within_bounds
-from gold.table.sql_columns import meeting, named
+from gold.table.sql_columns import meeting
 
 _SIDE = "__side"
 _READS, _JOINS = 0, 1

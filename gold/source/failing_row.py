@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from common.declare import Aggregate, Custom, Gold, Join, Stateful, View
 from common.declare.author_texts import group_of, texts_of
 from common.declare.declared import source_of
+from common.declare.field_types import named
 from common.delta import table as delta_table
 from common.delta.log import LogReader
 from common.delta.micro_batch import MicroBatch
@@ -31,7 +32,7 @@ from common.streaming.sql_failures import SqlFailure, explain_sql, sql_failure
 from gold.source.stream import at_version
 from gold.table.context import Context
 from gold.table.identity import RECORD
-from gold.table.sql_columns import meeting, named
+from gold.table.sql_columns import meeting
 
 _MOST_BYTES = 2 * 2**30
 """Tables with more bytes are not looked through: the search would take longer than a person waits."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
@@ -13,11 +13,6 @@ from common.spark.sql_messages import refusal
 
 Trial = tuple[str, Callable[[], object]]
 """The place of an expression in the declaration, and a function that resolves it alone."""
-
-
-def named(expressions: Mapping[str, str] | Sequence[str]) -> Mapping[str, str]:
-    """Expressions by name; a list of columns is itself."""
-    return expressions if isinstance(expressions, Mapping) else {name: name for name in expressions}
 
 
 def columns(expressions: Mapping[str, str]) -> list[Column]:

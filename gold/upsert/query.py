@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from common.declare import ChangeFeed, Storage, Upsert
+from common.declare.row_order import total_order
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
 from common.delta.delta_rs import ACTION, DELETED, INSERTED, UPDATED
@@ -33,7 +34,6 @@ from gold.table import create
 from gold.table.context import Context
 from gold.table.defined import Defined, inexact_columns
 from gold.table.maintained import Maintained, Work
-from gold.table.row_order import total_order
 from gold.table.unchanged import Unchanged
 from gold.upsert.outcome import (
     END,

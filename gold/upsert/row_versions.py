@@ -9,10 +9,11 @@ from pyspark.sql.types import StructType
 
 from common.declare import ChangeFeed, Upsert
 from common.declare.declared import source_of
+from common.declare.field_types import named
+from common.declare.row_order import COORDINATES, total_order
 from common.delta.table import as_stored
 from gold.source.stream import CHANGE, FEED_COLUMNS, REMOVED
-from gold.table.row_order import COORDINATES, total_order
-from gold.table.sql_columns import columns, each, meeting, misfit, named
+from gold.table.sql_columns import columns, each, meeting, misfit
 from gold.table.unchanged import Unchanged
 from gold.upsert.outcome import IS_DELETE, IS_REMOVED, IS_UNKNOWN_OPERATION
 from gold.upsert.sent_values import IS_PARTIAL, is_partial

@@ -155,7 +155,7 @@ def gold_scopes(  # noqa: PLR0911  # one return per kind
         case Upsert() | ChangeFeed():
             kept = seen.fields
             if gold.columns is not None:
-                kept = (*_results(named(gold.columns), seen), *METADATA)
+                kept = (*_results(named(gold.columns), seen), *_COORDINATES)
             beside = None if kept is None else tuple(field for field in kept if field.name in _order(gold))
             return {
                 gold.table: Scope(gold.table, kept),

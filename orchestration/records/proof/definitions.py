@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from common.declare import Aggregate, Gold, Session, Upsert, View, Window
 from common.declare.intervals import length_of
+from common.declare.row_order import COORDINATES, total_order
 from common.errors import SqlError
 from common.sql.duckdb.text import columns_of, expression, statement
 from common.sql.duckdb.values import TIME
 from common.sql.quoting import double_quoted
-from gold.table.row_order import COORDINATES, total_order
 
 START, END = "window_start", "window_end"
 

@@ -67,6 +67,10 @@ WHOLE = {
     "select best, count(*) as n from t group by best": "max_by below",
     "select customer, session_window(text, '10 minutes') as w, count(*) as n from silver.orders "
     "group by customer, session_window(text, '10 minutes')": "bounds of a session depend on other rows",
+    "select w, count(*) as n from (select Session_Window(text, '10 minutes') as w from silver.orders) "
+    "group by w": "bounds of a session depend on other rows",
+    "with s as (select customer, session_window(text, '10 minutes') as w from silver.orders) "
+    "select distinct w from s": "bounds of a session depend on other rows",
     "select customer, window(text, '10 minutes', '5 minutes').start as t, count(*) as n from silver.orders "
     "group by customer, window(text, '10 minutes', '5 minutes')": "in several windows that slide",
 }

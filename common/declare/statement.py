@@ -1,0 +1,271 @@
+"""Each kind of gold table as one statement: a SELECT over its sources whose rows are the table's. Pure.
+
+Its expressions are the author's, character by character. What a statement does not say, ``unsaid`` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from common.declare import Aggregate, ChangeFeed, Custom, Gold, History, Join, Session, Stateful, Upsert, View
+from common.declare.declared import is_path
+from common.declare.field_types import named
+from common.declare.row_order import COORDINATES, total_order
+from common.sql.expression import non_deterministic_in, null_for_null_times, with_names
+from common.sql.quoting import backquoted, spark_text
+
+Columns = Mapping[str, Collection[str]]
+"""The columns of tables, as far as they are known."""
+
+_JOINS = {"inner": "INNER JOIN", "left": "LEFT OUTER JOIN", "semi": "LEFT SEMI JOIN"}
+_WHOLE = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
+
+
+def statement_of(gold: Gold, columns: Columns) -> str | None:
+    """The statement of a gold table; None where code of the pipeline makes its rows.
+
+    Args:
+        gold: The declaration.
+        columns: The columns of its sources. Where they are not known, a measure that names ``window_start``
+            means the window's, and a joined table has the columns that it has.
+    """
+    match gold:
+        case View():
+            return gold.statement
+        case Aggregate():
+            return _groups(gold, columns.get(gold.reads, ()))
+        case Upsert() | ChangeFeed():
+            return _newest(gold)
+        case History():
+            return _intervals(gold)
+        case Join():
+            return _joined(gold, columns.get(gold.joins, ()))
+    return None
+
+
+def why_undefined(gold: Gold) -> str:  # noqa: PLR0911  # one return per reason
+    """Why the rows of a gold table do not follow from versions of its sources, in words; empty if they do."""
+    if isinstance(gold, Custom):
+        return "a function of the pipeline writes it"
+    if isinstance(gold, Stateful):
+        return "a processor of the pipeline emits its rows"
+    if isinstance(gold, Join) and gold.mode == "lookup":
+        return "each row has the match of the time when it came"
+    if isinstance(gold, Join) and gold.mode == "stream" and gold.how == "left":
+        return "a row without a match comes when the watermark has passed"
+    if gold.reading.has_start:
+        return "it begins at a later version of its source"
+    if found := sorted({name for sql in _deciding(gold) for name in non_deterministic_in(sql)}):
+        return f"{_list(found)} decides which rows it has"
+    return ""
+
+
+def unsaid(gold: Gold) -> Iterator[str]:
+    """What the rows of a gold table have besides its statement, in words."""
+    if why := why_undefined(gold):
+        yield why
+    if isinstance(gold, Aggregate) and gold.watermark is not None:
+        yield "leaves rows out that are later than its watermark"
+    if isinstance(gold, Join) and gold.mode == "stream":
+        yield "leaves rows out that are later than their watermark"
+    if getattr(gold, "unchanged", None) is not None:
+        yield f"takes values from older rows (unchanged), where one is {gold.unchanged!r}"  # type: ignore[union-attr]
+    if getattr(gold, "ignore_nulls", False):
+        yield "takes values from older rows (ignore_nulls), where one is null"
+    if isinstance(gold, History) and gold.snapshots is not None:
+        yield "ends a key at the first complete snapshot that lacks it"
+    if isinstance(gold, History) and gold.surrogate_key is not None:
+        yield f"makes {gold.surrogate_key} of the microseconds of times, and of bytes as hexadecimal digits"
+    if parts := gold.storage.partition_by:
+        yield f"has null for an empty text in {_list(parts)}"
+
+
+def _deciding(gold: Gold) -> Iterator[str]:
+    """The texts of a declaration that decide which rows there are."""
+    for attribute in ("where", "delete_when", "operation"):
+        if (sql := getattr(gold, attribute, None)) is not None:
+            yield sql
+    if isinstance(gold, Aggregate):
+        yield from named(gold.by or ()).values()
+    on = getattr(gold, "on", None)
+    if isinstance(on, Mapping):
+        yield from on.values()
+
+
+# Aggregate
+
+
+def _groups(gold: Aggregate, known: Collection[str]) -> str:
+    by, measures, rows = named(gold.by or ()), named(gold.measures), _from(gold.reads, gold.where)
+    keys = [str(place) for place in range(1, len(by) + 1)]
+    bounds: list[str] = []
+    if gold.window is not None:
+        rows = _in_windows(gold)
+        keys.append("`__window`")
+        texts = {"window_start": "`__window`.`start`", "window_end": "`__window`.`end`"}
+        bounds = [f"{sql} AS `{name}`" for name, sql in texts.items()]
+        taken = {name.lower() for name in known}
+        free = {name: sql for name, sql in texts.items() if name not in taken}
+        measures = {name: with_names(sql, free) for name, sql in measures.items()}
+    listed = _list([*_as(by), *bounds, *_as(measures)])
+    return f"SELECT {listed}\n{rows}\nGROUP BY {_list(keys)}"  # as all of them: a declaration's
+
+
+def _in_windows(gold: Aggregate) -> str:
+    """The rows that count, once per window that they are in."""
+    window = gold.window
+    assert window is not None  # asked of an aggregate with one  # noqa: S101
+    on = backquoted(window.on)
+    if isinstance(window, Session):
+        made = f"session_window({on}, {spark_text(window.gap)})"
+    else:
+        lengths = (window.size, window.slide or window.size, window.offset or "0 seconds")
+        made = f"window({on}, {_list(map(spark_text, lengths))})"
+    text = f"SELECT *, {made} AS `__window`\n{_from(gold.reads, gold.where, f'{on} IS NOT NULL')}"
+    return f"FROM {_nested(text, gold.reads)}"
+
+
+# Upsert and ChangeFeed
+
+
+def _newest(gold: Upsert | ChangeFeed) -> str:
+    """The newest row per key that is no delete."""
+    counts, ends = [gold.where], None
+    if isinstance(gold, ChangeFeed):
+        newest_by, ends = gold.sequence_by, _one_of(gold.operation, gold.deletes)
+        if gold.ignores:
+            counts.append(f"NOT {_one_of(gold.operation, gold.ignores)}")
+    else:
+        newest_by = gold.newest_by
+        if gold.delete_when is not None:
+            ends = f"coalesce({gold.delete_when}, false)"
+    place = f"row_number() OVER ({_by(gold.key)} ORDER BY {_descending(total_order(newest_by))}) AS `__place`"
+    rows, alive = _from(gold.reads, *counts), ["`__place` = 1"]
+    if gold.columns is None:
+        found = f"SELECT *, {place}\n{rows}"
+        listed = "* EXCEPT (`__place`)"
+        alive += [f"NOT {ends}"] if ends else []
+    else:
+        own = named(gold.columns)
+        kept = [*_as(own), *(name for name in COORDINATES if name not in own)]
+        kept += [f"{ends} AS `__ends`"] if ends else []
+        found = f"SELECT *, {place}\nFROM {_nested(f'SELECT {_list(kept)} {rows}', gold.reads)}"
+        listed = f"* EXCEPT (`__place`{', `__ends`' if ends else ''})"
+        alive += ["NOT `__ends`"] if ends else []
+    return f"SELECT {listed}\nFROM {_nested(found, gold.reads)}\nWHERE {' AND '.join(alive)}"
+
+
+def _one_of(sql: str, values: Iterable[str]) -> str:
+    """Whether an expression is one of some texts; null is not."""
+    listed = _list(map(spark_text, values))
+    return f"coalesce(cast({sql} AS STRING) IN ({listed}), false)" if listed else "false"
+
+
+# History
+
+
+def _intervals(gold: History) -> str:
+    """The first version of each run of equal ones, with what the whole run and the next one say."""
+    kept, more, at = named(gold.columns), named(gold.untracked or ()), backquoted(gold.valid_by)
+    by, order = _by(gold.key), total_order(gold.sequence_by or ())
+    ends = f"coalesce({gold.delete_when}, false)" if gold.delete_when is not None else "false"
+    of_run, in_time = f"({by}, `__run`", f"({by} ORDER BY `valid_from`)"
+    newest = "".join(
+        f",\n    last_value({name}) OVER {of_run} ORDER BY `valid_from` {_WHOLE}) AS {name}"
+        for name in map(backquoted, more)
+    )
+    versions = [*map(backquoted, gold.key), *_as({**kept, **more}), f"{at} AS `valid_from`", *COORDINATES]
+    place = f"row_number() OVER ({by}, {at} ORDER BY {_descending(order)}) AS `__place`"
+    without = f" EXCEPT ({_list(map(backquoted, more))})" if more else ""
+    state = f"CASE WHEN NOT `__ends` THEN struct({_list(map(backquoted, kept))}) END"
+    steps = {
+        "placed": f"SELECT {_list([*versions, f'{ends} AS `__ends`', place])}\n"
+        f"{_from(gold.reads, gold.where, f'{at} IS NOT NULL')}",
+        "states": f"SELECT *, {state} AS `__state`\nFROM placed WHERE `__place` = 1",
+        "changes": f"SELECT *, NOT (`__state` <=> lag(`__state`) OVER {in_time}) AS `__begins`\nFROM states",
+        "runs": f"SELECT *, sum(CASE WHEN `__begins` THEN 1 ELSE 0 END) OVER {in_time} AS `__run`\n"
+        "FROM changes",
+        "measured": f"SELECT *{without}, count(*) OVER {of_run}) AS `versions`,\n"
+        f"    max(`valid_from`) OVER {of_run}) AS `last_at`{newest}\nFROM runs",
+        "bounded": f"SELECT *, lead(`valid_from`) OVER {in_time} AS `valid_to`\n"
+        "FROM measured WHERE `__begins`",
+    }
+    surrogate = []
+    if gold.surrogate_key is not None:
+        texts = _list(f"cast({name} AS STRING)" for name in map(backquoted, (*gold.key, "valid_from")))
+        surrogate = [f"sha2(to_json(array({texts})), 256) AS {backquoted(gold.surrogate_key)}"]
+    listed = [
+        *map(backquoted, (*gold.key, *kept, *more)), *surrogate, "`valid_from`", "`valid_to`",
+        "`valid_to` IS NULL AS `is_current`", "`versions`", "`last_at`", *COORDINATES,
+    ]  # fmt: skip
+    texts = ",\n".join(f"{name} AS ({text})" for name, text in steps.items())
+    return f"WITH {texts}\nSELECT {_list(listed)}\nFROM bounded WHERE NOT `__ends`"
+
+
+# Join
+
+
+def _joined(gold: Join, known: Collection[str]) -> str:
+    """Each row with the other table's row as one struct, the expressions of ``on`` computed first."""
+    on, where = named(gold.on), []
+    texts = [null_for_null_times(sql) if gold.how == "left" else sql for sql in on.values()]
+    left = [f"{sql} AS `__on{place}`" for place, sql in enumerate(texts)]
+    right = [f"struct({_list(map(backquoted, known)) or '*'}) AS {backquoted(gold.joined)}"]
+    right += [f"{backquoted(name)} AS `__key{place}`" for place, name in enumerate(on)]
+    same = [f"`__on{place}` = `__key{place}`" for place in range(len(on))]
+    of_other: tuple[str, ...] = ()
+    if gold.within is not None:
+        here, there = backquoted(gold.within.on), backquoted(gold.within.joins_on)
+        left.append(f"{here} AS `__at`")
+        right.append(f"{there} AS `__other_at`")
+        where, of_other = [f"{here} IS NOT NULL"], (f"{there} IS NOT NULL",)
+        same += [
+            f"`__other_at` {sign} `__at` + interval {spark_text(text)}"
+            for sign, text in ((">=", gold.within.after), ("<=", gold.within.before))
+        ]
+    name = ".rows" if gold.reads.endswith(f".{gold.joined}") else gold.reads  # the other's row has that name
+    rows = _nested(f"SELECT *, {_list(left)}\n{_from(gold.reads, gold.where, *where)}", name)
+    other = _nested(f"SELECT {_list(right)}\n{_from(gold.joins, *of_other)}", ".other")
+    listed = _list([*_as(named(gold.columns)), *COORDINATES])
+    found = f"SELECT {listed}\nFROM {rows}\n{_JOINS[gold.how]} {other} ON {' AND '.join(same)}"
+    if gold.mode != "recompute" or gold.how == "semi":
+        return found
+    order = _list(map(backquoted, named(gold.columns)))
+    number = f"row_number() OVER ({_by(COORDINATES[1:])} ORDER BY {order}) AS `_match`"
+    return f"SELECT *, {number}\nFROM {_nested(found, gold.reads)}"
+
+
+# Texts
+
+
+def _from(table: str, *conditions: str | None) -> str:
+    """The rows of a table that meet some conditions."""
+    source = f"delta.{backquoted(table)}" if is_path(table) else table
+    given = [each for each in conditions if each is not None]
+    where = f"\nWHERE {given[0] if len(given) == 1 else ' AND '.join(f'({each})' for each in given)}"
+    return f"FROM {source}{where if given else ''}"
+
+
+def _nested(text: str, table: str) -> str:
+    """A query in FROM, by the name of the table whose rows it gives; no line of an author is indented."""
+    return f"({text}) AS {backquoted(table.partition('.')[2])}"
+
+
+def _as(expressions: Mapping[str, str]) -> list[str]:
+    """Expressions by their names; a column of its own name is only named."""
+    return [
+        backquoted(name) if sql.strip("` ") == name else f"{sql} AS {backquoted(name)}"
+        for name, sql in expressions.items()
+    ]
+
+
+def _list(texts: Iterable[str]) -> str:
+    return ", ".join(texts)
+
+
+def _by(names: Iterable[str]) -> str:
+    return f"PARTITION BY {_list(map(backquoted, names))}"
+
+
+def _descending(names: Iterable[str]) -> str:
+    return _list(f"{backquoted(name)} DESC" for name in names)
