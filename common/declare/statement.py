@@ -121,8 +121,8 @@ def _in_windows(gold: Aggregate) -> str:
     else:
         lengths = (window.size, window.slide or window.size, window.offset or "0 seconds")
         made = f"window({on}, {_list(map(spark_text, lengths))})"
-    text = f"SELECT *, {made} AS `__window`\n{_from(gold.reads, gold.where, f'{on} IS NOT NULL')}"
-    return f"FROM {_nested(text, gold.reads)}"
+    rows = _from(gold.reads, gold.where, f"{on} IS NOT NULL")
+    return f"FROM {_nested(f'SELECT *, {made} AS `__window`', rows, gold.reads)}"
 
 
 # Upsert and ChangeFeed
@@ -139,20 +139,20 @@ def _newest(gold: Upsert | ChangeFeed) -> str:
         newest_by = gold.newest_by
         if gold.delete_when is not None:
             ends = f"coalesce({gold.delete_when}, false)"
-    place = f"row_number() OVER ({_by(gold.key)} ORDER BY {_descending(total_order(newest_by))}) AS `__place`"
-    rows, alive = _from(gold.reads, *counts), ["`__place` = 1"]
-    if gold.columns is None:
-        found = f"SELECT *, {place}\n{rows}"
-        listed = "* EXCEPT (`__place`)"
-        alive += [f"NOT {ends}"] if ends else []
-    else:
+    rows, made = _from(gold.reads, *counts), ["*"]
+    if gold.columns is not None:
         own = named(gold.columns)
-        kept = [*_as(own), *(name for name in COORDINATES if name not in own)]
-        kept += [f"{ends} AS `__ends`"] if ends else []
-        found = f"SELECT *, {place}\nFROM {_nested(f'SELECT {_list(kept)} {rows}', gold.reads)}"
-        listed = f"* EXCEPT (`__place`{', `__ends`' if ends else ''})"
-        alive += ["NOT `__ends`"] if ends else []
-    return f"SELECT {listed}\nFROM {_nested(found, gold.reads)}\nWHERE {' AND '.join(alive)}"
+        made = [*_as(own), *(name for name in COORDINATES if name not in own)]
+    alive, beside = ["`__place` = 1"], ["`__place`"]
+    if ends is not None:
+        made.append(f"{ends} AS `__ends`")
+        alive.append("NOT `__ends`")
+        beside.append("`__ends`")
+    if made != ["*"]:
+        rows = f"FROM {_nested(f'SELECT {_list(made)}', rows, gold.reads)}"
+    place = f"row_number() OVER ({_by(gold.key)} ORDER BY {_descending(total_order(newest_by))}) AS `__place`"
+    found = _nested(f"SELECT *, {place}", rows, gold.reads)
+    return f"SELECT * EXCEPT ({_list(beside)})\nFROM {found}\nWHERE {' AND '.join(alive)}"
 
 
 def _one_of(sql: str, values: Iterable[str]) -> str:
@@ -170,25 +170,26 @@ def _intervals(gold: History) -> str:
     by, order = _by(gold.key), total_order(gold.sequence_by or ())
     ends = f"coalesce({gold.delete_when}, false)" if gold.delete_when is not None else "false"
     of_run, in_time = f"({by}, `__run`", f"({by} ORDER BY `valid_from`)"
-    newest = "".join(
-        f",\n    last_value({name}) OVER {of_run} ORDER BY `valid_from` {_WHOLE}) AS {name}"
+    of_runs = [f"count(*) OVER {of_run}) AS `versions`", f"max(`valid_from`) OVER {of_run}) AS `last_at`"]
+    of_runs += [
+        f"last_value({name}) OVER {of_run} ORDER BY `valid_from` {_WHOLE}) AS {name}"
         for name in map(backquoted, more)
+    ]
+    rows, valid_to = (
+        _from(gold.reads, gold.where, f"{at} IS NOT NULL"),
+        f"lead(`valid_from`) OVER {in_time} AS `valid_to`",
     )
     versions = [*map(backquoted, gold.key), *_as({**kept, **more}), f"{at} AS `valid_from`", *COORDINATES]
     place = f"row_number() OVER ({by}, {at} ORDER BY {_descending(order)}) AS `__place`"
     without = f" EXCEPT ({_list(map(backquoted, more))})" if more else ""
     state = f"CASE WHEN NOT `__ends` THEN struct({_list(map(backquoted, kept))}) END"
     steps = {
-        "placed": f"SELECT {_list([*versions, f'{ends} AS `__ends`', place])}\n"
-        f"{_from(gold.reads, gold.where, f'{at} IS NOT NULL')}",
+        "placed": f"SELECT {_list([*versions, f'{ends} AS `__ends`', place])}\n{rows}",
         "states": f"SELECT *, {state} AS `__state`\nFROM placed WHERE `__place` = 1",
         "changes": f"SELECT *, NOT (`__state` <=> lag(`__state`) OVER {in_time}) AS `__begins`\nFROM states",
-        "runs": f"SELECT *, sum(CASE WHEN `__begins` THEN 1 ELSE 0 END) OVER {in_time} AS `__run`\n"
-        "FROM changes",
-        "measured": f"SELECT *{without}, count(*) OVER {of_run}) AS `versions`,\n"
-        f"    max(`valid_from`) OVER {of_run}) AS `last_at`{newest}\nFROM runs",
-        "bounded": f"SELECT *, lead(`valid_from`) OVER {in_time} AS `valid_to`\n"
-        "FROM measured WHERE `__begins`",
+        "runs": f"SELECT *, count_if(`__begins`) OVER {in_time} AS `__run`\nFROM changes",
+        "measured": f"SELECT *{without}, {_list(of_runs)}\nFROM runs",
+        "bounded": f"SELECT *, {valid_to}\nFROM measured WHERE `__begins`",
     }
     surrogate = []
     if gold.surrogate_key is not None:
@@ -224,15 +225,15 @@ def _joined(gold: Join, known: Collection[str]) -> str:
             for sign, text in ((">=", gold.within.after), ("<=", gold.within.before))
         ]
     name = ".rows" if gold.reads.endswith(f".{gold.joined}") else gold.reads  # the other's row has that name
-    rows = _nested(f"SELECT *, {_list(left)}\n{_from(gold.reads, gold.where, *where)}", name)
-    other = _nested(f"SELECT {_list(right)}\n{_from(gold.joins, *of_other)}", ".other")
-    listed = _list([*_as(named(gold.columns)), *COORDINATES])
-    found = f"SELECT {listed}\nFROM {rows}\n{_JOINS[gold.how]} {other} ON {' AND '.join(same)}"
+    rows = _nested(f"SELECT *, {_list(left)}", _from(gold.reads, gold.where, *where), name)
+    other = _nested(f"SELECT {_list(right)}", _from(gold.joins, *of_other), ".other")
+    select = f"SELECT {_list([*_as(named(gold.columns)), *COORDINATES])}"
+    pairs = f"FROM {rows}\n{_JOINS[gold.how]} {other} ON {' AND '.join(same)}"
     if gold.mode != "recompute" or gold.how == "semi":
-        return found
+        return f"{select}\n{pairs}"
     order = _list(map(backquoted, named(gold.columns)))
     number = f"row_number() OVER ({_by(COORDINATES[1:])} ORDER BY {order}) AS `_match`"
-    return f"SELECT *, {number}\nFROM {_nested(found, gold.reads)}"
+    return f"SELECT *, {number}\nFROM {_nested(select, pairs, gold.reads)}"
 
 
 # Texts
@@ -246,9 +247,9 @@ def _from(table: str, *conditions: str | None) -> str:
     return f"FROM {source}{where if given else ''}"
 
 
-def _nested(text: str, table: str) -> str:
+def _nested(select: str, rows: str, table: str) -> str:
     """A query in FROM, by the name of the table whose rows it gives; no line of an author is indented."""
-    return f"({text}) AS {backquoted(table.partition('.')[2])}"
+    return f"({select}\n{rows}) AS {backquoted(table.partition('.')[2])}"
 
 
 def _as(expressions: Mapping[str, str]) -> list[str]:

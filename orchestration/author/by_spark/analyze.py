@@ -27,6 +27,7 @@ from common.declare import (
 )
 from common.declare.author_texts import AuthorText, texts_of
 from common.declare.declared import source_of
+from common.declare.field_types import named
 from common.errors import PipelineError, Problem, SqlError
 from common.schema.ddl import Field
 from common.sql.relations import with_inputs
@@ -34,7 +35,6 @@ from orchestration.access.declaration.lineage import in_data_order
 from orchestration.author.by_spark.tables import fields_of
 from orchestration.author.by_spark.texts import Texts
 from orchestration.author.check.gold import gold_scopes, with_bounds, with_joined
-from orchestration.author.check.names import named
 from orchestration.author.check.pipeline import silver_scope, table_scopes, value_scope
 from orchestration.author.check.publish import message_texts
 from orchestration.author.check.view import columns_of, read_view, view_problems

@@ -18,6 +18,7 @@ from common.declare import (
     View,
 )
 from common.declare.declared import source_of
+from common.declare.field_types import named
 from common.errors import Fault, Problem, SqlError, nearest
 from common.schema.ddl import Field, parse
 from common.sql.expression import analyze
@@ -27,7 +28,7 @@ from orchestration.author.check.expression import (
     result,
     row_faults,
 )
-from orchestration.author.check.names import each, name_faults, named, references
+from orchestration.author.check.names import each, name_faults, references
 from orchestration.author.check.publish import custom_problems, custom_scopes, ddl_fields, ddl_problems
 from orchestration.author.check.throwing_sql import division_faults
 from orchestration.author.check.view import view_problems, view_scope
@@ -165,7 +166,7 @@ def gold_scopes(  # noqa: PLR0911  # one return per kind
             both = with_joined(gold, seen, _joined(gold, silver))
             return {gold.table: Scope(gold.table, (*_results(named(gold.columns), both), *_COORDINATES))}
         case History():
-            texts = {name: name for name in gold.key} | named(gold.columns) | named(gold.untracked or ())
+            texts = {**named(gold.key), **named(gold.columns), **named(gold.untracked or ())}
             own = [*_results(texts, seen), *(Field(name, "string") for name in _surrogate(gold))]
             return {gold.table: Scope(gold.table, (*own, *_OF_A_HISTORY, *_COORDINATES))}
     return {table: Scope(table, None) for table in (gold.table, *gold.side_tables)}

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from common.config.paths import Layout
 from common.declare import (
     Aggregate,
-    Custom,
     DeltaTable,
     Files,
     FileSink,
@@ -21,8 +20,8 @@ from common.declare import (
     Stateful,
     Stream,
     Topic,
-    View,
 )
+from orchestration.access.declaration.lineage import read_tables
 from orchestration.observe.lineage.gold_sources import of_gold
 from orchestration.observe.lineage.names import DatasetName, table_name, topic_name
 from orchestration.observe.lineage.sources import (
@@ -118,13 +117,9 @@ class Datasets:
             return QueryDatasets((), (self._without_columns(declared),), {})
         if isinstance(declared, Publish):
             return self._of_publish(declared)
-        reads = list(declared.sources if isinstance(declared, Silver) else (declared.reads,))
-        if isinstance(declared, View):
-            reads = [*declared.sources]
+        reads = [*read_tables(declared)]
         if isinstance(declared, Join):
             reads.append(declared.joins)
-        if isinstance(declared, Custom):
-            reads += declared.also_reads
         if isinstance(declared, Stateful) and declared.initial is not None:
             reads.append(declared.initial)
         if isinstance(declared, Silver):
