@@ -96,33 +96,22 @@ def _deciding(gold: Gold) -> Iterator[str]:
 
 
 def _groups(gold: Aggregate, known: Collection[str]) -> str:
-    by, measures, rows = named(gold.by or ()), named(gold.measures), _from(gold.reads, gold.where)
-    keys = [str(place) for place in range(1, len(by) + 1)]
-    bounds: list[str] = []
-    if gold.window is not None:
-        rows = _in_windows(gold)
+    by, measures, window = named(gold.by or ()), named(gold.measures), gold.window
+    rows, keys, bounds = _from(gold.reads, gold.where), [*map(str, range(1, len(by) + 1))], list[str]()
+    if window is not None:
+        on = backquoted(window.on)
+        made = f"session_window({on}, {spark_text(window.gap)})" if isinstance(window, Session) else ""
+        if not isinstance(window, Session):
+            lengths = (window.size, window.slide or window.size, window.offset or "0 seconds")
+            made = f"window({on}, {_list(map(spark_text, lengths))})"
+        timed = _from(gold.reads, gold.where, f"{on} IS NOT NULL")
+        rows = f"FROM {_nested(f'SELECT *, {made} AS `__window`', timed, gold.reads)}"
         keys.append("`__window`")
         texts = {"window_start": "`__window`.`start`", "window_end": "`__window`.`end`"}
         bounds = [f"{sql} AS `{name}`" for name, sql in texts.items()]
-        taken = {name.lower() for name in known}
-        free = {name: sql for name, sql in texts.items() if name not in taken}
+        free = {name: texts[name] for name in texts if name not in {each.lower() for each in known}}
         measures = {name: with_names(sql, free) for name, sql in measures.items()}
-    listed = _list([*_as(by), *bounds, *_as(measures)])
-    return f"SELECT {listed}\n{rows}\nGROUP BY {_list(keys)}"  # as all of them: a declaration's
-
-
-def _in_windows(gold: Aggregate) -> str:
-    """The rows that count, once per window that they are in."""
-    window = gold.window
-    assert window is not None  # asked of an aggregate with one  # noqa: S101
-    on = backquoted(window.on)
-    if isinstance(window, Session):
-        made = f"session_window({on}, {spark_text(window.gap)})"
-    else:
-        lengths = (window.size, window.slide or window.size, window.offset or "0 seconds")
-        made = f"window({on}, {_list(map(spark_text, lengths))})"
-    rows = _from(gold.reads, gold.where, f"{on} IS NOT NULL")
-    return f"FROM {_nested(f'SELECT *, {made} AS `__window`', rows, gold.reads)}"
+    return f"SELECT {_list([*_as(by), *bounds, *_as(measures)])}\n{rows}\nGROUP BY {_list(keys)}"
 
 
 # Upsert and ChangeFeed

@@ -109,7 +109,7 @@ def gold_keys(
 
 def _named(gold: Upsert | ChangeFeed | History) -> dict[str, str]:
     columns = gold.columns if isinstance(gold.columns, Mapping) else {}
-    return {name: columns.get(name, name) for name in gold.key}
+    return {name: columns.get(name, f"`{name}`") for name in gold.key}
 
 
 def _keys(
