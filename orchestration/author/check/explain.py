@@ -94,9 +94,10 @@ def explain(pipeline: Pipeline, table: str, layout: Layout | None = None) -> Exp
             f"{table} is no gold table of this pipeline; "
             + (nearest(table, known) if known else "it declares none: medallion check lists its tables")
         )
-    view, names = tables[table], {name: tuple(scope.names) for name, scope in scopes.items()}
+    view = tables[table]
     if not isinstance(view, View):
-        return Explanation(table, statement_of(view, names), tuple(unsaid(view)), names[table])
+        names = {name: [one.name for one in scope.fields or ()] for name, scope in scopes.items()}
+        return Explanation(table, statement_of(view, names), tuple(unsaid(view)), tuple(names[table]))
     statement = read_view(view, scopes, remote=True)
     if statement is None:
         by_path = ", or a path without a Delta table" if any(map(is_path, view.tables)) else ""

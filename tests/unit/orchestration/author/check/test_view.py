@@ -264,7 +264,7 @@ def test_every_other_kind_is_explained_by_its_statement() -> None:
     told = explain(pipeline(latest), "gold.latest")
     assert (told.kept, told.statement) == ("", statement_of(latest, {}))
     assert told.unsaid == ("takes values from older rows (ignore_nulls), where one is null",)
-    assert {"order_id", "country"} <= {*told.columns}
+    assert {"order_id", "country", "_kafka_offset"} <= {*told.columns}
     written = Custom("days", "silver.orders", print, {"days": "day date"})
     told = explain(pipeline(written), "gold.days")
     assert (told.statement, told.unsaid) == (None, ("a function of the pipeline writes it",))
