@@ -38,7 +38,7 @@ BUDGET = {
     "java": 10573,
     "orchestration": 33,
     "orchestration/access": 6704,
-    "orchestration/author": 9021,
+    "orchestration/author": 9022,
     "orchestration/change": 4366,
     "orchestration/cli": 8757,
     "orchestration/install": 1347,
