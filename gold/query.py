@@ -67,7 +67,7 @@ def build_query(context: Context, gold: Gold) -> Stream:
     return replace(compacting(context, gold, stream), declared=meaning(gold))
 
 
-def defined(context: Context, gold: Gold, versions: Sequence[int | None]) -> Sequence[Defined]:
+def defined(context: Context, gold: Gold, versions: Sequence[int | None]) -> Sequence[Defined]:  # noqa: PLR0911
     """The rows that the tables of a gold query must have at versions of its sources.
 
     Args:
@@ -78,11 +78,15 @@ def defined(context: Context, gold: Gold, versions: Sequence[int | None]) -> Seq
     if why_undefined(gold):
         return ()
     match gold:
+        case Aggregate():
+            return (stateful.defined(context, gold, versions[0]),)
         case Upsert() | ChangeFeed():
             return tuple(upsert.defined(context, gold, versions[0]))
         case History():
             return (history.defined(context, gold, versions[0]),)
-        case View() | Aggregate() | Join():
+        case Join():
+            return (join.defined(context, gold, versions),)
+        case View():
             return (view.defined(context, gold, versions),)
     return ()
 

@@ -11,9 +11,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
-from common.declare import Aggregate, Join, View
+from common.declare import View
 from common.declare.declared import is_path
-from common.declare.statement import statement_of
 from common.delta import table as delta_table
 from common.delta.log import LogReader
 from common.delta.match.checkpoint_match import last_commit_metadata
@@ -28,8 +27,7 @@ from common.streaming.query import Stream
 from gold.source.stream import at_version, keeps_feed, stream
 from gold.table import create
 from gold.table.context import Context
-from gold.table.defined import Defined, inexact_columns
-from gold.table.identity import identity
+from gold.table.defined import Defined
 from gold.table.maintained import Maintained, Work
 from gold.view import multiset, open_rows
 from gold.view.analyzed import NO_TYPES, analyzed
@@ -133,17 +131,9 @@ def _without_feed(context: Context, gold: View, paths: Mapping[str, str]) -> tup
     return tuple(found)
 
 
-def defined(context: Context, gold: View | Aggregate | Join, versions: Sequence[int | None]) -> Defined:
-    """The rows that a table must have at versions of its sources: those of its statement.
-
-    Of an aggregate with ``mode="append"`` windows after the last one that was closed come later.
-    """
-    tables, until = _at_versions(context, gold, versions), None
-    if isinstance(gold, Aggregate):
-        gold = create.by_as_stored(gold, tables[gold.reads])
-        until = "window_end" if gold.mode == "append" else None
-    key = identity(context.pipeline, gold.table)
-    return Defined(gold.table, _over(gold, tables), key, inexact_columns(gold), until)
+def defined(context: Context, gold: View, versions: Sequence[int | None]) -> Defined:
+    """The rows that a view must have at versions of its tables, in the order of ``sources``."""
+    return Defined(gold.table, _over(gold, _at_versions(context, gold, versions)))
 
 
 def other_ways(
@@ -156,20 +146,15 @@ def other_ways(
     return orders, [_over(each, tables) for each in open_rows.by_places(gold)]
 
 
-def _at_versions(
-    context: Context, gold: View | Aggregate | Join, versions: Sequence[int | None]
-) -> Mapping[str, DataFrame]:
-    joined = (gold.joins,) if isinstance(gold, Join) else ()
-    sources = gold.sources if isinstance(gold, View) else (gold.reads, *joined)
+def _at_versions(context: Context, gold: View, versions: Sequence[int | None]) -> Mapping[str, DataFrame]:
     return {
         table: at_version(context.spark, context.path(table), version)
-        for table, version in zip(sources, versions, strict=True)
+        for table, version in zip(gold.sources, versions, strict=True)
     }
 
 
-def _over(gold: View | Aggregate | Join, tables: Mapping[str, DataFrame]) -> DataFrame:
-    columns = {name: frame.columns for name, frame in tables.items()}
-    statement = read_statement(str(statement_of(gold, columns)), columns)
+def _over(gold: View, tables: Mapping[str, DataFrame]) -> DataFrame:
+    statement = read_statement(gold.statement, {name: frame.columns for name, frame in tables.items()})
     return _all_of(statement, (tables[name] for name in statement.tables))
 
 

@@ -34,7 +34,7 @@ BUDGET = {
     "common/sql": 4463,
     "common/streaming": 2598,
     "common/typed": 1901,
-    "gold": 6422,
+    "gold": 6434,
     "java": 10573,
     "orchestration": 33,
     "orchestration/access": 6704,
