@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -46,7 +46,7 @@ from orchestration.access.kafka.receipts_topic import GivenReceipts
 from orchestration.access.progress.erased import erased_records, unfinished_run
 from orchestration.records.audit import last_audit
 from orchestration.records.audit.accepted_gaps import read_gaps, skipped_files
-from orchestration.records.audit.gold.blame import blamed
+from orchestration.records.audit.gold.blame import blamed, read_for
 from orchestration.records.audit.gold.changes import (
     gold_faults,
     history_faults,
@@ -55,7 +55,7 @@ from orchestration.records.audit.gold.changes import (
     published,
     published_faults,
 )
-from orchestration.records.audit.gold.content import ContentAudit, GoldProof
+from orchestration.records.audit.gold.content import Compared, ContentAudit, GoldProof
 from orchestration.records.audit.gold.sent import message_faults
 from orchestration.records.audit.offset_ranges import why_full_audit
 from orchestration.records.audit.other_records import Decision
@@ -160,14 +160,20 @@ def audit_all(  # noqa: PLR0913  # the options of the command
     found: list[Account] = []
     for silver in silvers:
         made = made_of(pipeline, silver, [one.table for one in found])
-        one = _Audit(spark, pipeline, silver, layout, made, since, say, accepted, content)
+        wrong = _wrong_gold(fault for each in found for fault in each.faults)
+        one = _Audit(spark, pipeline, silver, layout, made, since, say, accepted, content, wrong)
         found.append(_audited(one, again_seconds, ask, receipts))
     return blamed(pipeline, found)
 
 
 @dataclass(frozen=True)
 class _Audit:
-    """The audit of one silver table, and of the gold tables that are compared with it."""
+    """The audit of one silver table, and of the gold tables that are compared with it.
+
+    Attributes:
+        gold: The gold tables.
+        wrong: Other gold tables that are not what their declarations give; they may be made of these.
+    """
 
     spark: SparkSession
     pipeline: Pipeline
@@ -178,6 +184,7 @@ class _Audit:
     say: Say
     accepted: Collection[str]
     content: ContentAudit | None
+    wrong: frozenset[str] = frozenset()
 
     @property
     def read(self) -> list[Bronze]:
@@ -277,12 +284,36 @@ def _with_values(audit: _Audit, content: ContentAudit, account: Account, logs: S
     of_silver, more = _value_faults(audit, content, account, logs)
     audit.say(f"{silver.table}: comparing the gold tables with their definitions")
     compared = tuple(content.compared(audit.gold))
+    if not content.proof.is_whole:
+        # The wrong rows from which a fault of gold follows may not be in the sample of a table below it.
+        whole = replace(content, proof=replace(content.proof, is_whole=True))
+        wrong = audit.wrong | _wrong_gold(fault for _, fault in compared if fault is not None)
+        below = frozenset[str]().union(*(read_for(audit.pipeline, table) for table in wrong))
+        if of_silver or silver.table in below:
+            of_silver, more = _value_faults(audit, whole, account, logs)
+        compared = tuple(_compared_whole(whole, audit.gold, compared, below))
     of_gold = [fault for _, fault in compared if fault is not None]
     publications = published(audit.pipeline, silver, audit.gold)
     of_messages, notes = message_faults(content, publications)
     faults = (*account.faults, *of_silver, *of_gold, *of_messages)
     gold = tuple(table for table, _ in compared)
     return replace(account, faults=faults, gold=gold, notes=(*account.notes, *more, *notes))
+
+
+def _wrong_gold(faults: Iterable[Fault]) -> frozenset[str]:
+    return frozenset(fault.table for fault in faults if fault.name == "content")
+
+
+def _compared_whole(
+    whole: ContentAudit, tables: Sequence[Gold], compared: Iterable[Compared], below: Collection[str]
+) -> Iterator[Compared]:
+    """How gold tables were compared: those from which faults may follow in all rows, not in a sample."""
+    for shown, fault in compared:
+        gold = next(one for one in tables if shown.table in {one.table, *one.side_tables})
+        if shown.range_of and gold.table in below:
+            yield whole.one(gold, shown.table)
+        else:
+            yield shown, fault
 
 
 def _value_faults(

@@ -58,6 +58,10 @@ class GoldProof:
     few_rows: int = 10_000
 
 
+Compared = tuple[GoldTable, Fault | None]
+"""How a gold table was compared, and its fault."""
+
+
 class _UnprovableError(Exception):
     """Something cannot be compared; the message says why."""
 
@@ -78,14 +82,15 @@ class ContentAudit:
     layout: Layout
     proof: GoldProof
 
-    def compared(self, tables: Sequence[Gold]) -> Iterator[tuple[GoldTable, Fault | None]]:
+    def compared(self, tables: Sequence[Gold]) -> Iterator[Compared]:
         """Each table of these queries that exists: how it was compared, and its fault."""
         for gold in tables:
             for table in (gold.table, *gold.side_tables):
                 if LogReader(self.layout.table_path(table)).latest_version() is not None:
-                    yield self._one(gold, table)
+                    yield self.one(gold, table)
 
-    def _one(self, gold: Gold, table: str) -> tuple[GoldTable, Fault | None]:
+    def one(self, gold: Gold, table: str) -> Compared:
+        """One table of a query."""
         try:
             state = self._state(gold)
             shown = GoldTable(table, version_of(gold, self.layout, table, state), left_out=state.left_out)
@@ -98,7 +103,7 @@ class ContentAudit:
             why = f"a version of {gold.reads} that it was made of has been cleaned away"
             return GoldTable(table, None, why=why), None
 
-    def _compare(self, gold: Gold, state: GoldState, shown: GoldTable) -> tuple[GoldTable, Fault | None]:
+    def _compare(self, gold: Gold, state: GoldState, shown: GoldTable) -> Compared:
         context = Context(self.spark, self.pipeline, self.proof.settings, self.layout)
         versions = list(state.sources.values())
         wanted = next(one for one in defined(context, gold, versions) if one.table == shown.table)

@@ -10,19 +10,21 @@ from typing import Any
 
 import pytest
 
-from common.declare import ConsoleSink, Json, Pipeline, Publish, Silver, Topic, View
+from common.declare import ConsoleSink, Gold, Json, Pipeline, Publish, Silver, Topic, View
 from common.delta.checkpoint import DeltaPosition
 from common.delta.commit import Commit, DataFile
 from common.delta.match.batch_match import REBUILT
 from common.errors import UsageError
 from common.streaming.topic_identity import BEGINS_ANEW
 from orchestration.cli.records.audit_output import document, error, notes, verdict
+from orchestration.records.audit import audit as audits
 from orchestration.records.audit import batch_counts
 from orchestration.records.audit.audit import parse_since, select_tables
 from orchestration.records.audit.gold.blame import after_faults_of, blamed
 from orchestration.records.audit.gold.changes import made_of
+from orchestration.records.audit.gold.content import ContentAudit, GoldProof
 from orchestration.records.audit.offset_ranges import bronze_progress
-from orchestration.records.audit.result import Account, Fault, PartitionAccount
+from orchestration.records.audit.result import Account, Fault, GoldTable, PartitionAccount
 from orchestration.records.audit.table_log import (
     Pins,
     TableCommit,
@@ -360,6 +362,7 @@ def test_the_condition_on_rows_that_are_compared_is_sql() -> None:
 
 
 CUSTOMERS = replace(ORDERS, name="customers", reads="bronze.customers")
+LATER = replace(ORDERS, name="later")
 VALUES, LOST = Fault("values", "it has other values"), Fault("lost commit", "its newest commits are lost")
 OF_TOTALS = Fault("lost commit", "the checkpoint has committed more", table="gold.totals")
 SHOP = Pipeline(
@@ -433,6 +436,58 @@ def test_a_fault_is_listed_under_all_tables_that_it_may_follow_from_and_has_no_c
     for fault in found.values():
         assert fault.text.endswith("mend those first" if fault.after else command)
         assert fault.command == ("" if fault.after else command)
+
+
+def test_a_fault_that_may_follow_from_a_table_that_was_not_audited_has_no_command_that_would_spread_it() -> (
+    None
+):
+    command = "To fill it again: medallion rebuild it"
+    wrong = [
+        Fault("content", f"wrong. {command}", table=f"gold.{name}", command=command)
+        for name in ("totals", "both")
+    ]
+    (account,) = blamed(SHOP, [Account("silver.orders", "bronze", {}, None, "", 0, (), tuple(wrong))])
+    of_one, of_both = account.faults
+    assert of_one == wrong[0]
+    assert of_both.text == f"wrong. {of_both.command}"
+    assert "silver.customers, which was not audited: medallion audit" in of_both.command
+
+
+def test_silver_and_gold_below_a_wrong_gold_table_are_compared_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The row from which the fault follows is in no sample: without it a rebuild of gold would be named."""
+    faults = {name: Fault("content", "wrong", table=f"gold.{name}") for name in ("both", "above", "totals")}
+    sampled: list[tuple[str, bool]] = []
+
+    def one(content: ContentAudit, gold: Gold, table: str) -> tuple[GoldTable, Fault | None]:
+        is_whole = content.proof.is_whole or gold.name == "above"
+        sampled.append((table, is_whole))
+        return GoldTable(table, 1, range_of="" if is_whole else "x"), faults[gold.name] if is_whole else None
+
+    def values(audit: Any, content: ContentAudit, *_: Any) -> tuple[list[Fault], list[str]]:
+        sampled.append((audit.silver.table, content.proof.is_whole))
+        return [VALUES] if content.proof.is_whole or audit.silver == LATER else [], []
+
+    monkeypatch.setattr(ContentAudit, "one", one)
+    monkeypatch.setattr(
+        ContentAudit, "compared", lambda self, tables: [self.one(one, one.table) for one in tables]
+    )
+    monkeypatch.setattr(audits, "_value_faults", values)
+    nothing: Any = None
+    content = ContentAudit(nothing, SHOP, nothing, GoldProof(nothing))
+    account = Account("silver.orders", "bronze.orders", {}, None, "", 0, (), ())
+    audit = audits._Audit(
+        nothing, SHOP, ORDERS, nothing, made_of(SHOP, ORDERS), None, lambda _: None, (), content
+    )
+    found = audits._with_values(audit, content, account, ())
+    assert found.faults == (VALUES, faults["both"], faults["above"])
+    assert sampled[-2:] == [("silver.orders", True), ("gold.both", True)]
+    of_other = replace(audit, silver=CUSTOMERS, gold=())
+    assert audits._with_values(of_other, content, account, ()).faults == ()
+    of_other = replace(of_other, wrong=frozenset({"gold.above"}))
+    assert audits._with_values(of_other, content, account, ()).faults == (VALUES,)
+    # Of a fault in a sample the named range has to cover all wrong rows.
+    audits._with_values(replace(of_other, silver=LATER, wrong=frozenset()), content, account, ())
+    assert sampled[-1] == ("silver.later", True)
 
 
 def test_a_value_that_differs_from_changed_bytes_has_no_command_that_would_spread_them() -> None:
