@@ -63,7 +63,7 @@ from orchestration.records.audit.result import SHOWN, Account, Fault, PartitionA
 from orchestration.records.audit.starting_point import PartitionCounts, StartingPoint
 from orchestration.records.audit.stored_bytes.bronze_bytes import byte_faults, undigested
 from orchestration.records.audit.stored_bytes.file_bytes import changed_files, without_digest
-from orchestration.records.audit.table_log import Pins, TableLog, pin, pins_of_sources, read_log
+from orchestration.records.audit.table_log import Pins, TableLog, by_others, pin, pins_of_sources, read_log
 from orchestration.records.audit.topic_faults import Ask, compare_with_broker
 from orchestration.records.receipts.account import compare_receipts
 from silver.write.past_conditions import past_conditions
@@ -389,7 +389,7 @@ def _has_moved(found: Account, layout: Layout) -> bool:
 
 def _audit_once(audit: _Audit) -> tuple[Account, Sequence[TableLog]]:
     """The account of the tables as they are now; the logs of silver and bronze as it has read them."""
-    spark, pipeline, silver, layout = audit.spark, audit.pipeline, audit.silver, audit.layout
+    pipeline, silver, layout = audit.pipeline, audit.silver, audit.layout
     began, decision = time.monotonic(), _decision(pipeline, silver, layout)
     audit.say(f"{silver.table}: reading the logs")
     notes = []
@@ -412,7 +412,10 @@ def _audit_once(audit: _Audit) -> tuple[Account, Sequence[TableLog]]:
     covers_all = start is None or bool(start.counts)
     bronze = [part.pins.bronze for part in parts]
     of_gold, gold = _faults_behind(audit, start.gold if start else {})
-    faults = (*_faults_of(parts), *_byte_faults(spark, pipeline, silver, bronze), *of_gold)
+    counted = _faults_of(parts)
+    of_bytes, of_others = _byte_faults(audit, bronze, counted)
+    of_others += _changed_by_others(audit, [*bronze, *pins.tables[1:]])
+    faults = (*counted, *of_bytes, *of_gold)
     if not faults and covers_all and len(parts) == 1 and not _save(layout, pins, total, gold):
         notes.append(
             f"{silver.table} has read a commit of {silver.read_text} only in part: the next --since last "
@@ -427,7 +430,7 @@ def _audit_once(audit: _Audit) -> tuple[Account, Sequence[TableLog]]:
         looked_at=sum(one.offsets for one in partitions),
         partitions=total,
         faults=faults,
-        notes=(*notes, *_notes_of(parts, pipeline, layout), *_undigested(silver, pins)),
+        notes=(*notes, *_notes_of(parts, pipeline, layout), *_undigested(silver, pins), *of_others),
         undigested=sum(map(undigested, bronze)),
         each=silver.each or "",
         seconds=time.monotonic() - began,
@@ -475,11 +478,29 @@ def _counted(
 
 
 def _byte_faults(
-    spark: SparkSession, pipeline: Pipeline, silver: Silver, bronze: Sequence[TableLog]
-) -> list[Fault]:
-    """Faults of the bytes of bronze tables, of each by its first reader alone."""
-    own = (log for log in bronze if _is_first_reader(pipeline, silver, log.table))
-    return [fault for log in own for fault in byte_faults(spark, log)]
+    audit: _Audit, bronze: Sequence[TableLog], counted: Sequence[Fault]
+) -> tuple[list[Fault], list[str]]:
+    """Faults of the bytes of bronze tables, of each by its first reader alone; and notes."""
+    faults, notes = list[Fault](), list[str]()
+    lacking = {one.table for one in counted}
+    for log in bronze:
+        if _is_first_reader(audit.pipeline, audit.silver, log.table):
+            of_log, more = byte_faults(audit.spark, log, is_counted=log.table not in lacking)
+            faults += of_log
+            notes += more
+    return faults, notes
+
+
+def _changed_by_others(audit: _Audit, logs: Sequence[TableLog]) -> Iterator[str]:
+    """Notes of changes by other programs: not all that they may change is compared."""
+    for log in logs:
+        versions = [one.version for one in by_others(log) if one.commit.removed]
+        if more := [one for one in versions if f"{log.table}@{one}" not in audit.accepted]:
+            listed = ", ".join(map(str, more[:SHOWN]))
+            yield (
+                f"{log.table}: another program has changed rows (version {listed}); headers, reasons and "
+                "watermarks are not compared, nor what the account calls not compared"
+            )
 
 
 def _changed_files(audit: _Audit, pins: Pins) -> Iterator[Fault]:

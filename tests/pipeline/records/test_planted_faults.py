@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +28,7 @@ from orchestration.records.audit.result import Account, Fault
 from orchestration.records.rejudge.refill_gold import refill
 from orchestration.records.rejudge.restate import restate
 from tests.pipeline.records import test_erasure as shop
-from tests.support.bronze_batches import append_batch
+from tests.support.bronze_batches import EVENING, append_batch
 from tests.support.engine import Engine
 from tests.support.oracles.proof import checks, different
 
@@ -217,6 +218,9 @@ FAULTS: dict[str, Planted] = {
     "a record has other bytes in bronze": update(
         BRONZE, of(0, 1), value=f"cast('{shop.event('b', 'C1', amount=6).decode()}' as bytea)"
     ),
+    "a record with a digest has other bytes in bronze": update(
+        BRONZE, of(0, 9), value=f"cast('{shop.event('k', 'C1', amount=6).decode()}' as bytea)"
+    ),
     "a record has another offset in bronze": update(BRONZE, of(0, 1), offset="cast(1000 as bigint)"),
     # Rows of gold.
     "a row of an upsert is gone": delete("gold.latest", "order_id = 'b'"),
@@ -242,7 +246,7 @@ def filled(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Engine:
     """Four micro-batches with all that can become of a record, the last ones read apart by gold."""
     engine, ends = shop.engine_in(spark, tmp_path_factory.mktemp("planted"), PIPELINE), {0: 0, 1: 0}
     for number, values in enumerate(shop.BATCHES):
-        append_batch(engine, number, values, ends)
+        append_batch(engine, number, values, ends, EVENING + timedelta(minutes=number), has_digest=number > 0)
         if number == 2:  # gold has two micro-batches then
             engine.run("silver", "gold")
     engine.run("silver", "gold")

@@ -27,6 +27,7 @@ from orchestration.records.audit.stored_bytes.bronze_bytes import proven
 from orchestration.records.audit.table_log import (
     TableCommit,
     TableLog,
+    by_others,
     foreign_commits,
     put_back,
     read_log,
@@ -161,7 +162,7 @@ class SilverValues:
             at = F.unix_millis(INGESTED).alias("at")
             counts = rows.join(own, list(PLACE), "left_semi").groupBy(at).count().collect()
             more = sum(row["count"] for row in counts if row["at"] not in known.right | known.wrong)
-            if more and any(one.is_foreign and one.commit.removed for one in log.commits):
+            if more and any(one.commit.removed for one in by_others(log)):
                 command = put_back(log)
                 text = f"{source} was changed by another program: {'; '.join(foreign_commits(log))}"
                 text += f". {command}" if command else ""

@@ -29,7 +29,9 @@ from orchestration.records.audit.table_log import (
     Pins,
     TableCommit,
     TableLog,
+    by_others,
     missing_batches,
+    put_back,
     table_commit,
 )
 from orchestration.records.audit.values import comparable as comparable_rows
@@ -352,6 +354,29 @@ def test_values_of_an_earlier_release_are_no_fault_unless_another_program_has_wr
     assert excuse(earlier, UPDATED) == excuse(earlier, source=log("b", *READ.commits, UPDATED)) == ""
 
 
+def test_changes_that_a_restore_has_taken_back_are_none() -> None:
+    """Whatever RESTOREs come after each other; the SQL that takes others back names the version before."""
+
+    def program(version: int, to: int | None = None) -> TableCommit:
+        one = commit(version, 1, removed=(1,))
+        return TableCommit(replace(one, operation="UPDATE" if to is None else "RESTORE", restored_to=to), {})
+
+    first, own = bronze(0, 0, 4, 4), bronze(9, 1, 5, 1)
+    cases: list[tuple[list[TableCommit], list[int], int | None]] = [
+        ([program(1), program(2)], [1, 2], 0),
+        ([program(1), program(2, 0)], [], None),
+        ([program(1), program(2, 0), program(3)], [3], 2),
+        ([program(1), program(2, 0), program(3, 1)], [1], 0),
+        ([program(1), program(2), program(3, 1), program(4)], [1, 4], 0),
+        ([program(1), own], [1], None),
+    ]
+    for commits, versions, to in cases:
+        table = log("b", first, *commits)
+        assert [one.version for one in by_others(table)] == versions
+        assert put_back(table).endswith(f"VERSION AS OF {to}" if to is not None else "")
+        assert bool(put_back(table)) == (to is not None)
+
+
 def test_the_condition_on_rows_that_are_compared_is_sql() -> None:
     found = comparable(ORDERS, log("s", OLD, NEW), [READ])
     assert found.condition("topic", "part", "at") == "NOT (topic = 't' AND part = 0 AND at < 10)"
@@ -520,6 +545,20 @@ def test_micro_batches_without_a_digest_are_a_note(number: int, begins: str) -> 
     (note,) = notes(account)
     assert note.startswith(f"{begins} by offsets, not byte by byte")
     assert list(notes(replace(account, undigested=0))) == []
+
+
+def test_a_change_by_another_program_is_a_note_until_it_is_accepted() -> None:
+    """No comparison covers headers, reasons and watermarks. An append takes no value away."""
+    nothing: Any = None
+    audit = audits._Audit(nothing, SHOP, ORDERS, nothing, (), None, nothing, ("silver.x@5",), None)
+    other = TableCommit(commit(5, 1, removed=(1,)), {})
+    told = [
+        note
+        for name in ("silver.x", "silver.y")
+        for note in audits._changed_by_others(audit, [log(name, TableCommit(commit(4, 1), {}), other)])
+    ]
+    assert len(told) == 1
+    assert told[0].startswith("silver.y: another program has changed rows (version 5); headers, reasons and")
 
 
 def test_each_kind_of_fault_has_a_next_step() -> None:
