@@ -27,7 +27,7 @@ from gold.aggregate import windows
 from gold.source.stream import at_version, new_rows
 from gold.table import create
 from gold.table.context import Context
-from gold.table.defined import Defined, inexact_columns
+from gold.table.defined import Defined, computed_columns, inexact_columns
 from gold.table.identity import group
 from gold.table.results import write_results
 from gold.table.sql_columns import each, meeting, misfit, named
@@ -61,7 +61,7 @@ def defined(context: Context, gold: Aggregate, version: int | None) -> Defined:
     source = at_version(context.spark, context.path(gold.reads), version)
     rows = grouped(source, create.by_as_stored(gold, source))
     until = windows.END if gold.mode == "append" else None
-    return Defined(gold.table, rows, group(gold), inexact_columns(gold), until)
+    return Defined(gold.table, rows, group(gold), inexact_columns(gold), until, computed_columns(gold))
 
 
 @dataclass

@@ -226,6 +226,9 @@ FAULTS: dict[str, Planted] = {
     "a row of an upsert is gone": delete("gold.latest", "order_id = 'b'"),
     "a row of an upsert is there twice": again("gold.latest", "order_id = 'b'"),
     "a row of an upsert has another value": update("gold.latest", "order_id = 'b'", amount="amount + 1"),
+    "a copied amount is a little more": update(
+        "gold.paired", "order_id = 'b'", amount="amount * (1 + 1e-12)"
+    ),
     "a row of an upsert has another key": update("gold.latest", "order_id = 'b'", order_id="'other'"),
     "a group is gone": delete("gold.spent", "customer = 'C2'"),
     "a sum is too high": update("gold.spent", "customer = 'C2'", amount="amount + 0.001"),

@@ -123,12 +123,12 @@ class ContentAudit:
         have, want = have.where(condition), want.where(condition)
         without = ",".join(sorted(wanted.inexact))
         shown = replace(shown, range_of=column or "", without=without)
-        found = difference(have, want, key=wanted.key, without=wanted.inexact)
+        found = difference(have, want, key=wanted.key, without=wanted.inexact, rounded=wanted.rounded)
         if found is None:
             return shown, None
         if isinstance(gold, View) and leaves_open(gold):
             ways = ([one.where(condition) for one in some] for some in other_ways(context, gold, versions))
-            if (others := open_rows(have, want, *ways)) is not None:
+            if (others := open_rows(have, want, *ways, rounded=wanted.rounded)) is not None:
                 return replace(shown, open_rows=others), None
         if isinstance(gold, View) and is_approximate(gold):
             raise _UnprovableError("its statement approximates")
