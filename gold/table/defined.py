@@ -25,7 +25,8 @@ class Defined:
         rows: Its rows.
         key: Columns that tell rows apart; empty: all columns do.
         inexact: Columns whose value may differ when it is computed again from the same rows.
-        until: A column of times; rows beyond its greatest value in the table come later.
+        until: A column of times; rows beyond the last closed window come later: the commit says its end, else
+            the greatest value in the table does.
         rounded: Columns that are computed: the last digits of their floats may differ. Others are copies.
     """
 

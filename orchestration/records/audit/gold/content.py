@@ -21,6 +21,7 @@ from common.delta.log import LogReader
 from common.errors import TableError
 from common.streaming.spark_errors import is_version_gone
 from gold.query import (
+    CLOSED,
     Context,
     Defined,
     defined,
@@ -110,7 +111,9 @@ class ContentAudit:
         reader = self.spark.read.format("delta").option("versionAsOf", shown.version)
         have, want = reader.load(self.layout.table_path(shown.table)), wanted.rows
         if wanted.until is not None:
-            last = have.agg(F.unix_micros(F.max(wanted.until))).collect()[0][0]
+            closed = state.metadata["counts"].get(CLOSED)
+            newest = have.agg(F.unix_micros(F.max(wanted.until))).collect()[0][0]
+            last = newest if closed is None else closed * 1000
             want = want.where(F.unix_micros(wanted.until) <= F.lit(last))
         column, condition = None, F.lit(True)
         if not self.proof.is_whole and have.count() > self.proof.few_rows:
