@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from common.declare import ConsoleSink, Gold, Json, Pipeline, Publish, Silver, Topic, View
+from common.declare import ConsoleSink, Gold, Json, Lookup, Pipeline, Publish, Rule, Silver, Topic, View
 from common.delta.checkpoint import DeltaPosition
 from common.delta.commit import Commit, DataFile
 from common.delta.match.batch_match import REBUILT
@@ -352,6 +352,25 @@ def test_values_of_an_earlier_release_are_no_fault_unless_another_program_has_wr
     assert "rows were written by 0.3.9, which may have" in excuse(earlier, judged(2, release="0.4.1"))
     assert "rows were written by an earlier release" in excuse(NEW)
     assert excuse(earlier, UPDATED) == excuse(earlier, source=log("b", *READ.commits, UPDATED)) == ""
+
+
+def test_todays_verdict_says_where_records_are_only_where_nothing_else_may_have_decided() -> None:
+    moved = TableCommit(commit(3, 1), {"by": "replay"})
+    erased = TableCommit(commit(3, 1, removed=(2,)), {"by": "erasure"})
+    looked_up = replace(ORDERS, lookups=[Lookup("known", table="gold.known", on={"order_id": "id"})])
+    timed = replace(ORDERS, rules=[Rule("past", "ordered_at < now()")])
+    stricter = replace(ORDERS, rules=[Rule("told", "order_id <> ''")])
+    cases: list[tuple[Silver, list[TableCommit], str]] = [
+        (ORDERS, [NEW, erased], ""),
+        (ORDERS, [NEW, moved], "version 3 has moved records (replay)"),
+        (stricter, [NEW], "was judged by another declaration"),
+        (ORDERS, [TableCommit(commit(2, 1), {}, "s", 1, "accepted")], "was judged by another declaration"),
+        (timed, [judged(2, timed)], "its verdicts depend on now"),
+        (looked_up, [judged(2, looked_up)], "its rules look values up"),
+    ]
+    for declared, commits, why in cases:
+        found = comparable(declared, log("s", *commits), [READ]).why_no_verdict
+        assert found == why if not why else why in found
 
 
 def test_changes_that_a_restore_has_taken_back_are_none() -> None:
