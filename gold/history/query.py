@@ -30,7 +30,7 @@ from gold.history.intervals import (
 from gold.source.stream import at_version, changes, reads_feed, with_whole_commit
 from gold.table import create
 from gold.table.context import Context
-from gold.table.defined import Defined, inexact_columns
+from gold.table.defined import Defined, computed_columns, inexact_columns
 from gold.table.maintained import Maintained, Work
 from gold.table.sql_columns import meeting
 
@@ -56,8 +56,8 @@ def build_query(context: Context, gold: History) -> Stream:
 def defined(context: Context, gold: History, version: int | None) -> Defined:
     """The intervals that a table must have at a version of its source."""
     silver = at_version(context.spark, context.path(gold.reads), version)
-    key = (*gold.key, "valid_from")
-    return Defined(gold.table, _whole_history(silver, gold), key, inexact_columns(gold))
+    key, rounded = (*gold.key, "valid_from"), computed_columns(gold)
+    return Defined(gold.table, _whole_history(silver, gold), key, inexact_columns(gold), rounded=rounded)
 
 
 def _whole_history(silver: DataFrame, gold: History) -> DataFrame:

@@ -31,7 +31,7 @@ from common.streaming.query import Stream
 from gold.source.stream import at_version, changes
 from gold.table import create
 from gold.table.context import Context
-from gold.table.defined import Defined, inexact_columns
+from gold.table.defined import Defined, computed_columns, inexact_columns
 from gold.table.maintained import Maintained, Work
 from gold.table.row_order import total_order
 from gold.table.unchanged import Unchanged
@@ -130,10 +130,12 @@ def defined(context: Context, gold: Upsert | ChangeFeed, version: int | None) ->
     key = tuple(gold.key)
     newest = _newest_of(found, unchanged_of(gold, schema), key, order)
     alive = newest.where(~F.col(IS_DELETE)).drop(IS_DELETE)
-    yield Defined(gold.table, alive, key, inexact_columns(gold))
+    rounded = computed_columns(gold)
+    yield Defined(gold.table, alive, key, inexact_columns(gold), rounded=rounded)
     for table in gold.side_tables:
         names = _deleted_columns(key, order)
-        yield Defined(table, newest.where(IS_DELETE).select(*(F.col(f"`{name}`") for name in names)), key)
+        deleted = newest.where(IS_DELETE).select(*(F.col(f"`{name}`") for name in names))
+        yield Defined(table, deleted, key, rounded=rounded)
 
 
 @dataclass(frozen=True)

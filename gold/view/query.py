@@ -31,6 +31,7 @@ from gold.table.defined import Defined
 from gold.table.maintained import Maintained, Work
 from gold.view import multiset, open_rows
 from gold.view.analyzed import NO_TYPES, analyzed
+from gold.view.copied import copied_columns
 from gold.view.delta_rule import DeltaRule, Key, Touched, Types, consolidated, sql
 from gold.view.versions import Versions
 from gold.view.written_before import refuse_other_meaning
@@ -133,7 +134,10 @@ def _without_feed(context: Context, gold: View, paths: Mapping[str, str]) -> tup
 
 def defined(context: Context, gold: View, versions: Sequence[int | None]) -> Defined:
     """The rows that a view must have at versions of its tables, in the order of ``sources``."""
-    return Defined(gold.table, _over(gold, _at_versions(context, gold, versions)))
+    tables = _at_versions(context, gold, versions)
+    statement = read_statement(gold.statement, {name: frame.columns for name, frame in tables.items()})
+    rows = _all_of(statement, (tables[name] for name in statement.tables))
+    return Defined(gold.table, rows, rounded=frozenset(rows.columns) - copied_columns(statement))
 
 
 def other_ways(

@@ -11,7 +11,9 @@ from common.errors import SqlError
 from common.sql.duckdb.text import columns_of, expression, statement
 from common.sql.duckdb.values import TIME
 from common.sql.quoting import double_quoted
+from common.sql.statement import read_statement
 from gold.table.row_order import COORDINATES, total_order
+from gold.view.copied import copied_columns
 
 START, END = "window_start", "window_end"
 
@@ -26,14 +28,13 @@ class Definition:
     Attributes:
         sql: The query; it gives at least the table's columns.
         keys: Columns that identify a row; empty where none are known to.
-        may_round: Whether columns of floating-point numbers are results of arithmetic, whose last digits may
-            differ.
+        rounded: Columns that are results of arithmetic: the last digits of floats in them may differ.
         left_out: Columns that the query does not give -> why DuckDB does not compute them.
     """
 
     sql: str
     keys: tuple[str, ...]
-    may_round: bool
+    rounded: frozenset[str] = frozenset()
     left_out: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -49,7 +50,9 @@ def definition(gold: Gold, sources: Mapping[str, str], columns: Mapping[str, Typ
     """
     if isinstance(gold, View):
         tables = {name: (view, columns[name]) for name, view in sources.items()}
-        return Definition(statement(gold.statement, tables, written=True), (), may_round=True)
+        read = read_statement(gold.statement, {name: [*types] for name, (_, types) in tables.items()})
+        rounded = frozenset(columns[gold.table]) - copied_columns(read)
+        return Definition(statement(gold.statement, tables, written=True), (), rounded)
     if isinstance(gold, Upsert):
         return _upsert(gold, sources[gold.reads], columns)
     if isinstance(gold, Aggregate):
@@ -93,7 +96,7 @@ def _upsert(gold: Upsert, source: str, columns: Mapping[str, Types]) -> Definiti
     SELECT {", ".join(kept)}, {ends} AS "__ends" FROM {source}{where}
   ) QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY {by}) = 1"""
     alive = f'SELECT * FROM ({text}) WHERE NOT "__ends"'
-    return Definition(alive, tuple(gold.key), may_round=False, left_out=left_out)
+    return Definition(alive, tuple(gold.key), left_out=left_out)
 
 
 def _aggregate(gold: Aggregate, source: str, types: Types) -> Definition:
@@ -117,7 +120,7 @@ def _aggregate(gold: Aggregate, source: str, types: Types) -> Definition:
     text = f"""SELECT {", ".join([*own, *window, *measures]) or "1"}
   FROM (SELECT *{"".join(f", {one}" for one in inner)} FROM {rows})
   GROUP BY {", ".join(keys)}"""
-    return Definition(text, (*groups, *window[:1]), may_round=True, left_out=left_out)
+    return Definition(text, (*groups, *window[:1]), frozenset(_mapping(gold.measures)), left_out=left_out)
 
 
 def _each(

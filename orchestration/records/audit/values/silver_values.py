@@ -27,13 +27,25 @@ from orchestration.records.audit.stored_bytes.bronze_bytes import proven
 from orchestration.records.audit.table_log import (
     TableCommit,
     TableLog,
+    by_others,
     foreign_commits,
     put_back,
     read_log,
 )
 from orchestration.records.audit.values.comparable import Comparable
 from silver.query import builder_of
-from silver.read.column_names import ACCEPT, COORDINATES, PLACE, VERDICT, row_coordinates
+from silver.read.column_names import (
+    ACCEPT,
+    COORDINATES,
+    DROP,
+    FAIL,
+    META,
+    PLACE,
+    QUARANTINE,
+    VERDICT,
+    row_coordinates,
+)
+from silver.read.poison import POISON
 from silver.read.unknown_fields import RESCUED
 from silver.write.table_columns import accepted_frame
 
@@ -72,6 +84,11 @@ class SilverValues:
             notes.append(
                 f"the values of {self.silver.table}{where} were not compared with bronze: {allowed.why}"
             )
+        if allowed.why_no_verdict:
+            notes.append(
+                f"which records are in {self.silver.table} and which in quarantine was compared by their "
+                f"numbers, not judged again: {allowed.why_no_verdict}"
+            )
         for table in (self.silver.table, self.silver.late_table) if allowed.are_any else ():
             if table not in self.versions or (found := self._fault(table, bronze)) is None:
                 continue
@@ -86,25 +103,59 @@ class SilverValues:
         return faults, notes
 
     def _aside(self, bronze: Sequence[DataFrame]) -> Fault | None:
-        """The fault of quarantined records that have another key, value or time than in bronze."""
+        """The fault of quarantined records that have another key, value, time or verdict than in bronze."""
         table = self.silver.quarantine
         if table not in self.versions or self.silver.each is not None:
             return None
-        have = self._rows(table).where("verdict is distinct from 'drop'")
+        have = self._rows(table)
         if not self.proof.is_whole and sum(one.count() for one in bronze) > PARTS * self.proof.few_rows:
             part = random.randrange(PARTS)  # noqa: S311  # which part is looked at is no secret
             if (some := key_range(have, "offset", part)) is not None:
                 have, bronze = have.where(some), [one.where(some) for one in bronze]
         names = ("key", "value", "kafka_timestamp")
         theirs = [one.select(*PLACE, *(F.col(name).alias(f"__{name}") for name in names)) for one in bronze]
-        differs = [~F.col(name).eqNullSafe(F.col(f"__{name}")) for name in names]
+        has_bytes = F.expr("verdict is distinct from 'drop'")
+        differs = [has_bytes & ~F.col(name).eqNullSafe(F.col(f"__{name}")) for name in names]
         both = have.join(reduce(DataFrame.unionByName, theirs), list(PLACE)).where(reduce(or_, differs))
+        both = both.select(*PLACE)
+        if self.is_judged_again:
+            both = both.union(self._of_other_verdict(have, bronze)).distinct()
         if not (count := both.count()):
             return None
         command = f"To have it made again from bronze: medallion rebuild {self.silver.table}"
-        text = f"{table} has other bytes than bronze. {command}"
+        text = f"{table} has other bytes than bronze, or another verdict than they give. {command}"
         shown = both.select(*PLACE).orderBy(*PLACE).limit(SHOWN).collect()
         return Fault("values", text, count, tuple((row[0], row[1], row[2]) for row in shown), command=command)
+
+    @property
+    def is_judged_again(self) -> bool:
+        """Whether today's verdict says which records are silver's and which are quarantine's."""
+        return not (self.allowed.why_no_verdict or self.allowed.excuse)
+
+    def _of_other_verdict(self, have: DataFrame, bronze: Sequence[DataFrame]) -> DataFrame:
+        """The places of quarantined records whose bytes give another verdict, but for what killed a job."""
+        own = have.where(~F.array_contains("reasons", POISON)).select(
+            *PLACE, F.col("verdict").alias("__stored")
+        )
+        now = [
+            judged.select(*(F.col(f"{META}.{name}").alias(name) for name in PLACE), F.col(VERDICT))
+            for judged in self._judged([one.join(own, list(PLACE), "left_semi") for one in bronze])
+        ]
+        both = own.join(reduce(DataFrame.unionByName, now), list(PLACE))
+        both = both.where(F.col(VERDICT).isin(ACCEPT, QUARANTINE, DROP))
+        return both.where(F.col(VERDICT) != F.col("__stored")).select(*PLACE)
+
+    def _judged(self, bronze: Sequence[DataFrame]) -> list[DataFrame]:
+        """Records of bronze, judged by today's declaration."""
+        builder = builder_of(
+            self.spark,
+            self.pipeline.name,
+            self.silver,
+            settings=self.proof.settings,
+            layout=self.layout,
+            readers=readers_of(self.pipeline, self.silver),
+        )
+        return [builder.judged(one) for one in bronze]
 
     def _rows(self, table: str) -> DataFrame:
         reader = self.spark.read.format("delta").option("versionAsOf", self.versions[table])
@@ -161,7 +212,7 @@ class SilverValues:
             at = F.unix_millis(INGESTED).alias("at")
             counts = rows.join(own, list(PLACE), "left_semi").groupBy(at).count().collect()
             more = sum(row["count"] for row in counts if row["at"] not in known.right | known.wrong)
-            if more and any(one.is_foreign and one.commit.removed for one in log.commits):
+            if more and any(one.commit.removed for one in by_others(log)):
                 command = put_back(log)
                 text = f"{source} was changed by another program: {'; '.join(foreign_commits(log))}"
                 text += f". {command}" if command else ""
@@ -187,16 +238,8 @@ class SilverValues:
         return have.where(some), [one.where(some).drop(offset) for one in named]
 
     def _differing(self, have: DataFrame, bronze: Sequence[DataFrame]) -> DataFrame:
-        """The coordinates of rows whose record gives other values; one that is rejected today gives none."""
-        builder = builder_of(
-            self.spark,
-            self.pipeline.name,
-            self.silver,
-            settings=self.proof.settings,
-            layout=self.layout,
-            readers=readers_of(self.pipeline, self.silver),
-        )
-        judged = (builder.judged(one).where(F.col(VERDICT) == ACCEPT) for one in bronze)
+        """The coordinates of rows whose record gives other values, or is rejected where that can be told."""
+        judged = self._judged(bronze)
         want = reduce(DataFrame.unionByName, map(accepted_frame, judged))
         place = row_coordinates(have.columns)
         names = [
@@ -208,7 +251,18 @@ class SilverValues:
         theirs = want.select(*place, *(_comparable(want, name, "__want") for name in names))
         differs = [_differs(name) for name in names]
         both = mine.join(theirs, list(place))
-        return both.where(reduce(or_, differs, F.lit(False))).select(*place)
+        differing = both.where(reduce(or_, differs, F.lit(False))).select(*place)
+        if not self.is_judged_again:
+            return differing
+        rejected = [
+            one.where(F.col(VERDICT).isin(QUARANTINE, DROP, FAIL)).select(
+                *(F.col(f"{META}.{name}").alias(own) for name, own in zip(PLACE, COORDINATES, strict=True))
+            )
+            for one in judged
+        ]
+        return differing.union(
+            mine.select(*place).join(reduce(DataFrame.union, rejected), list(place), "left_semi")
+        )
 
 
 def _until(log: TableLog, version: int) -> tuple[TableCommit, ...]:
