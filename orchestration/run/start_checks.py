@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from common.config.paths import Layout
@@ -30,7 +31,7 @@ from common.spark.session_conf import SHUFFLE_PARTITIONS
 from common.streaming.file_list import FileList
 from common.streaming.table_watch import Beginning, ReadUpTo
 from common.streaming.topic_identity import coordinate_ends
-from gold.publish.published import PublishedFiles, plan_files_repair, refuse_other_publication
+from gold.publish.published import PublishedFiles, lock_folders, plan_files_repair, refuse_other_publication
 from gold.query import (
     Context,
     changed_attributes,
@@ -221,6 +222,11 @@ def publication_repair(layout: Layout, declared: Publish, *, is_deep: bool = Fal
     """
     checkpoint = Checkpoint(layout.checkpoint_path(declared.table))
     return plan_files_repair(declared, checkpoint, streamed_tables(layout, declared), is_deep=is_deep)
+
+
+def published_locks(publications: Sequence[Publish]) -> dict[str, Path]:
+    """By publication to files on a local disk, the folder of its lock file; only folders that are there."""
+    return {name: folder for name, folder in lock_folders(publications).items() if folder.is_dir()}
 
 
 def published_file_faults(declared: Publish) -> Iterator[str]:

@@ -19,7 +19,7 @@ from common.config.settings import Settings
 from common.declare import Pipeline, Topic
 from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.micro_batch import MicroBatch
-from common.errors import BrokerAwayError, BrokerError, MedallionError, TopicChangedError
+from common.errors import BrokerAwayError, BrokerError, BrokerStoppedError, MedallionError, TopicChangedError
 from common.machine.console import say
 from common.streaming.topic_identity import (
     BrokerTopic,
@@ -135,7 +135,7 @@ def broker_asker(
     def ask(topic: Topic, names: Collection[str]) -> Mapping[str, BrokerTopic]:
         address = kafka.named_broker(pipeline, settings) or lifecycle.running_address(settings)
         if address is None:
-            raise BrokerError("the embedded broker is not running")
+            raise BrokerStoppedError("the embedded broker is not running")
         options = kafka.client_options(settings, pipeline, topic)
         found = broker_topics(address, names, options, _ASK_SECONDS)
         path = layout.table_path(topic.table)

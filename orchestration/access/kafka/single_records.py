@@ -135,7 +135,7 @@ def first_messages(consumer: Consumer, places: Collection[Place], seconds: float
 
 
 def keys_since(  # noqa: PLR0913, PLR0917  # where, since when, and how much at most
-    bootstrap: str, options: Mapping[str, str], topic: str, since_ms: int, most: int, seconds: float
+    bootstrap: str, options: Mapping[str, str], topic: str, since_ms: int | None, most: int, seconds: float
 ) -> set[bytes | None] | None:
     """The keys of a topic's committed messages since a time; None where not all of them can be told.
 
@@ -143,7 +143,7 @@ def keys_since(  # noqa: PLR0913, PLR0917  # where, since when, and how much at 
         bootstrap: The broker's address.
         options: Client options.
         topic: The topic.
-        since_ms: Milliseconds since the epoch.
+        since_ms: Milliseconds since the epoch; None: of its newest messages.
         most: Upper bound of messages that are read.
         seconds: So long is waited for them.
 
@@ -153,12 +153,16 @@ def keys_since(  # noqa: PLR0913, PLR0917  # where, since when, and how much at 
     consumer = open_consumer(bootstrap, {**options, "enable.partition.eof": "true"})
     try:
         parts = consumer.list_topics(topic, timeout=seconds).topics[topic].partitions
-        at_time = [TopicPartition(topic, number, since_ms) for number in parts]
-        begins = [one for one in consumer.offsets_for_times(at_time, timeout=seconds) if one.offset >= 0]
-        for one in begins:
-            first, _ = consumer.get_watermark_offsets(one, timeout=seconds)
-            if one.offset == first > 0:
-                return None  # retention may have deleted messages since then
+        places = [TopicPartition(topic, number) for number in parts]
+        ends = {one.partition: consumer.get_watermark_offsets(one, timeout=seconds) for one in places}
+        for one in places:
+            first, end = ends[one.partition]
+            one.offset = max(first, end - most // len(places)) if since_ms is None else since_ms
+        if since_ms is not None:
+            places = consumer.offsets_for_times(places, timeout=seconds)
+        begins = [one for one in places if 0 <= one.offset < ends[one.partition][1]]
+        if since_ms is not None and any(one.offset == ends[one.partition][0] > 0 for one in begins):
+            return None  # retention may have deleted messages since then
         consumer.assign(begins)
         return _keys(consumer, len(begins), most, seconds)
     except KafkaException as error:
