@@ -72,7 +72,8 @@ def topic_identity(
             raise BrokerAwayError(str(error)) from error
         for note in _notes(topic, found):
             say(note)
-        watch.compared(offsets[0])
+        if now is not None:
+            watch.compared(now)
 
     identity = TopicIdentity(topic.table, lookup=lookup, compare=compare, learn=watch.learn)
     if last is None:

@@ -44,10 +44,11 @@ class Broker:
         """Its folder as it is now."""
         return copy.deepcopy(self)
 
-    def put_back(self, former: Broker) -> None:
-        """Have a copy of its folder again."""
-        self.partitions = [list(one) for one in former.partitions]
-        self.first = list(former.first)
+    def put_back(self, former: Broker, partitions: Iterable[int] = (0, 1)) -> None:
+        """Have a copy of its folder again, or of some partitions, as after an unclean election."""
+        for number in partitions:
+            self.partitions[number] = list(former.partitions[number])
+            self.first[number] = former.first[number]
 
     def topics(self, names: Iterable[str]) -> dict[str, BrokerTopic]:
         """``broker_topics`` of the product."""

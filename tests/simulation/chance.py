@@ -124,7 +124,8 @@ class Chance:
     def _broker(self, former: object) -> None:
         self._is_broker_older = True
         self.world.events.append("an older copy of the broker")
-        self.world.broker.put_back(former)  # type: ignore[arg-type]
+        partitions = self.world.random.choice(((0, 1), (0, 1), (0,), (1,)))
+        self.world.broker.put_back(former, partitions)  # type: ignore[arg-type]
 
 
 def one_life(seed: int) -> tuple[str, World]:

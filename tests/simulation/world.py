@@ -167,12 +167,12 @@ class World:
 
     # What may happen -------------------------------------------------------------------------------------
 
-    def produce(self, count: int) -> None:
-        """Send records to any partitions."""
+    def produce(self, count: int, partition: int | None = None) -> None:
+        """Send records to any partitions, or to one."""
         self._tell(f"{count} records")
         for _ in range(count):
             self.sent += 1
-            self._send(self.random.randrange(2), self.sent)
+            self._send(self.random.randrange(2) if partition is None else partition, self.sent)
 
     def abort(self, count: int, partition: int = 0) -> None:
         """A transaction that is aborted: offsets without records, and a marker."""

@@ -70,8 +70,7 @@ def with_set_back(
         BrokerError: The topics cannot be read by this user.
         HistoryGoneError: A file of the bronze table cannot be read.
     """
-    states, ends = recorded_topics(last), read_ends(last)
-    moved = {name for name, way in (last.get(RECOVERED) or {}).items() if way == SAME_TOPIC}
+    states, ends, moved = recorded_topics(last), read_ends(last), _moved(last)
     checked = {
         name: states.get(name, TopicState())
         for name in found
@@ -90,6 +89,11 @@ def with_set_back(
                 comparison = _Comparison(client, rows, _Names.of(name, state), found[name], ends[name])
                 compared[name] = comparison.compared(read[name], may_lack=_may_lack(path))
     return {**found, **compared}
+
+
+def _moved(last: Mapping[str, Any]) -> set[str]:
+    """Topics that a micro-batch goes on with in a copy: Kafka's timestamps may be others there."""
+    return {name for name, way in (last.get(RECOVERED) or {}).items() if way == SAME_TOPIC}
 
 
 @contextmanager
@@ -249,7 +253,7 @@ class RecordWatch:
     path: str
     bootstrap: str
     options: Mapping[str, str]
-    _last: dict[tuple[str, int], Record | None] = field(default_factory=dict)
+    _last: dict[tuple[str, int], Record | None] = field(default_factory=dict)  # None: of a moved topic
     _client: SingleRecords | None = None
 
     def is_same(self, start: KafkaOffsets, end: KafkaOffsets) -> bool:
@@ -283,15 +287,33 @@ class RecordWatch:
         """Take the last records of a micro-batch that was written.
 
         Args:
-            rows: Its rows; None: they are read from the files of its commit.
+            rows: Its rows; None: they are read from the files of its commit. Where these cannot be read, all
+                is compared again before the next micro-batch.
         """
-        self._last |= last_records(self.path, rows)
+        learned = last_records(self.path, rows)
+        if learned is None:
+            self._last = {place: last for place, last in self._last.items() if last is None}
+        self._last |= learned or {}
 
-    def compared(self, start: KafkaOffsets) -> None:
-        """Note that all was compared: a partition of which bronze has no row has nothing to compare."""
-        for topic, partitions in start.items():
-            for number in partitions:
-                self._last.setdefault((topic, int(number)), None)
+    def compared(self, last: Mapping[str, Any]) -> None:
+        """Take the last record that bronze has of each partition, once all of them were compared.
+
+        A partition without one is compared again by each micro-batch that reads it on.
+
+        Args:
+            last: The metadata of bronze's newest micro-batch.
+
+        Raises:
+            HistoryGoneError: A file of the bronze table cannot be read.
+        """
+        states, moved = recorded_topics(last), _moved(last)
+        with _explained(self.path):
+            rows = _BronzeRows(self.path)
+            for topic, ends in read_ends(last).items():
+                names = _Names.of(topic, states.get(topic, TopicState()))
+                records = rows.records(names, rows.last(names, ends))
+                known = dict.fromkeys(ends) if topic in moved else records
+                self._last |= {(topic, number): record for number, record in known.items()}
 
     def _records(self, places: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], Record]:
         if not places:
@@ -302,10 +324,10 @@ class RecordWatch:
         return {(topic, number): record for (topic, number, _), record in found.items()}
 
 
-def last_records(path: str, rows: pa.Table | None) -> dict[tuple[str, int], Record]:
+def last_records(path: str, rows: pa.Table | None) -> dict[tuple[str, int], Record] | None:
     """The last record of each partition, of some rows or of those of a bronze table's newest commit.
 
-    By the topic's own name, also of a later generation. Nothing where the files cannot be read any more.
+    By the topic's own name, also of a later generation. None where the files cannot be read, or not any more.
     """
     import pyarrow as pa
 
@@ -313,8 +335,10 @@ def last_records(path: str, rows: pa.Table | None) -> dict[tuple[str, int], Reco
         try:
             rows = _newest_rows(path)
         except (OSError, pa.ArrowException):
-            return {}
-    if rows is None or not rows.num_rows:
+            return None
+    if rows is None:
+        return None
+    if not rows.num_rows:
         return {}
     ends = rows.group_by(["topic", "partition"]).aggregate([("offset", "max")]).to_pylist()
     at_ends = [
@@ -325,12 +349,12 @@ def last_records(path: str, rows: pa.Table | None) -> dict[tuple[str, int], Reco
 
 
 def _newest_rows(path: str) -> pa.Table | None:
-    """The rows that the newest commit has added."""
+    """The rows that the newest commit has added; None where they cannot be read."""
     from pyarrow import dataset
 
     log = LogReader(path)
     commit = log.commit(log.latest_version() or 0)
-    if commit is None or not commit.added or not StorageFolder(path).is_local:
+    if commit is None or not StorageFolder(path).is_local:
         return None
     files = [file.path_in(StorageFolder(path).path) for file in commit.added]
     columns = ["topic", "partition", "offset", "kafka_timestamp", "key", "value", "headers"]

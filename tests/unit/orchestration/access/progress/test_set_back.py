@@ -191,6 +191,36 @@ def test_a_watch_compares_the_last_record_of_what_is_read_on(
     assert is_same({**log(0, READ), **log(23, "xy")})
 
 
+def test_a_watch_takes_the_records_that_were_compared_also_of_partitions_that_no_batch_has_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bronze has no row of partition 2: it is compared again by each micro-batch that reads it on."""
+    path = str(tmp_path / "bronze")
+    write(path, "t", {0: log(0, READ)})
+    write(path, "t", {1: log(0, READ)})
+    watch = RecordWatch(path, "b:1", {})
+    ends = {"0": 20, "1": 20, "2": 20}
+    last = {"positions": [{"t": ends}], TOPICS: {"t": {"id": "A"}}}
+    broker = {0: log(0, READ + "u"), 1: log(0, READ + "u"), 2: log(0, READ + "u")}
+
+    def is_same(number: str) -> bool:
+        monkeypatch.setattr(watch, "_client", Broker(broker))
+        return watch.is_same({"t": ends}, {"t": {**ends, number: 21}})
+
+    assert not any(map(is_same, ends))
+    watch.compared(last)
+    watch.learn(SCHEMA.empty_table())  # a micro-batch without rows
+    assert list(map(is_same, ends)) == [True, True, False]
+    broker[1] = log(0, READ[:19] + "X" * 20)
+    assert list(map(is_same, ends)) == [True, False, False]
+    with monkeypatch.context() as patch:
+        patch.setattr(set_back, "_newest_rows", lambda path: None)  # as on an object store
+        watch.learn(None)
+    assert not any(map(is_same, ends))
+    watch.compared(last | {RECOVERED: {"t": "same topic"}})
+    assert all(map(is_same, ends)), "a copy of the topic may have other timestamps"
+
+
 def test_a_generation_that_began_later_has_the_records_before_of_the_one_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
