@@ -240,9 +240,15 @@ def _set_back(  # noqa: PLR0913  # both sides
     lacking = sum(one.lacking for one in now.set_back.values())
     what = f"it is the same topic, id {now.id}" if is_same else "or created again"
     read = _offsets_text({part: ends[part] for part in common})
-    differs = f"lacks {lacking:,} of the records that bronze has read: all" if lacking else (
-        "has records where bronze has read offsets without one, such as those of an aborted transaction: all"
-    )  # fmt: skip
+    if lacking:
+        differs = f"lacks {lacking:,} of the records that bronze has read: all"
+    elif all(now.end.get(number, 0) < ends[number] for number in common):
+        differs = "lacks offsets that bronze has read, of which bronze has no record: all"
+    else:
+        differs = (
+            "has records where bronze has read offsets without one, such as those of an aborted transaction: "
+            "all"
+        )
     return (
         f"{table}: topic {name} at {address} was put back to an older state ({what}): bronze has read it up "
         f"to {read}, and the topic, which holds {_held_text(now)}, {differs} from {_offsets_text(common)} "

@@ -12,7 +12,7 @@ written (``RecordWatch``): a broker may be put back at any time.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -74,20 +74,23 @@ def with_set_back(
     checked = {
         name: states.get(name, TopicState())
         for name in found
-        if name in ends and name not in moved and states.get(name, TopicState()).id in {"", found[name].id}
+        if any(ends.get(name, {}).values()) and states.get(name, TopicState()).id in {"", found[name].id}
     }
     if not checked:
-        return dict(found)
-    if not any(end > 0 for name in checked for end in ends[name].values()):
         return dict(found)
     compared = {}
     with _explained(path):
         rows = _BronzeRows(path)
-        read = {name: rows.last(_Names.of(name, state), ends[name]) for name, state in checked.items()}
+        names = {name: _Names.of(name, state) for name, state in checked.items()}
+        read = {name: rows.last(names[name], ends[name]) for name in checked if name not in moved}
         with SingleRecords(bootstrap, options) as client:
             for name, state in checked.items():
-                comparison = _Comparison(client, rows, _Names.of(name, state), found[name], ends[name])
-                compared[name] = comparison.compared(read[name], may_lack=_may_lack(path))
+                is_same = bool(state.id)
+                comparison = _Comparison(client, rows, names[name], found[name], ends[name], is_same)
+                if name in moved:
+                    compared[name] = replace(found[name], set_back=comparison.cut_off(ends[name]))
+                else:
+                    compared[name] = comparison.compared(read[name], may_lack=_may_lack(path))
     return {**found, **compared}
 
 
@@ -148,6 +151,7 @@ class _Comparison:
         names: The topic's names.
         now: The topic as the broker has it.
         ends: Per partition, the next offset that bronze reads.
+        is_same: Whether the topic's id is that of the one that bronze has read; else there is no id.
     """
 
     client: SingleRecords
@@ -155,6 +159,7 @@ class _Comparison:
     names: _Names
     now: BrokerTopic
     ends: Mapping[int, int]
+    is_same: bool
 
     def compared(self, read: Mapping[int, int], *, may_lack: bool) -> BrokerTopic:
         """The topic with what was set back and what was not compared.
@@ -180,7 +185,20 @@ class _Comparison:
         back = {
             n: SetBack(end, self.rows.count(self.names, n, end, self.ends[n])) for n, end in common.items()
         }
+        back |= self.cut_off(self.ends.keys() - read.keys())
         return replace(self.now, set_back=back, not_compared=tuple(sorted({*unknown} - {*back})))
+
+    def cut_off(self, partitions: Iterable[int]) -> dict[int, SetBack]:
+        """Those of some partitions that end before what bronze has read; no record is compared.
+
+        Without an id it may be another topic, of which bronze has nothing.
+        """
+        short = [(n, self.now.end.get(n, 0)) for n in partitions if self.is_same]
+        return {
+            n: SetBack(end, self.rows.count(self.names, n, end, self.ends[n]))
+            for n, end in short
+            if end < self.ends[n]
+        }
 
     def _common_ends(self, partitions: Collection[int]) -> dict[int, int]:
         """Per partition, the offset up to which broker and bronze have the same records."""

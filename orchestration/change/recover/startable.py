@@ -154,7 +154,11 @@ class _Beginning:
             for number, first in found.first.items()
         }
         self.ways[name] = NEW_TOPIC
-        firsts = ", ".join(f"offset {first} of partition {n}" for n, first in sorted(self.ends[name].items()))
+        unsure = {n: " (not compared)" for n in found.not_compared if n in kept}
+        firsts = ", ".join(
+            f"offset {first} of partition {n}{unsure.get(n, '')}"
+            for n, first in sorted(self.ends[name].items())
+        )
         self.steps.append(
             f"topic {name}: generation {state.generation} (id {found.id or 'not known'}) is read from "
             f"{firsts}; its rows have topic = '{state.coordinate(name)}'"

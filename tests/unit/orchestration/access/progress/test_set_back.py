@@ -11,10 +11,16 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from common.streaming.topic_identity import RECOVERED, TOPICS, BrokerTopic, SetBack
+from common.declare import Topic
+from common.errors import TopicChangedError
+from common.streaming.topic_identity import RECOVERED, TOPICS, BrokerTopic, SetBack, TopicState
 from orchestration.access.kafka.single_records import Place, Record, digest
 from orchestration.access.progress import set_back
 from orchestration.access.progress.set_back import RecordWatch, with_set_back
+from orchestration.change.recover.startable import _Beginning
+from orchestration.records.audit.topic_faults import compare_with_broker
+from orchestration.run import topic_checks
+from orchestration.run.topic_checks import judged_topics
 
 Log = Mapping[int, bytes]
 """A partition: the value at each offset."""
@@ -83,15 +89,28 @@ def write(path: str, topic: str, partitions: Mapping[int, Log]) -> None:
     write_deltalake(path, pa.Table.from_pylist(rows, SCHEMA), mode="append")
 
 
+def last_of(ends: Sequence[int], **facts: Any) -> dict[str, Any]:
+    """The metadata of bronze's newest micro-batch."""
+    return {
+        "positions": [{"t": {str(n): end for n, end in enumerate(ends)}}],
+        TOPICS: {"t": {"id": "A"}},
+        **facts,
+    }
+
+
+def topics(broker: Broker) -> dict[str, BrokerTopic]:
+    """As the broker describes its topics."""
+    first = {n: min(values, default=0) for n, values in broker.partitions.items()}
+    end = {n: max(values, default=-1) + 1 for n, values in broker.partitions.items()}
+    return {"t": BrokerTopic("A", first, end)}
+
+
 def looked(
     path: str, monkeypatch: pytest.MonkeyPatch, broker: Broker, ends: Sequence[int], **facts: Any
 ) -> BrokerTopic:
     """The topic ``t`` after comparing."""
     monkeypatch.setattr(set_back, "SingleRecords", broker)
-    last = {"positions": [{"t": {str(n): end for n, end in enumerate(ends)}}], TOPICS: {"t": {"id": "A"}}}
-    first = {n: min(values, default=0) for n, values in broker.partitions.items()}
-    end = {n: max(values, default=-1) + 1 for n, values in broker.partitions.items()}
-    return with_set_back(path, {**last, **facts}, {"t": BrokerTopic("A", first, end)}, "b:1", {})["t"]
+    return with_set_back(path, last_of(ends, **facts), topics(broker), "b:1", {})["t"]
 
 
 READ = "abcdefghijklmnopqrst"
@@ -167,6 +186,63 @@ def test_what_bronze_has_read_without_a_record_is_compared(
     monkeypatch.setattr(set_back, "_may_lack", lambda path: True)
     found = looked(path, monkeypatch, Broker({0: log(0, READ + "X" * 70)}), [80])
     assert (found.set_back, found.not_compared) == ({}, (0,))
+
+
+@pytest.mark.parametrize(
+    ("now", "facts", "words", "begin"),
+    [
+        # Of partition 1, read up to 30, bronze has no row.
+        ({0: log(0, READ), 1: log(0, "x" * 12)}, {}, "lacks offsets that bronze has read", {0: 20, 1: 12}),
+        ({0: log(0, READ[:7]), 1: log(0, "x" * 12)}, {}, "lacks 13 of the records", {0: 7, 1: 12}),
+        ({0: log(0, READ), 1: {}}, {}, "from offset 0 in partition 1", {0: 20, 1: 0}),
+        # A copy of the topic, whose records are not compared, that lacks some.
+        (
+            {0: log(0, READ[:9]), 1: log(0, "x" * 30)},
+            {RECOVERED: {"t": "same topic"}},
+            "lacks 11 of the records",
+            {0: 9, 1: 30},
+        ),
+    ],
+)
+def test_a_partition_that_is_cut_off_is_refused_with_a_command_that_ends_right(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    now: Mapping[int, Log],
+    facts: Mapping[str, Any],
+    words: str,
+    begin: Mapping[int, int],
+) -> None:
+    path, broker = str(tmp_path / "bronze"), Broker(now)
+    write(path, "t", {0: log(0, READ)})
+    monkeypatch.setattr(topic_checks, "broker_topics", lambda *_: topics(broker))
+    monkeypatch.setattr(topic_checks.time, "sleep", lambda _: None)
+    found, last = looked(path, monkeypatch, broker, [20, 30], **facts), last_of([20, 30], **facts)
+    with pytest.raises(TopicChangedError, match=words) as refusal:
+        judged_topics(Topic("t"), path, last, "b:1", {})
+    assert str(refusal.value).endswith("medallion recover bronze.t --new-topic t")
+    faults = compare_with_broker(Topic("t"), last, lambda *_: {"t": found}).faults
+    assert len(faults) == len(found.set_back)
+    assert not any("the 0 records" in fault.text for fault in faults)
+
+    beginning = _Beginning({"t": {0: 20, 1: 30}}, {"t": TopicState("A")})
+    beginning.begin("t", found, is_new=True)
+    assert beginning.ends == {"t": begin}
+    second = {RECOVERED: beginning.ways, TOPICS: {"t": beginning.states["t"].entry()}}
+    assert looked(path, monkeypatch, broker, list(begin.values()), **second).set_back == {}
+
+
+def test_a_topic_without_an_id_that_ends_before_is_read_from_its_first_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have been created again: nothing says that bronze has anything of it."""
+    path = str(tmp_path / "bronze")
+    write(path, "t", {0: log(0, READ)})
+    broker = Broker({0: log(0, READ), 1: log(0, "x" * 12)})
+    found = looked(path, monkeypatch, broker, [20, 30], **{TOPICS: {}})
+    assert found.set_back == {}
+    beginning = _Beginning({"t": {0: 20, 1: 30}}, {})
+    beginning.begin("t", found, is_new=True)
+    assert beginning.ends == {"t": {0: 0, 1: 0}}
 
 
 def test_a_watch_compares_the_last_record_of_what_is_read_on(
