@@ -40,6 +40,7 @@ from orchestration.access.kafka.single_records import Record, SingleRecords, dig
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.compute as pc
+    from pyarrow.dataset import Dataset
 
 _SECONDS = 3.0
 """How long records are waited for; what has not come until then is not compared."""
@@ -47,6 +48,11 @@ _SECONDS = 3.0
 _WINDOWS = (16, 10_000, 2**63)
 """Offsets before the end in which the last record is looked for, one after the other: most are near, and the
 statistics of files then rule out all but the newest."""
+
+_COLUMNS = ["topic", "partition", "offset", "kafka_timestamp", "key", "value", "headers"]
+
+_ROWS = 1_024
+"""How many rows with their content are looked through at once."""
 
 
 def with_set_back(
@@ -239,17 +245,13 @@ class _BronzeRows:
         return found
 
     def _last_of(self, names: _Names, near: Sequence[pc.Expression]) -> dict[int, int]:
-        rows = self._data.to_table(columns=["topic", "partition", "offset"], filter=reduce(or_, near))
-        found = rows.group_by(["topic", "partition"]).aggregate([("offset", "max")]).to_pylist()
-        found.sort(key=lambda row: names.rows.index(row["topic"]), reverse=True)
-        return {row["partition"]: row["offset_max"] for row in found}
+        ends = _ends(self._data, reduce(or_, near))
+        newest_last = sorted(ends.items(), key=lambda end: names.rows.index(end[0][0]), reverse=True)
+        return {partition: offset for (_, partition), offset in newest_last}
 
     def records(self, names: _Names, places: Mapping[int, int]) -> dict[int, Record]:
         """The table's records at an offset per partition, of the newest generation that has them."""
-        wanted = [_at(names.rows, number, offset, offset + 1) for number, offset in places.items()]
-        if not wanted:
-            return {}
-        rows = self._data.to_table(filter=reduce(or_, wanted)).to_pylist()
+        rows = _rows_at(self._data, [(names.rows, number, offset) for number, offset in places.items()])
         rows.sort(key=lambda row: names.rows.index(row["topic"]), reverse=True)
         return {row["partition"]: _record(row) for row in rows}
 
@@ -348,35 +350,54 @@ def last_records(path: str, rows: pa.Table | None) -> dict[tuple[str, int], Reco
     By the topic's own name, also of a later generation. None where the files cannot be read, or not any more.
     """
     import pyarrow as pa
+    from pyarrow import dataset
 
-    if rows is None:
-        try:
-            rows = _newest_rows(path)
-        except (OSError, pa.ArrowException):
-            return None
-    if rows is None:
+    try:
+        files = _newest_files(path) if rows is None else ()
+        if not files and rows is None:
+            return None if files is None else {}
+        data = dataset.dataset(files, format="parquet") if rows is None else dataset.dataset(rows)
+        ends = [((topic,), partition, end) for (topic, partition), end in _ends(data).items()]
+        last = _rows_at(data, ends)
+    except (OSError, pa.ArrowException):
         return None
-    if not rows.num_rows:
-        return {}
-    ends = rows.group_by(["topic", "partition"]).aggregate([("offset", "max")]).to_pylist()
-    at_ends = [
-        _at([one["topic"]], one["partition"], one["offset_max"], one["offset_max"] + 1) for one in ends
-    ]
-    last = rows.filter(reduce(or_, at_ends)).to_pylist()
     return {(row["topic"].partition("#")[0], row["partition"]): _record(row) for row in last}
 
 
-def _newest_rows(path: str) -> pa.Table | None:
-    """The rows that the newest commit has added; None where they cannot be read."""
-    from pyarrow import dataset
-
-    log = LogReader(path)
+def _newest_files(path: str) -> list[str] | None:
+    """The files that the newest commit has added; None where they cannot be read."""
+    log, folder = LogReader(path), StorageFolder(path)
     commit = log.commit(log.latest_version() or 0)
-    if commit is None or not StorageFolder(path).is_local:
+    if commit is None or not folder.is_local:
         return None
-    files = [file.path_in(StorageFolder(path).path) for file in commit.added]
-    columns = ["topic", "partition", "offset", "kafka_timestamp", "key", "value", "headers"]
-    return dataset.dataset(files, format="parquet").to_table(columns=columns)
+    return [file.path_in(folder.path) for file in commit.added]
+
+
+def _ends(data: Dataset, where: pc.Expression | None = None) -> dict[tuple[str, int], int]:
+    """The highest offset of each topic and partition; the rows are read in parts."""
+    import pyarrow as pa
+
+    found: dict[tuple[str, int], int] = {}
+    for batch in data.to_batches(columns=["topic", "partition", "offset"], filter=where):
+        ends = pa.Table.from_batches([batch]).group_by(["topic", "partition"]).aggregate([("offset", "max")])
+        for row in ends.to_pylist():
+            place = row["topic"], row["partition"]
+            found[place] = max(row["offset_max"], found.get(place, -1))
+    return found
+
+
+def _rows_at(data: Dataset, places: Sequence[tuple[Sequence[str], int, int]]) -> list[dict[str, Any]]:
+    """The rows at some places: the values of the column topic that may have it, partition, offset.
+
+    Row group by row group: the content of a whole commit may be larger than the memory.
+    """
+    if not places:
+        return []
+    where = reduce(or_, (_at(topics, number, offset, offset + 1) for topics, number, offset in places))
+    rows: list[dict[str, Any]] = data.to_table(
+        columns=_COLUMNS, filter=where, batch_size=_ROWS, batch_readahead=1, fragment_readahead=1
+    ).to_pylist()
+    return rows
 
 
 def _at(topics: Collection[str], partition: int, first: int, end: int) -> pc.Expression:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import WriterProperties, write_deltalake
 
 from common.declare import Topic
 from common.errors import TopicChangedError
@@ -290,11 +291,45 @@ def test_a_watch_takes_the_records_that_were_compared_also_of_partitions_that_no
     broker[1] = log(0, READ[:19] + "X" * 20)
     assert list(map(is_same, ends)) == [True, False, False]
     with monkeypatch.context() as patch:
-        patch.setattr(set_back, "_newest_rows", lambda path: None)  # as on an object store
+        patch.setattr(set_back, "_newest_files", lambda path: None)  # as on an object store
         watch.learn(None)
     assert not any(map(is_same, ends))
     watch.compared(last | {RECOVERED: {"t": "same topic"}})
     assert all(map(is_same, ends)), "a copy of the topic may have other timestamps"
+
+
+def test_the_last_records_of_a_large_commit_are_read_without_its_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark has written 40 MB; no more than some row groups of 2 MB are in memory."""
+    path, value = str(tmp_path / "bronze"), os.urandom(20_000)
+    places = [(number, offset) for offset in range(1000) for number in (0, 1)]
+    rows = pa.table(
+        {
+            "topic": ["t"] * len(places),
+            "partition": pa.array([number for number, _ in places], pa.int32()),
+            "offset": [offset for _, offset in places],
+            "kafka_timestamp": pa.array([offset * 1000 for _, offset in places], pa.timestamp("us", "UTC")),
+            "key": pa.nulls(len(places), pa.binary()),
+            "value": [b"%d" % offset + value for _, offset in places],
+            "headers": pa.nulls(len(places), HEADER),
+        }
+    )
+    write_deltalake(path, rows, writer_properties=WriterProperties(max_row_group_size=100))
+    watch, broker = (
+        RecordWatch(path, "b:1", {}),
+        Broker({n: {999: rows["value"][-1].as_py()} for n in (0, 1)}),
+    )
+    monkeypatch.setattr(watch, "_client", broker)
+    before, counted = pa.default_memory_pool(), pa.proxy_memory_pool(pa.system_memory_pool())
+    pa.set_memory_pool(counted)
+    try:
+        watch.learn(None)
+        watch.compared(last_of([1000, 1000]))
+    finally:
+        pa.set_memory_pool(before)
+    assert watch.is_same({"t": {"0": 1000, "1": 1000}}, {"t": {"0": 1001, "1": 1001}})
+    assert 0 < (counted.max_memory() or 0) < 16 * 2**20
 
 
 def test_a_generation_that_began_later_has_the_records_before_of_the_one_before(
