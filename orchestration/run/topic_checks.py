@@ -63,10 +63,10 @@ def topic_identity(
 
     def compare(batch: MicroBatch) -> None:
         offsets = batch.kafka_offsets()
-        if offsets is None or watch.is_same(*offsets):
-            return
-        now = last_commit_metadata(path, topic.table)
         try:
+            if offsets is None or watch.is_same(*offsets):
+                return
+            now = last_commit_metadata(path, topic.table)
             found = judged_topics(topic, path, now, address, options) if now is not None else {}
         except BrokerError as error:
             raise BrokerAwayError(str(error)) from error

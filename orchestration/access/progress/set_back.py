@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
     from pyarrow.dataset import Dataset
 
-_SECONDS = 3.0
-"""How long records are waited for; what has not come until then is not compared."""
+_SECONDS = 30.0
+"""How long records are waited for; without them nothing may be written: it would replace what is compared."""
 
 _WINDOWS = (16, 10_000, 2**63)
 """Offsets before the end in which the last record is looked for, one after the other: most are near, and the
@@ -73,7 +73,7 @@ def with_set_back(
         options: Client options.
 
     Raises:
-        BrokerError: The topics cannot be read by this user.
+        BrokerError: The topics cannot be read by this user, or the broker does not answer.
         HistoryGoneError: A file of the bronze table cannot be read.
     """
     states, ends, moved = recorded_topics(last), read_ends(last), _moved(last)
@@ -284,7 +284,7 @@ class RecordWatch:
             end: Where it ends.
 
         Raises:
-            BrokerError: The topics cannot be read by this user.
+            BrokerError: The topics cannot be read by this user, or the broker does not answer.
         """
         places = {
             (topic, int(number)): int(offset)

@@ -6,14 +6,16 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Self
 
 import pyarrow as pa
 import pytest
 from deltalake import WriterProperties, write_deltalake
 
-from common.declare import Topic
-from common.errors import TopicChangedError
+from common.config.paths import Layout
+from common.declare import Pipeline, Topic
+from common.errors import BrokerAwayError, BrokerError, TopicChangedError
 from common.streaming.topic_identity import RECOVERED, TOPICS, BrokerTopic, SetBack, TopicState
 from orchestration.access.kafka.single_records import Place, Record, digest
 from orchestration.access.progress import set_back
@@ -21,7 +23,8 @@ from orchestration.access.progress.set_back import RecordWatch, with_set_back
 from orchestration.change.recover.startable import _Beginning
 from orchestration.records.audit.topic_faults import compare_with_broker
 from orchestration.run import topic_checks
-from orchestration.run.topic_checks import judged_topics
+from orchestration.run.topic_checks import judged_topics, topic_identity
+from tests.conftest import make_settings
 
 Log = Mapping[int, bytes]
 """A partition: the value at each offset."""
@@ -296,6 +299,32 @@ def test_a_watch_takes_the_records_that_were_compared_also_of_partitions_that_no
     assert not any(map(is_same, ends))
     watch.compared(last | {RECOVERED: {"t": "same topic"}})
     assert all(map(is_same, ends)), "a copy of the topic may have other timestamps"
+
+
+def test_a_micro_batch_waits_for_a_broker_that_does_not_give_what_is_to_be_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its watch, and where all is compared: its rows would take the place of the last record."""
+
+    class Silent(Broker):
+        def first(self, places: Collection[Place], seconds: float) -> dict[Place, Record]:
+            raise BrokerError("no answer")
+
+    layout = Layout(str(tmp_path / "tables"), str(tmp_path / "checkpoints"), tmp_path)
+    pipeline = Pipeline("p", bronze=[Topic("t")])
+    silent = Silent({0: log(0, READ + "x")})
+    monkeypatch.setattr(set_back, "SingleRecords", silent)
+    monkeypatch.setattr(topic_checks, "broker_topics", lambda *_: topics(silent))
+    last: dict[str, Any] | None = None
+    monkeypatch.setattr(topic_checks, "last_commit_metadata", lambda *_: last)
+    identity = topic_identity(pipeline, make_settings(tmp_path, "b:1"), layout, Topic("t"), "b:1")
+    write(layout.table_path("bronze.t"), "t", {0: log(0, READ)})
+    last = last_of([20])
+    batch: Any = SimpleNamespace(kafka_offsets=lambda: ({"t": {"0": 20}}, {"t": {"0": 21}}))
+    for _ in range(2):
+        with pytest.raises(BrokerAwayError, match="no answer"):
+            identity.compare(batch)
+        identity.learn(None)
 
 
 def test_the_last_records_of_a_large_commit_are_read_without_its_content(
