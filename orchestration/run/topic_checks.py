@@ -67,7 +67,7 @@ def topic_identity(
             if offsets is None or watch.is_same(*offsets):
                 return
             now = last_commit_metadata(path, topic.table)
-            found = judged_topics(topic, path, now, address, options) if now is not None else {}
+            found = judged_topics(layout, topic, now, address, options) if now is not None else {}
         except BrokerError as error:
             raise BrokerAwayError(str(error)) from error
         for note in _notes(topic, found):
@@ -80,7 +80,7 @@ def topic_identity(
         # Nothing was read that could be compared; the first micro-batch looks the ids up.
         return identity
     recorded = recorded_topics(last)
-    found = judged_topics(topic, path, last, address, options)
+    found = judged_topics(layout, topic, last, address, options)
     for note in _notes(topic, found):
         say(note)
     identity.known = {
@@ -95,14 +95,14 @@ def _notes(topic: Topic, found: Mapping[str, BrokerTopic]) -> Iterator[str]:
 
 
 def judged_topics(
-    topic: Topic, path: str, last: Mapping[str, Any], address: str, options: Mapping[str, str]
+    layout: Layout, topic: Topic, last: Mapping[str, Any], address: str, options: Mapping[str, str]
 ) -> Mapping[str, BrokerTopic]:
     """The topics that bronze has read, as the broker has them now.
 
     Args:
+        layout: Where the tables are.
         topic: The declaration.
-        path: The bronze table.
-        last: The metadata of its newest micro-batch.
+        last: The metadata of bronze's newest micro-batch.
         address: The broker's address.
         options: Client options.
 
@@ -114,7 +114,7 @@ def judged_topics(
     names = topic.topic_names or tuple(read_ends(last))
     for attempt in range(_ATTEMPTS):
         found = broker_topics(address, names, options)
-        found = with_set_back(path, last, found, address, options)
+        found = with_set_back(layout, topic.table, last, found, address, options)
         problem = next(_problems(topic, last, found, address), None)
         # After a change of leader, a broker may for a moment have fewer records than it has shown before.
         if problem is None or attempt == _ATTEMPTS - 1:
@@ -139,9 +139,8 @@ def broker_asker(
             raise BrokerError("the embedded broker is not running")
         options = kafka.client_options(settings, pipeline, topic)
         found = broker_topics(address, names, options, _ASK_SECONDS)
-        path = layout.table_path(topic.table)
-        last = last_commit_metadata(path, topic.table)
-        return found if last is None else with_set_back(path, last, found, address, options)
+        last = last_commit_metadata(layout.table_path(topic.table), topic.table)
+        return found if last is None else with_set_back(layout, topic.table, last, found, address, options)
 
     return ask
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _PLACE = ("topic", "partition", "offset")
 
 _LOOKED_FOR = 10_000
-"""How many of the newest erased records a start looks for; an audit looks for all."""
+"""How many of the newest erased records a start looks for, or of a partition; an audit looks for all."""
 
 
 def staging(layout: Layout, bronze: str) -> str:
@@ -117,6 +117,33 @@ def newest_erased(layout: Layout, sources: Sequence[str]) -> pa.Table | None:
     unfinished = pa.array([unfinished_run(layout, one) for one in sources], pa.string())
     known = known.filter(~pc.field("run_id").isin(unfinished)).sort_by([("erased_at", "descending")])
     return known.slice(0, _LOOKED_FOR) if known.num_rows else None
+
+
+def after_erased(layout: Layout, bronze: str, topics: Sequence[str], partition: int, offset: int) -> int:
+    """The first offset from one on whose record was not erased, nor by an erasure that was cut off.
+
+    Args:
+        layout: Where the tables are.
+        bronze: The bronze table.
+        topics: Values of the column ``topic`` of its rows.
+        partition: The partition.
+        offset: The offset to begin with.
+
+    Raises:
+        TableError: The table of erased records cannot be read.
+    """
+    import pyarrow.compute as pc
+
+    known = SmallTable(layout.table_path(ERASED))
+    of_topic = (pc.field("bronze") == bronze) & pc.field("topic").isin(list(topics))
+    while True:
+        end = offset + _LOOKED_FOR
+        near = (pc.field("partition") == partition) & (pc.field("offset") >= offset)
+        rows = known.read(["offset"], of_topic & near & (pc.field("offset") < end))
+        gone = set() if rows is None else set(rows["offset"].to_pylist())
+        offset = next((at for at in range(offset, end) if at not in gone), end)
+        if offset < end:
+            return offset
 
 
 def erased_records(spark: SparkSession, layout: Layout, bronze: str) -> DataFrame | None:

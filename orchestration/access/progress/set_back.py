@@ -4,7 +4,8 @@ The id of the topic stays what it was, and once as many new records have come, t
 last record that bronze has of each partition is compared with the broker's record at that offset: bytes and
 Kafka timestamp. Where they differ, or the topic ends before, the last offset up to which both have the same
 records is searched by halves. Behind its last record bronze has read offsets without one, such as those of
-an aborted transaction: a record that the broker has there now is another history too.
+an aborted transaction: a record that the broker has there now is another history too, unless it was erased or
+has expired in bronze.
 
 A start compares all partitions. A running job compares those that a micro-batch reads on, before it is
 written (``RecordWatch``): a broker may be put back at any time.
@@ -17,13 +18,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from common.delta.log import LogReader
-from common.delta.maintenance.retention import EXPIRED
+from common.config.paths import ERASED as ERASED_RECORDS
+from common.config.paths import Layout
+from common.delta.log import LogReader, latest_version
+from common.delta.maintenance.retention import expired_topics
 from common.delta.micro_batch import KafkaOffsets
 from common.delta.table import ERASED
-from common.errors import HistoryGoneError, first_line
+from common.errors import HistoryGoneError, TableError, first_line
 from common.machine.object_store import storage_options
 from common.machine.storage_folder import StorageFolder
 from common.streaming.topic_identity import (
@@ -36,6 +39,7 @@ from common.streaming.topic_identity import (
     recorded_topics,
 )
 from orchestration.access.kafka.single_records import Record, SingleRecords, digest
+from orchestration.access.progress.erased import after_erased
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,14 +53,18 @@ _WINDOWS = (16, 10_000, 2**63)
 """Offsets before the end in which the last record is looked for, one after the other: most are near, and the
 statistics of files then rule out all but the newest."""
 
+_MOST_RUNS = 1_000
+"""How many runs of erased records are passed over before it is left open whether others are behind them."""
+
 _COLUMNS = ["topic", "partition", "offset", "kafka_timestamp", "key", "value", "headers"]
 
 _ROWS = 1_024
 """How many rows with their content are looked through at once."""
 
 
-def with_set_back(
-    path: str,
+def with_set_back(  # noqa: PLR0913, PLR0917  # both sides
+    layout: Layout,
+    table: str,
     last: Mapping[str, Any],
     found: Mapping[str, BrokerTopic],
     bootstrap: str,
@@ -65,7 +73,8 @@ def with_set_back(
     """Topics as the broker has them, with the partitions that were set back, and what was not compared.
 
     Args:
-        path: The bronze table.
+        layout: Where the tables are.
+        table: The bronze table.
         last: The metadata of its newest micro-batch.
         found: The topics that the broker has; topics with another id than bronze has read are left as they
             are.
@@ -84,19 +93,19 @@ def with_set_back(
     }
     if not checked:
         return dict(found)
-    compared = {}
+    compared, path = {}, layout.table_path(table)
     with _explained(path):
-        rows = _BronzeRows(path)
+        rows, taken = _BronzeRows(path), _Taken(layout, table, LogReader(path).properties())
         names = {name: _Names.of(name, state) for name, state in checked.items()}
         read = {name: rows.last(names[name], ends[name]) for name in checked if name not in moved}
         with SingleRecords(bootstrap, options) as client:
             for name, state in checked.items():
-                is_same = bool(state.id)
-                comparison = _Comparison(client, rows, names[name], found[name], ends[name], is_same)
+                sides = client, rows, taken, names[name], found[name], ends[name]
+                comparison = _Comparison(*sides, is_same=bool(state.id))
                 if name in moved:
                     compared[name] = replace(found[name], set_back=comparison.cut_off(ends[name]))
                 else:
-                    compared[name] = comparison.compared(read[name], may_lack=_may_lack(path))
+                    compared[name] = comparison.compared(read[name])
     return {**found, **compared}
 
 
@@ -125,11 +134,6 @@ def _explained(path: str) -> Iterator[None]:
         ) from error
 
 
-def _may_lack(path: str) -> bool:
-    """Whether rows of a bronze table were erased or have expired: the broker may have their records still."""
-    return not LogReader(path).properties().keys().isdisjoint({ERASED, EXPIRED})
-
-
 @dataclass(frozen=True, slots=True)
 class _Names:
     """A topic's name, and what its rows have as topic: the newest generation first.
@@ -147,6 +151,47 @@ class _Names:
         return cls(topic, tuple(TopicState(generation=each).coordinate(topic) for each in generations))
 
 
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """Which records were erased or have expired in bronze: the broker may have them still.
+
+    Attributes:
+        layout: Where the tables are.
+        table: The bronze table.
+        properties: Its properties.
+    """
+
+    layout: Layout
+    table: str
+    properties: Mapping[str, str]
+
+    def after(self, names: _Names, partition: int, offset: int) -> int | None:
+        """The first offset from one on whose record was not taken out; None where that cannot be told."""
+        for topic, expired in expired_topics(self.properties).items():
+            if topic in names.rows:
+                offset = max(offset, expired.offsets.get(partition, (0, 0))[1])
+        if ERASED in self.properties and latest_version(self.layout.table_path(ERASED_RECORDS)) is None:
+            return None  # which records were erased is not noted any more
+        try:
+            return after_erased(self.layout, self.table, names.rows, partition, offset)
+        except TableError:
+            return None
+
+
+class _Met(NamedTuple):
+    """A record of the broker that was not taken out of bronze.
+
+    Attributes:
+        begin: An offset behind all that was taken out before it.
+        offset: Its offset.
+        is_same: Whether bronze has the same record there.
+    """
+
+    begin: int
+    offset: int
+    is_same: bool
+
+
 @dataclass(frozen=True)
 class _Comparison:
     """Compares one topic with what bronze has read of it.
@@ -154,6 +199,7 @@ class _Comparison:
     Attributes:
         client: Reads records of the broker.
         rows: Reads those of bronze.
+        taken: Tells which of them bronze has no longer.
         names: The topic's names.
         now: The topic as the broker has it.
         ends: Per partition, the next offset that bronze reads.
@@ -162,17 +208,17 @@ class _Comparison:
 
     client: SingleRecords
     rows: _BronzeRows
+    taken: _Taken
     names: _Names
     now: BrokerTopic
     ends: Mapping[int, int]
     is_same: bool
 
-    def compared(self, read: Mapping[int, int], *, may_lack: bool) -> BrokerTopic:
+    def compared(self, read: Mapping[int, int]) -> BrokerTopic:
         """The topic with what was set back and what was not compared.
 
         Args:
             read: Per partition, the offset of the last record that bronze has.
-            may_lack: Whether rows were taken out of bronze whose records the broker may have.
         """
         first, end = self.now.first, self.now.end
         short = [n for n in read if end.get(n, 0) < self.ends[n]]
@@ -184,10 +230,9 @@ class _Comparison:
         unknown += [n for n, end in self.ends.items() if end > 0 and n not in read]
         common = self._common_ends({*changed, *short})
         same = {n: read[n] + 1 for n in there if n not in {*unknown, *common} and read[n] + 1 < self.ends[n]}
-        behind = {n: one.offset for n, one in self._theirs(same).items() if one.offset < self.ends[n]}
-        # What was erased in bronze was read: that the broker has it says nothing.
-        unknown += behind if may_lack else ()
-        common |= {} if may_lack else {n: same[n] for n in behind}
+        behind, unsure = self._not_taken(same, self.ends)
+        unknown += unsure
+        common |= {n: one.begin for n, one in behind.items()}
         back = {
             n: SetBack(end, self.rows.count(self.names, n, end, self.ends[n])) for n, end in common.items()
         }
@@ -208,17 +253,48 @@ class _Comparison:
 
     def _common_ends(self, partitions: Collection[int]) -> dict[int, int]:
         """Per partition, the offset up to which broker and bronze have the same records."""
-        low = {n: self.now.first.get(n, 0) for n in partitions}
+        first = {n: self.now.first.get(n, 0) for n in partitions}
+        low = dict(first)
         high = {n: max(low[n], min(self.ends[n], self.now.end.get(n, 0))) for n in partitions}
         while looked := {n: (low[n] + high[n]) // 2 for n in partitions if low[n] < high[n]}:
-            theirs = {n: one for n, one in self._theirs(looked).items() if one.offset < high[n]}
-            mine = self.rows.records(self.names, {n: one.offset for n, one in theirs.items()})
+            met, _ = self._not_taken(looked, high)
             for number, middle in looked.items():
-                if number in theirs and theirs[number] == mine.get(number):
-                    low[number] = theirs[number].offset + 1
+                if number in met and met[number].is_same:
+                    low[number] = met[number].offset + 1
                 else:
                     high[number] = middle
+        for number in [n for n in partitions if low[n] > first[n]]:
+            # What was erased behind the last record that is the same must not come back.
+            kept = self.taken.after(self.names, number, low[number])
+            low[number] = max(low[number], min(kept or 0, self.now.end.get(number, 0)))
         return low
+
+    def _not_taken(
+        self, places: Mapping[int, int], ends: Mapping[int, int]
+    ) -> tuple[dict[int, _Met], set[int]]:
+        """The broker's first record from an offset on, before an end, that was not taken out of bronze.
+
+        What was erased or has expired in bronze was read: that the broker has it says nothing.
+
+        Returns:
+            The record per partition, and the partitions of which that cannot be told.
+        """
+        found: dict[int, _Met] = {}
+        unsure, asked = set[int](), dict(places)
+        for _ in range(_MOST_RUNS):
+            theirs = {n: one for n, one in self._theirs(asked).items() if one.offset < ends[n]}
+            mine = self.rows.records(self.names, {n: one.offset for n, one in theirs.items()})
+            kept = {n: self.taken.after(self.names, n, theirs[n].offset) for n in theirs if n not in mine}
+            unsure |= {n for n, offset in kept.items() if offset is None}
+            found |= {
+                n: _Met(asked[n], one.offset, is_same=mine.get(n) == one)
+                for n, one in theirs.items()
+                if kept.get(n, one.offset) == one.offset
+            }
+            asked = {n: at for n, at in kept.items() if at is not None and theirs[n].offset < at < ends[n]}
+            if not asked:
+                break
+        return found, unsure | asked.keys()
 
     def _theirs(self, places: Mapping[int, int]) -> dict[int, Record]:
         """The broker's first record from an offset on, by partition."""

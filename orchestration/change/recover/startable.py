@@ -195,7 +195,7 @@ def _begin_topics(  # noqa: PLR0913
     with open_broker(pipeline, settings, new_topics=may_create) as address:
         options = kafka.client_options(settings, pipeline, declared)
         found = broker_topics(address, topics.names, options)
-        found = with_set_back(path, last, found, address, options)
+        found = with_set_back(layout, declared.table, last, found, address, options)
     begin = _Beginning(ends, dict(recorded_topics(last)))
     for name in topics.names:
         if name not in found:

@@ -11,10 +11,12 @@ from typing import Any, Self
 
 import pyarrow as pa
 import pytest
-from deltalake import WriterProperties, write_deltalake
+from deltalake import DeltaTable, WriterProperties, write_deltalake
 
 from common.config.paths import Layout
 from common.declare import Pipeline, Topic
+from common.delta.maintenance.retention import EXPIRED, ExpiredTopic, expired_property
+from common.delta.table import ERASED
 from common.errors import BrokerAwayError, BrokerError, TopicChangedError
 from common.streaming.topic_identity import RECOVERED, TOPICS, BrokerTopic, SetBack, TopicState
 from orchestration.access.kafka.single_records import Place, Record, digest
@@ -109,12 +111,18 @@ def topics(broker: Broker) -> dict[str, BrokerTopic]:
     return {"t": BrokerTopic("A", first, end)}
 
 
+def layout(folder: Path) -> Layout:
+    """Where the tables are."""
+    return Layout(str(folder / "tables"), str(folder / "checkpoints"), folder)
+
+
 def looked(
-    path: str, monkeypatch: pytest.MonkeyPatch, broker: Broker, ends: Sequence[int], **facts: Any
+    folder: Path, monkeypatch: pytest.MonkeyPatch, broker: Broker, ends: Sequence[int], **facts: Any
 ) -> BrokerTopic:
     """The topic ``t`` after comparing."""
     monkeypatch.setattr(set_back, "SingleRecords", broker)
-    return with_set_back(path, last_of(ends, **facts), topics(broker), "b:1", {})["t"]
+    last = last_of(ends, **facts)
+    return with_set_back(layout(folder), "bronze.t", last, topics(broker), "b:1", {})["t"]
 
 
 READ = "abcdefghijklmnopqrst"
@@ -136,60 +144,138 @@ READ = "abcdefghijklmnopqrst"
 def test_the_first_record_that_differs_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, now: Log, expected: Mapping[int, SetBack]
 ) -> None:
-    path = str(tmp_path / "bronze")
+    path = layout(tmp_path).table_path("bronze.t")
     write(path, "t", {0: log(0, READ), 1: log(0, "aa")})
-    found = looked(path, monkeypatch, Broker({0: now, 1: log(0, "aa")}), [20, 2])
+    found = looked(tmp_path, monkeypatch, Broker({0: now, 1: log(0, "aa")}), [20, 2])
     assert (found.set_back, found.not_compared) == (expected, ())
 
 
 def test_requests_where_nothing_differs_and_none_where_nothing_was_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = str(tmp_path / "bronze")
+    path = layout(tmp_path).table_path("bronze.t")
     write(path, "t", {0: log(0, READ), 1: log(0, "ab..")})
     broker = Broker({0: log(0, READ), 1: log(0, "ab..c")})
-    assert looked(path, monkeypatch, broker, [20, 4]) == BrokerTopic("A", {0: 0, 1: 0}, {0: 20, 1: 5})
+    assert looked(tmp_path, monkeypatch, broker, [20, 4]) == BrokerTopic("A", {0: 0, 1: 0}, {0: 20, 1: 5})
     assert broker.asked == 2  # the last records, and what lies behind that of partition 1
-    assert looked(path, monkeypatch, broker, [0, 0]).set_back == {}
+    assert looked(tmp_path, monkeypatch, broker, [0, 0]).set_back == {}
     assert broker.asked == 2
 
 
 def test_a_record_with_another_time_differs_unless_the_topic_was_moved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = str(tmp_path / "bronze")
+    path = layout(tmp_path).table_path("bronze.t")
     write(path, "t", {0: log(0, READ)})
     broker = Broker({0: log(0, READ)}, ms=1)
-    assert looked(path, monkeypatch, broker, [20]).set_back == {0: SetBack(0, 20)}
+    assert looked(tmp_path, monkeypatch, broker, [20]).set_back == {0: SetBack(0, 20)}
     moved = {RECOVERED: {"t": "same topic"}}
-    assert looked(path, monkeypatch, broker, [20], **moved).set_back == {}
+    assert looked(tmp_path, monkeypatch, broker, [20], **moved).set_back == {}
 
 
 def test_what_is_not_there_any_more_is_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Retention has deleted it, compaction has, or bronze has no row of it."""
-    path = str(tmp_path / "bronze")
+    path = layout(tmp_path).table_path("bronze.t")
     write(path, "t", {0: log(0, READ), 1: log(0, READ)})
-    found = looked(path, monkeypatch, Broker({0: log(25, "X"), 1: log(0, "abc" + "." * 17 + "X")}), [20, 20])
+    found = looked(
+        tmp_path, monkeypatch, Broker({0: log(25, "X"), 1: log(0, "abc" + "." * 17 + "X")}), [20, 20]
+    )
     assert (found.set_back, found.not_compared) == ({}, (0, 1))
-    found = looked(path, monkeypatch, Broker({2: log(0, "X" * 90)}), [0, 0, 80])
+    found = looked(tmp_path, monkeypatch, Broker({2: log(0, "X" * 90)}), [0, 0, 80])
     assert (found.set_back, found.not_compared) == ({}, (2,))
 
 
 def test_what_bronze_has_read_without_a_record_is_compared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Such as a long aborted transaction; but not where an erasure has taken rows out of bronze."""
-    path = str(tmp_path / "bronze")
+    """Such as a long aborted transaction."""
+    path = layout(tmp_path).table_path("bronze.t")
     write(path, "t", {0: log(0, READ)})
-    assert looked(path, monkeypatch, Broker({0: log(0, READ + "X" * 70)}), [80]).set_back == {
+    assert looked(tmp_path, monkeypatch, Broker({0: log(0, READ + "X" * 70)}), [80]).set_back == {
         0: SetBack(20, 0)
     }
-    assert looked(path, monkeypatch, Broker({0: log(0, READ)}), [80]).set_back == {0: SetBack(20, 0)}
-    same = looked(path, monkeypatch, Broker({0: {**log(0, READ), **log(80, "X")}}), [80])
+    assert looked(tmp_path, monkeypatch, Broker({0: log(0, READ)}), [80]).set_back == {0: SetBack(20, 0)}
+    same = looked(tmp_path, monkeypatch, Broker({0: {**log(0, READ), **log(80, "X")}}), [80])
     assert (same.set_back, same.not_compared) == ({}, ())
-    monkeypatch.setattr(set_back, "_may_lack", lambda path: True)
-    found = looked(path, monkeypatch, Broker({0: log(0, READ + "X" * 70)}), [80])
-    assert (found.set_back, found.not_compared) == ({}, (0,))
+
+
+def erase(folder: Path, *offsets: int, is_noted: bool = True) -> None:
+    """Note records of partition 0 as erased, as an erasure does before it deletes their rows."""
+    path = layout(folder).table_path("bronze.t")
+    value = {ERASED: datetime(2026, 3, 1, tzinfo=UTC).isoformat()}
+    DeltaTable(path).alter.set_table_properties(value, raise_if_not_exists=False)
+    rows = [
+        {"bronze": "bronze.t", "topic": "t", "partition": 0, "offset": offset, "run_id": "a"}
+        for offset in offsets
+    ]
+    if is_noted:
+        write_deltalake(layout(folder).table_path("ops.erased"), pa.Table.from_pylist(rows))
+
+
+def expire(folder: Path, topic: str, end: int) -> None:
+    """Note records of partition 0 as expired, as an expiry does before it deletes their files."""
+    value = {EXPIRED: expired_property({topic: ExpiredTopic({0: (0, end)})})}
+    table = DeltaTable(layout(folder).table_path("bronze.t"))
+    table.alter.set_table_properties(value, raise_if_not_exists=False)
+
+
+@pytest.mark.parametrize(
+    ("now", "expected"),
+    [
+        (READ + "uv" + "." * 58 + "x", {}),  # the erased ones are there still
+        (READ + ".v" + "." * 58 + "x", {}),
+        (READ + "." * 60 + "x", {}),
+        (READ + "uv", {0: SetBack(22, 0)}),
+        (READ + "uvX" * 30, {0: SetBack(22, 0)}),
+        (READ + "uv" + "." * 9 + "X" * 30, {0: SetBack(22, 0)}),
+        (READ + "." * 9 + "X" * 60, {0: SetBack(20, 0)}),
+        (READ[:15] + "X" * 90, {0: SetBack(15, 5)}),
+    ],
+)
+def test_what_was_erased_excuses_no_other_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, now: str, expected: Mapping[int, SetBack]
+) -> None:
+    """20 and 21 were erased, the last ones that bronze had; behind them 58 offsets had no record."""
+    write(layout(tmp_path).table_path("bronze.t"), "t", {0: log(0, READ)})
+    erase(tmp_path, 3, 20, 21)
+    found = looked(tmp_path, monkeypatch, Broker({0: log(0, now)}), [80])
+    assert (found.set_back, found.not_compared) == (expected, ())
+
+
+def test_erased_records_that_no_table_names_leave_open_what_is_behind_the_last_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(layout(tmp_path).table_path("bronze.t"), "t", {0: log(0, READ)})
+    erase(tmp_path, is_noted=False)
+    broker = Broker({0: log(0, READ + "X" * 70)})
+    assert looked(tmp_path, monkeypatch, broker, [80]).not_compared == (0,)
+    changed = Broker({0: log(0, READ[:7] + "X" * 90)})
+    assert looked(tmp_path, monkeypatch, changed, [80]).set_back == {0: SetBack(7, 13)}
+    erase(tmp_path, 3)
+    assert looked(tmp_path, monkeypatch, broker, [80]).set_back == {0: SetBack(20, 0)}
+    (tmp_path / "tables" / "ops" / "erased" / "_delta_log" / f"{0:020}.json").write_text("{")
+    assert looked(tmp_path, monkeypatch, broker, [80]).not_compared == (0,)
+
+
+def test_what_has_expired_excuses_no_later_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records up to 30 have expired in bronze, which has those up to 40; then it read offsets without any."""
+    write(layout(tmp_path).table_path("bronze.t"), "t", {0: log(30, READ[:10])})
+    expire(tmp_path, "t", 30)
+    before = log(0, "e" * 30) | log(30, READ[:10])
+    assert looked(tmp_path, monkeypatch, Broker({0: before | log(80, "x")}), [80]).set_back == {}
+    assert looked(tmp_path, monkeypatch, Broker({0: before | log(50, "X" * 40)}), [80]).set_back == {
+        0: SetBack(40, 0)
+    }
+    expire(tmp_path, "t", 33)  # by the time of their records, which need not follow the offsets
+    # The expired ones are passed over where the first record that differs is looked for.
+    changed = before | log(36, "X" * 50)
+    assert looked(tmp_path, monkeypatch, Broker({0: changed}), [80]).set_back == {0: SetBack(36, 4)}
+    expire(tmp_path, "t", 60)
+    there = before | log(50, "x" * 10) | log(80, "x")
+    assert looked(tmp_path, monkeypatch, Broker({0: there}), [80]).set_back == {}
+    assert looked(tmp_path, monkeypatch, Broker({0: before | log(50, "x" * 40)}), [80]).set_back == {
+        0: SetBack(60, 0)
+    }
 
 
 @pytest.mark.parametrize(
@@ -216,13 +302,13 @@ def test_a_partition_that_is_cut_off_is_refused_with_a_command_that_ends_right(
     words: str,
     begin: Mapping[int, int],
 ) -> None:
-    path, broker = str(tmp_path / "bronze"), Broker(now)
+    path, broker = layout(tmp_path).table_path("bronze.t"), Broker(now)
     write(path, "t", {0: log(0, READ)})
     monkeypatch.setattr(topic_checks, "broker_topics", lambda *_: topics(broker))
     monkeypatch.setattr(topic_checks.time, "sleep", lambda _: None)
-    found, last = looked(path, monkeypatch, broker, [20, 30], **facts), last_of([20, 30], **facts)
+    found, last = looked(tmp_path, monkeypatch, broker, [20, 30], **facts), last_of([20, 30], **facts)
     with pytest.raises(TopicChangedError, match=words) as refusal:
-        judged_topics(Topic("t"), path, last, "b:1", {})
+        judged_topics(layout(tmp_path), Topic("t"), last, "b:1", {})
     assert str(refusal.value).endswith("medallion recover bronze.t --new-topic t")
     faults = compare_with_broker(Topic("t"), last, lambda *_: {"t": found}).faults
     assert len(faults) == len(found.set_back)
@@ -232,17 +318,17 @@ def test_a_partition_that_is_cut_off_is_refused_with_a_command_that_ends_right(
     beginning.begin("t", found, is_new=True)
     assert beginning.ends == {"t": begin}
     second = {RECOVERED: beginning.ways, TOPICS: {"t": beginning.states["t"].entry()}}
-    assert looked(path, monkeypatch, broker, list(begin.values()), **second).set_back == {}
+    assert looked(tmp_path, monkeypatch, broker, list(begin.values()), **second).set_back == {}
 
 
 def test_a_topic_without_an_id_that_ends_before_is_read_from_its_first_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may have been created again: nothing says that bronze has anything of it."""
-    path = str(tmp_path / "bronze")
+    path = layout(tmp_path).table_path("bronze.t")
     write(path, "t", {0: log(0, READ)})
     broker = Broker({0: log(0, READ), 1: log(0, "x" * 12)})
-    found = looked(path, monkeypatch, broker, [20, 30], **{TOPICS: {}})
+    found = looked(tmp_path, monkeypatch, broker, [20, 30], **{TOPICS: {}})
     assert found.set_back == {}
     beginning = _Beginning({"t": {0: 20, 1: 30}}, {})
     beginning.begin("t", found, is_new=True)
@@ -252,7 +338,7 @@ def test_a_topic_without_an_id_that_ends_before_is_read_from_its_first_record(
 def test_a_watch_compares_the_last_record_of_what_is_read_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = str(tmp_path / "bronze")
+    path = layout(tmp_path).table_path("bronze.t")
     write(path, "t", {0: log(0, READ), 1: log(0, READ)})
     watch = RecordWatch(path, "b:1", {})
     start, end = {"t": {"0": 20, "1": 20}}, {"t": {"0": 25, "1": 20}}
@@ -275,7 +361,7 @@ def test_a_watch_takes_the_records_that_were_compared_also_of_partitions_that_no
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bronze has no row of partition 2: it is compared again by each micro-batch that reads it on."""
-    path = str(tmp_path / "bronze")
+    path = layout(tmp_path).table_path("bronze.t")
     write(path, "t", {0: log(0, READ)})
     write(path, "t", {1: log(0, READ)})
     watch = RecordWatch(path, "b:1", {})
@@ -310,15 +396,14 @@ def test_a_micro_batch_waits_for_a_broker_that_does_not_give_what_is_to_be_compa
         def first(self, places: Collection[Place], seconds: float) -> dict[Place, Record]:
             raise BrokerError("no answer")
 
-    layout = Layout(str(tmp_path / "tables"), str(tmp_path / "checkpoints"), tmp_path)
     pipeline = Pipeline("p", bronze=[Topic("t")])
     silent = Silent({0: log(0, READ + "x")})
     monkeypatch.setattr(set_back, "SingleRecords", silent)
     monkeypatch.setattr(topic_checks, "broker_topics", lambda *_: topics(silent))
     last: dict[str, Any] | None = None
     monkeypatch.setattr(topic_checks, "last_commit_metadata", lambda *_: last)
-    identity = topic_identity(pipeline, make_settings(tmp_path, "b:1"), layout, Topic("t"), "b:1")
-    write(layout.table_path("bronze.t"), "t", {0: log(0, READ)})
+    identity = topic_identity(pipeline, make_settings(tmp_path, "b:1"), layout(tmp_path), Topic("t"), "b:1")
+    write(layout(tmp_path).table_path("bronze.t"), "t", {0: log(0, READ)})
     last = last_of([20])
     batch: Any = SimpleNamespace(kafka_offsets=lambda: ({"t": {"0": 20}}, {"t": {"0": 21}}))
     for _ in range(2):
@@ -331,7 +416,7 @@ def test_the_last_records_of_a_large_commit_are_read_without_its_content(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spark has written 40 MB; no more than some row groups of 2 MB are in memory."""
-    path, value = str(tmp_path / "bronze"), os.urandom(20_000)
+    path, value = layout(tmp_path).table_path("bronze.t"), os.urandom(20_000)
     places = [(number, offset) for offset in range(1000) for number in (0, 1)]
     rows = pa.table(
         {
@@ -364,12 +449,12 @@ def test_the_last_records_of_a_large_commit_are_read_without_its_content(
 def test_a_generation_that_began_later_has_the_records_before_of_the_one_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = str(tmp_path / "bronze")
+    path = layout(tmp_path).table_path("bronze.t")
     write(path, "t", {0: log(0, READ)})
     write(path, "t#2", {0: log(7, "XYZ")})
     second = {TOPICS: {"t": {"id": "A", "generation": 2}}}
     same = Broker({0: log(0, READ[:7] + "XYZ")})
-    assert looked(path, monkeypatch, same, [10], **second).set_back == {}
-    assert looked(path, monkeypatch, same, [7], **second).set_back == {}
+    assert looked(tmp_path, monkeypatch, same, [10], **second).set_back == {}
+    assert looked(tmp_path, monkeypatch, same, [7], **second).set_back == {}
     again = Broker({0: log(0, READ[:7] + "U" * 40)})
-    assert looked(path, monkeypatch, again, [10], **second).set_back == {0: SetBack(7, 3)}
+    assert looked(tmp_path, monkeypatch, again, [10], **second).set_back == {0: SetBack(7, 3)}
