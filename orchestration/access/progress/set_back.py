@@ -25,8 +25,10 @@ from common.config.paths import Layout
 from common.delta.log import LogReader, latest_version
 from common.delta.maintenance.retention import expired_topics
 from common.delta.micro_batch import KafkaOffsets
+from common.delta.small_table import told_errors
 from common.delta.table import ERASED
 from common.errors import HistoryGoneError, TableError, first_line
+from common.machine.file_modes import DISK_REFUSES, USER_IS_REFUSED
 from common.machine.object_store import storage_options
 from common.machine.storage_folder import StorageFolder
 from common.streaming.topic_identity import (
@@ -120,18 +122,20 @@ def _explained(path: str) -> Iterator[None]:
 
     Raises:
         HistoryGoneError: One cannot be read.
+        OSError: The object store does not answer, or the system refuses this user or the disk.
     """
-    import pyarrow as pa
-    from deltalake.exceptions import DeltaError
 
-    try:
-        yield
-    except (DeltaError, pa.ArrowException, FileNotFoundError) as error:
-        raise HistoryGoneError(
+    def told(error: Exception) -> TableError:
+        if isinstance(error, OSError) and error.errno in DISK_REFUSES | USER_IS_REFUSED:
+            raise error
+        return HistoryGoneError(
             f"{path} cannot be read: {first_line(error)}. A file of the table is damaged or gone. Nothing "
             "was written. Restore the file from a copy; what can be done without one: medallion recover "
             "--plan"
-        ) from error
+        )
+
+    with told_errors(told):
+        yield
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,8 @@ from common.config.paths import Layout
 from common.declare import Pipeline, Topic
 from common.delta.maintenance.retention import EXPIRED, ExpiredTopic, expired_property
 from common.delta.table import ERASED
-from common.errors import BrokerAwayError, BrokerError, TopicChangedError
+from common.errors import BrokerAwayError, BrokerError, HistoryGoneError, TopicChangedError
+from common.streaming.failure_cause import cause_of
 from common.streaming.topic_identity import RECOVERED, TOPICS, BrokerTopic, SetBack, TopicState
 from orchestration.access.kafka.single_records import Place, Record, digest
 from orchestration.access.progress import set_back
@@ -27,6 +28,7 @@ from orchestration.records.audit.topic_faults import compare_with_broker
 from orchestration.run import topic_checks
 from orchestration.run.topic_checks import judged_topics, topic_identity
 from tests.conftest import make_settings
+from tests.unit.common.delta.test_small_table import DAMAGES
 
 Log = Mapping[int, bytes]
 """A partition: the value at each offset."""
@@ -160,6 +162,34 @@ def test_requests_where_nothing_differs_and_none_where_nothing_was_read(
     assert broker.asked == 2  # the last records, and what lies behind that of partition 1
     assert looked(tmp_path, monkeypatch, broker, [0, 0]).set_back == {}
     assert broker.asked == 2
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_file_of_bronze_is_named_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    path = layout(tmp_path).table_path("bronze.t")
+    write(path, "t", {0: log(0, READ)})
+    DAMAGES[damage](Path(path))
+    with pytest.raises(HistoryGoneError, match="cannot be read: ") as raised:
+        looked(tmp_path, monkeypatch, Broker({0: log(0, READ)}), [20])
+    assert str(raised.value).startswith(f"{path} ")
+    assert "medallion recover --plan" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "error", [OSError("AWS Error SLOW_DOWN during GetObject operation: wait"), PermissionError(13, "denied")]
+)
+def test_what_a_store_or_the_system_refuses_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: OSError
+) -> None:
+    def refused(path: str) -> None:
+        raise error
+
+    monkeypatch.setattr(set_back, "_BronzeRows", refused)
+    with pytest.raises(OSError, match=r"SLOW_DOWN|denied") as raised:
+        looked(tmp_path, monkeypatch, Broker({0: log(0, READ)}), [20])
+    assert cause_of(raised.value) == cause_of(error)
 
 
 def test_a_record_with_another_time_differs_unless_the_topic_was_moved(
