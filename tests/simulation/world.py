@@ -589,6 +589,15 @@ class BronzeRows:
                 found[partition] = max(offset, found.get(partition, -1))
         return found
 
+    def first(self, names: Any, ranges: Mapping[int, tuple[int, int]]) -> dict[int, int]:
+        """Per partition, the offset of the first row in a range."""
+        found: dict[int, int] = {}
+        for _, partition, offset, *_ in self._rows:
+            begin, end = ranges.get(partition, (0, 0))
+            if begin <= offset < end:
+                found[partition] = min(offset, found.get(partition, offset))
+        return found
+
     def records(self, names: Any, places: Mapping[int, int]) -> dict[int, Record]:
         """The rows at an offset per partition."""
         return {

@@ -37,7 +37,7 @@ BUDGET = {
     "gold": 6471,
     "java": 10573,
     "orchestration": 33,
-    "orchestration/access": 6883,
+    "orchestration/access": 6939,
     "orchestration/author": 9016,
     "orchestration/change": 4370,
     "orchestration/cli": 8755,

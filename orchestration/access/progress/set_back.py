@@ -3,7 +3,7 @@
 The id of the topic stays what it was, and once as many new records have come, the offsets fit again. So the
 last record that bronze has of each partition is compared with the broker's record at that offset: bytes and
 Kafka timestamp. Where they differ, or the topic ends before, the last offset up to which both have the same
-records is searched by halves. Behind its last record bronze has read offsets without one, such as those of
+records is searched. Behind its last record bronze has read offsets without one, such as those of
 an aborted transaction: a record that the broker has there now is another history too, unless it was erased or
 has expired in bronze.
 
@@ -171,29 +171,38 @@ class _Taken:
 
     def after(self, names: _Names, partition: int, offset: int) -> int | None:
         """The first offset from one on whose record was not taken out; None where that cannot be told."""
-        for topic, expired in expired_topics(self.properties).items():
-            if topic in names.rows:
-                offset = max(offset, expired.offsets.get(partition, (0, 0))[1])
         if ERASED in self.properties and latest_version(self.layout.table_path(ERASED_RECORDS)) is None:
             return None  # which records were erased is not noted any more
+        newest, older = names.rows[:1], names.rows[1:]
         try:
-            return after_erased(self.layout, self.table, names.rows, partition, offset)
+            if older and self._after(older, partition, offset) != offset:
+                return None  # it may be a record of that generation, or none
+            return self._after(newest, partition, offset)
         except TableError:
             return None
 
+    def expired_end(self, topics: Sequence[str], partition: int) -> int:
+        """The offset behind the last expired record."""
+        known = expired_topics(self.properties)
+        return max(
+            (known[one].offsets.get(partition, (0, 0))[1] for one in topics if one in known), default=0
+        )
+
+    def _after(self, topics: Sequence[str], partition: int, offset: int) -> int:
+        offset = max(offset, self.expired_end(topics, partition))
+        return after_erased(self.layout, self.table, topics, partition, offset)
+
 
 class _Met(NamedTuple):
-    """A record of the broker that was not taken out of bronze.
+    """A record of the broker that was not taken out of bronze, or none.
 
     Attributes:
-        begin: An offset behind all that was taken out before it.
-        offset: Its offset.
-        is_same: Whether bronze has the same record there.
+        begin: An offset behind what was erased before it: that must not come back.
+        offset: Its offset; None where there is none.
     """
 
     begin: int
-    offset: int
-    is_same: bool
+    offset: int | None
 
 
 @dataclass(frozen=True)
@@ -236,7 +245,7 @@ class _Comparison:
         same = {n: read[n] + 1 for n in there if n not in {*unknown, *common} and read[n] + 1 < self.ends[n]}
         behind, unsure = self._not_taken(same, self.ends)
         unknown += unsure
-        common |= {n: one.begin for n, one in behind.items()}
+        common |= {n: one.begin for n, one in behind.items() if one.offset is not None}
         back = {
             n: SetBack(end, self.rows.count(self.names, n, end, self.ends[n])) for n, end in common.items()
         }
@@ -261,17 +270,30 @@ class _Comparison:
         low = dict(first)
         high = {n: max(low[n], min(self.ends[n], self.now.end.get(n, 0))) for n in partitions}
         while looked := {n: (low[n] + high[n]) // 2 for n in partitions if low[n] < high[n]}:
-            met, _ = self._not_taken(looked, high)
+            theirs = self._of_both(looked, high)
+            mine = self.rows.records(self.names, {n: one.offset for n, one in theirs.items()})
             for number, middle in looked.items():
-                if number in met and met[number].is_same:
-                    low[number] = met[number].offset + 1
+                if number in theirs and theirs[number] == mine.get(number):
+                    low[number] = theirs[number].offset + 1
                 else:
                     high[number] = middle
-        for number in [n for n in partitions if low[n] > first[n]]:
-            # What was erased behind the last record that is the same must not come back.
-            kept = self.taken.after(self.names, number, low[number])
-            low[number] = max(low[number], min(kept or 0, self.now.end.get(number, 0)))
-        return low
+        same = {n: offset for n, offset in low.items() if offset > first[n]}
+        behind, _ = self._not_taken(same, self.now.end)
+        return low | {n: min(one.begin, max(low[n], self.now.end.get(n, 0))) for n, one in behind.items()}
+
+    def _of_both(self, places: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, Record]:
+        """The broker's first record from an offset on, before an end, where bronze has one too.
+
+        Either may lack some: by compaction, erasure and expiry, or because bronze began later.
+        """
+        found: dict[int, Record] = {}
+        asked = dict(places)
+        while asked:
+            theirs = {n: one for n, one in self._theirs(asked).items() if asked[n] <= one.offset < ends[n]}
+            mine = self.rows.first(self.names, {n: (one.offset, ends[n]) for n, one in theirs.items()})
+            found |= {n: theirs[n] for n, offset in mine.items() if offset == theirs[n].offset}
+            asked = {n: offset for n, offset in mine.items() if offset > theirs[n].offset}
+        return found
 
     def _not_taken(
         self, places: Mapping[int, int], ends: Mapping[int, int]
@@ -281,24 +303,25 @@ class _Comparison:
         What was erased or has expired in bronze was read: that the broker has it says nothing.
 
         Returns:
-            The record per partition, and the partitions of which that cannot be told.
+            What was met per partition, and the partitions of which that cannot be told.
         """
         found: dict[int, _Met] = {}
         unsure, asked = set[int](), dict(places)
         for _ in range(_MOST_RUNS):
-            theirs = {n: one for n, one in self._theirs(asked).items() if one.offset < ends[n]}
-            mine = self.rows.records(self.names, {n: one.offset for n, one in theirs.items()})
-            kept = {n: self.taken.after(self.names, n, theirs[n].offset) for n in theirs if n not in mine}
-            unsure |= {n for n, offset in kept.items() if offset is None}
+            theirs = {n: one.offset for n, one in self._theirs(asked).items()}
+            theirs = {n: offset for n, offset in theirs.items() if asked[n] <= offset < ends.get(n, 0)}
+            after = {n: self.taken.after(self.names, n, offset) for n, offset in theirs.items()}
+            unsure |= {n for n, offset in after.items() if offset is None}
             found |= {
-                n: _Met(asked[n], one.offset, is_same=mine.get(n) == one)
-                for n, one in theirs.items()
-                if kept.get(n, one.offset) == one.offset
+                n: _Met(begin, theirs.get(n)) for n, begin in asked.items() if after.get(n) == theirs.get(n)
             }
-            asked = {n: at for n, at in kept.items() if at is not None and theirs[n].offset < at < ends[n]}
+            asked = {n: at for n, at in after.items() if at is not None and at > theirs[n]}
             if not asked:
                 break
-        return found, unsure | asked.keys()
+        # Of an expired record the same offset may have become another one, which must not be left out.
+        end = {n: self.taken.expired_end(self.names.rows[:1], n) for n in found}
+        met = {n: one if places[n] >= end[n] else one._replace(begin=places[n]) for n, one in found.items()}
+        return met, unsure | asked.keys()
 
     def _theirs(self, places: Mapping[int, int]) -> dict[int, Record]:
         """The broker's first record from an offset on, by partition."""
@@ -321,13 +344,20 @@ class _BronzeRows:
         for width in _WINDOWS:
             left = {number: end for number, end in ends.items() if end > 0 and number not in found}
             near = [_at(names.rows, number, max(0, end - width), end) for number, end in left.items()]
-            found |= self._last_of(names, near) if near else {}
+            spans = _spans(self._data, near)
+            newest_last = sorted(spans.items(), key=lambda span: names.rows.index(span[0][0]), reverse=True)
+            found |= {number: last for (_, number), (_, last) in newest_last}
         return found
 
-    def _last_of(self, names: _Names, near: Sequence[pc.Expression]) -> dict[int, int]:
-        ends = _ends(self._data, reduce(or_, near))
-        newest_last = sorted(ends.items(), key=lambda end: names.rows.index(end[0][0]), reverse=True)
-        return {partition: offset for (_, partition), offset in newest_last}
+    def first(self, names: _Names, ranges: Mapping[int, tuple[int, int]]) -> dict[int, int]:
+        """Per partition, the offset of the first row in a range, of any generation, where it has a row."""
+        found: dict[int, int] = {}
+        for width in _WINDOWS:
+            left = {number: one for number, one in ranges.items() if number not in found}
+            near = [_at(names.rows, n, first, min(first + width, end)) for n, (first, end) in left.items()]
+            for (_, number), (first, _) in _spans(self._data, near).items():
+                found[number] = min(first, found.get(number, first))
+        return found
 
     def records(self, names: _Names, places: Mapping[int, int]) -> dict[int, Record]:
         """The table's records at an offset per partition, of the newest generation that has them."""
@@ -437,7 +467,7 @@ def last_records(path: str, rows: pa.Table | None) -> dict[tuple[str, int], Reco
         if not files and rows is None:
             return None if files is None else {}
         data = dataset.dataset(files, format="parquet") if rows is None else dataset.dataset(rows)
-        ends = [((topic,), partition, end) for (topic, partition), end in _ends(data).items()]
+        ends = [((topic,), partition, end) for (topic, partition), (_, end) in _spans(data).items()]
         last = _rows_at(data, ends)
     except (OSError, pa.ArrowException):
         return None
@@ -453,16 +483,25 @@ def _newest_files(path: str) -> list[str] | None:
     return [file.path_in(folder.path) for file in commit.added]
 
 
-def _ends(data: Dataset, where: pc.Expression | None = None) -> dict[tuple[str, int], int]:
-    """The highest offset of each topic and partition; the rows are read in parts."""
+def _spans(
+    data: Dataset, near: Sequence[pc.Expression] | None = None
+) -> dict[tuple[str, int], tuple[int, int]]:
+    """The lowest and the highest offset of each topic and partition, of the rows that meet a condition.
+
+    The rows are read in parts.
+    """
     import pyarrow as pa
 
-    found: dict[tuple[str, int], int] = {}
+    found: dict[tuple[str, int], tuple[int, int]] = {}
+    if near is not None and not near:
+        return found
+    where = None if near is None else reduce(or_, near)
     for batch in data.to_batches(columns=["topic", "partition", "offset"], filter=where):
-        ends = pa.Table.from_batches([batch]).group_by(["topic", "partition"]).aggregate([("offset", "max")])
-        for row in ends.to_pylist():
-            place = row["topic"], row["partition"]
-            found[place] = max(row["offset_max"], found.get(place, -1))
+        rows = pa.Table.from_batches([batch]).group_by(["topic", "partition"])
+        for row in rows.aggregate([("offset", "min"), ("offset", "max")]).to_pylist():
+            place, span = (row["topic"], row["partition"]), (row["offset_min"], row["offset_max"])
+            known = found.get(place, span)
+            found[place] = min(known[0], span[0]), max(known[1], span[1])
     return found
 
 

@@ -152,6 +152,15 @@ def test_the_first_record_that_differs_is_found(
     assert (found.set_back, found.not_compared) == (expected, ())
 
 
+def test_what_bronze_has_never_read_is_not_taken_for_records_that_differ(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It began at offset 100, and the broker has the records before: none of them is read afterwards."""
+    write(layout(tmp_path).table_path("bronze.t"), "t", {0: log(100, READ)})
+    there = log(0, "e" * 100) | log(100, READ[:10]) | log(110, "X" * 40)
+    assert looked(tmp_path, monkeypatch, Broker({0: there}), [120]).set_back == {0: SetBack(110, 10)}
+
+
 def test_requests_where_nothing_differs_and_none_where_nothing_was_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -256,6 +265,8 @@ def expire(folder: Path, topic: str, end: int) -> None:
         (READ + ".v" + "." * 58 + "x", {}),
         (READ + "." * 60 + "x", {}),
         (READ + "uv", {0: SetBack(22, 0)}),
+        (READ + ".v", {0: SetBack(22, 0)}),
+        (READ + ".v.X", {0: SetBack(22, 0)}),
         (READ + "uvX" * 30, {0: SetBack(22, 0)}),
         (READ + "uv" + "." * 9 + "X" * 30, {0: SetBack(22, 0)}),
         (READ + "." * 9 + "X" * 60, {0: SetBack(20, 0)}),
@@ -300,12 +311,30 @@ def test_what_has_expired_excuses_no_later_record(tmp_path: Path, monkeypatch: p
     # The expired ones are passed over where the first record that differs is looked for.
     changed = before | log(36, "X" * 50)
     assert looked(tmp_path, monkeypatch, Broker({0: changed}), [80]).set_back == {0: SetBack(36, 4)}
+    # An offset of an expired record may have become another one: none is left out.
     expire(tmp_path, "t", 60)
+    assert looked(tmp_path, monkeypatch, Broker({0: changed}), [80]).set_back == {0: SetBack(36, 4)}
     there = before | log(50, "x" * 10) | log(80, "x")
     assert looked(tmp_path, monkeypatch, Broker({0: there}), [80]).set_back == {}
     assert looked(tmp_path, monkeypatch, Broker({0: before | log(50, "x" * 40)}), [80]).set_back == {
-        0: SetBack(60, 0)
+        0: SetBack(40, 0)
     }
+
+
+def test_what_a_former_generation_has_lost_leaves_open_what_is_behind_the_last_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its offsets may be those of the topic that is read now."""
+    path = layout(tmp_path).table_path("bronze.t")
+    write(path, "t", {0: log(0, READ)})
+    write(path, "t#2", {0: log(0, READ)})
+    second = {TOPICS: {"t": {"id": "A", "generation": 2}}}
+    broker = Broker({0: log(0, READ) | log(50, "X" * 40)})
+    assert looked(tmp_path, monkeypatch, broker, [80], **second).set_back == {0: SetBack(20, 0)}
+    for end, open_ones in ((50, ()), (51, (0,))):
+        expire(tmp_path, "t", end)
+        found = looked(tmp_path, monkeypatch, broker, [80], **second)
+        assert (bool(found.set_back), found.not_compared) == (not open_ones, open_ones)
 
 
 @pytest.mark.parametrize(
