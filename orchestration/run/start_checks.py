@@ -25,7 +25,7 @@ from common.delta.match.checkpoint_match import (
 from common.delta.match.checkpoint_repair import Change
 from common.delta.match.source_match import SourceNote, reads_others, refuse_other_history
 from common.delta.micro_batch import SOURCE_COMMITS
-from common.errors import CheckpointMismatchError, MedallionError, PipelineError, Problem
+from common.errors import CheckpointMismatchError, MedallionError, PipelineError, Problem, TableError
 from common.machine.console import say
 from common.spark.session_conf import SHUFFLE_PARTITIONS
 from common.streaming.file_list import FileList
@@ -178,7 +178,15 @@ def _warn_of_erased_records(context: Context, declared: Bronze | Silver) -> None
     """Say which tables have records again that were erased: an older copy was put back."""
     sources = declared.sources if isinstance(declared, Silver) else (declared.table,)
     readers = [one.table for one in context.pipeline.silver if not {*sources}.isdisjoint(one.sources)]
-    known = newest_erased(context.layout, sources) if readers else None
+    try:
+        known = newest_erased(context.layout, sources) if readers else None
+    except TableError as error:
+        say(
+            f"{declared.table}: whether erased records are there again cannot be told: {error}. Restore that "
+            "table from a copy: it names what was erased",
+            level="warning",
+        )
+        return
     for table in () if known is None else (declared.table, *declared.side_tables):
         if again := erased_again(context.layout, known, table):
             say(

@@ -10,7 +10,7 @@ import hashlib
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -67,18 +67,26 @@ class SingleRecords:
         self._consumer.close()
 
     def first(self, places: Collection[Place], seconds: float) -> dict[Place, Record]:
-        """The first committed record from each of these places on, as ``first_messages``.
+        """The first committed record from each of these places on; a place without one is left out.
 
         Raises:
-            BrokerError: The topics cannot be read by this user.
+            BrokerError: The topics cannot be read by this user, or the broker does not answer in time.
         """
         try:
-            found = first_messages(self._consumer, places, seconds)
+            found, waiting = first_messages(self._consumer, places, seconds)
         except KafkaException as error:
             raise BrokerError(
                 f"Records at {self._bootstrap} cannot be read: {error.args[0].str()}. Check that this user "
                 "may read the topics."
             ) from error
+        if waiting:  # not the same as no record
+            topic, partition = min(waiting)
+            more = f" and of {len(waiting) - 1} more" if len(waiting) > 1 else ""
+            raise BrokerError(
+                f"The broker at {self._bootstrap} did not give a record of topic {topic}, partition "
+                f"{partition}{more}, within {seconds:.0f} seconds. Check that it runs and is not overloaded. "
+                "Without an answer the last record that was read cannot be compared."
+            )
         return {place: _record(message) for place, message in found.items()}
 
 
@@ -103,10 +111,25 @@ def open_consumer(bootstrap: str, options: Mapping[str, str]) -> Consumer:
     return create_client(Consumer, config)
 
 
-def first_messages(consumer: Consumer, places: Collection[Place], seconds: float) -> dict[Place, Message]:
+class FirstMessages(NamedTuple):
+    """What was read of some places.
+
+    Attributes:
+        found: The first committed record from each place on; one that is missing has none, unless it waits.
+        waiting: Topics and partitions that were not answered in time.
+    """
+
+    found: dict[Place, Message]
+    waiting: frozenset[tuple[str, int]]
+
+
+def first_messages(consumer: Consumer, places: Collection[Place], seconds: float) -> FirstMessages:
     """The first committed record from each of these places on, one place per partition.
 
-    A place that is missing has no record behind it, or was not read within ``seconds``.
+    Args:
+        consumer: Tells the end of a partition, or such a partition is waited for.
+        places: Where to read.
+        seconds: How long answers are waited for.
 
     Raises:
         KafkaException: The topics cannot be read by this user.
@@ -123,6 +146,8 @@ def first_messages(consumer: Consumer, places: Collection[Place], seconds: float
             topic, partition = message.topic(), message.partition()
             at = (topic or "", -1 if partition is None else partition)
             if (error := message.error()) is not None:
+                if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                    raise KafkaException(error)
                 if error.code() == KafkaError._PARTITION_EOF and at in waiting:  # noqa: SLF001  # its public name
                     waiting.pop(at)
                 continue
@@ -131,7 +156,7 @@ def first_messages(consumer: Consumer, places: Collection[Place], seconds: float
                 consumer.incremental_unassign([TopicPartition(*at)])
     finally:
         consumer.unassign()
-    return found
+    return FirstMessages(found, frozenset(waiting))
 
 
 def keys_since(  # noqa: PLR0913, PLR0917  # where, since when, and how much at most

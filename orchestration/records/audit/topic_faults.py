@@ -95,10 +95,15 @@ def _recreated(table: str, name: str, known: TopicState, now: BrokerTopic) -> Fa
 
 def _offset_faults(topic: Topic, name: str, ends: Mapping[int, int], now: BrokerTopic) -> Iterator[Fault]:
     for number, back in sorted(now.set_back.items()):
+        differs = (
+            f"it lacks the {back.lacking:,} records that {topic.table} has read there"
+            if back.lacking
+            else f"it has another history than {topic.table} has read, without a record, up to {ends[number]}"
+        )
         yield Fault(
             "topic",
             f"topic {name}, partition {number}, was put back to an older state: from offset {back.common} on "
-            f"it lacks the {back.lacking:,} records that {topic.table} has read there",
+            f"{differs}",
             max(back.lacking, 1),
         )
     for number, end in sorted(ends.items()):
