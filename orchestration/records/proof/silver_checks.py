@@ -18,7 +18,9 @@ _SAME_PLACE = '{0}.topic = {1}.topic AND {0}.partition = {1}.partition AND {0}."
 _FIRST = 'shown_places(min({topic: topic, partition: partition, "offset": "offset"}, 5)'
 _FIRST_OTHERS = f"{_FIRST} FILTER (NOT is_same))"
 _FIRST_ALONE = f"{_FIRST} FILTER (NOT has_witness AND is_alike))"
-_WHEN = "event time"
+_KEY, _WHERE, _WHEN = "k", "where", "at"
+"""Columns of a user have numbers in the statements, as their names may be any: ``k0``, ``k1`` … are those of
+the key, ``at`` is the event time, ``c0``, ``c1`` … are all of them."""
 _TABLES = ("bronze", "silver", "late", "quarantine", "dropped", "waiting")
 
 
@@ -233,44 +235,44 @@ WHERE following > "offset" + 1;
             why = "; ".join(dict.fromkeys(values.why_not.values()))
             yield not_compared(self.about, "witness of each duplicate", why)
             return
-        keys = ", ".join(f"try({values.texts[name]}) AS {double_quoted(name)}" for name in key)
-        keys += f', try({values.texts[_WHEN]}) AS "{_WHEN}"' if _WHEN in values.texts else ""
-        conditions = [text for name, text in values.texts.items() if name not in {*key, _WHEN}]
+        conditions = [text for name, text in values.texts.items() if name.startswith(_WHERE)]
+        keys = "".join(
+            f", try({text}) AS {name}" for name, text in values.texts.items() if not name.startswith(_WHERE)
+        )
         own = " AND ".join(f"coalesce(try({text}), false)" for text in conditions)
         other = f"WHEN NOT ({own}) THEN 'other' " if own else ""
         yield f"""\
 -- What is only in bronze, and the key of each such record, read from its bytes.
 {title}
-SELECT {_AT}, ingested_at AS "read at", "timestamp" AS "sent at",
+SELECT {_AT}, ingested_at AS read_at, "timestamp" AS sent_at,
   {values.is_read_alike(values.texts)} AS is_alike,
-  CASE {tombstone}{other}ELSE 'duplicates' END AS kind, {keys}
+  CASE {tombstone}{other}ELSE 'duplicates' END AS kind{keys}
 FROM ({values.source(rest)});"""
         yield self._witnesses(key, is_newest=_WHEN in values.texts)
 
     def _key_and_conditions(self, key: Sequence[str]) -> ValueColumns:
         """The expressions of the key's columns, and the conditions by which a record is the table's own."""
         silver, values = self.given.silver, ValueColumns(self.given.silver)
-        for name in key:
-            if isinstance(silver.columns, Mapping) and name in silver.columns:
-                values.add(name, silver.columns[name])
-            else:
-                values.why_not[name] = "a function makes the columns"
+        values.add_key(key)
         declared = () if silver.where is None else (silver.where,)
         for number, condition in enumerate(dict.fromkeys((*declared, *self.given.past_conditions))):
-            values.add(f"where {number}", condition)
+            values.add(f"{_WHERE}{number}", condition)
         if silver.keep == "newest" and not self.given.values.why and isinstance(silver.columns, Mapping):
             values.add(_WHEN, silver.columns[silver.event_time])
         return values
 
     def _witnesses(self, key: Sequence[str], *, is_newest: bool) -> str:
         """Of each duplicate; where the newest row of a key is kept, one that is not older."""
-        same = " AND ".join(f"s.{double_quoted(name)} = r.{double_quoted(name)}" for name in key)
+        also, same = "", ""
         if is_newest:
-            when = double_quoted(self.given.silver.event_time)
-            mine = f"s.{when}, s._kafka_timestamp, s._kafka_topic, s._kafka_partition, s._kafka_offset"
-            theirs = f'r."{_WHEN}", r."sent at", r.topic, r.partition, r."offset"'
-            same += f" AND coalesce(row({mine}) >= row({theirs}), true)"
-        has = f"EXISTS (FROM {self.silver} AS s WHERE {same})" if self.silver else "false"
+            also = (
+                f", {double_quoted(self.given.silver.event_time)} AS {_WHEN}, _kafka_timestamp AS sent_at, "
+            )
+            also += _AT_IN_SILVER
+            ordered = (_WHEN, "sent_at", "topic", "partition", '"offset"')
+            mine, theirs = (", ".join(f"{rows}.{name}" for name in ordered) for rows in ("s", "r"))
+            same = f" AND coalesce(row({mine}) >= row({theirs}), true)"
+        has = self._has_key(key, "r", also, same)
         return compared(
             about=self.about,
             check="'witness of each duplicate'",
@@ -290,11 +292,11 @@ FROM ({values.source(rest)});"""
         """
         if self.erased is None:
             return "'different'"
-        keys = ", ".join(double_quoted(name) for name in key)
+        keys = ", ".join(f"{_KEY}{number}" for number in range(len(key)))
         ours = f"FROM {self.erased} AS e WHERE e.bronze = {standard_text(self.given.topic.table)}"
         return f"""CASE WHEN count(DISTINCT row({keys})) FILTER (NOT has_witness) <= (
     SELECT count(*) FROM (SELECT DISTINCT {_AT} {ours}))
-      AND min("read at") FILTER (NOT has_witness) > (SELECT min(erased_at) {ours})
+      AND min(read_at) FILTER (NOT has_witness) > (SELECT min(erased_at) {ours})
     THEN 'not compared: those without one may be copies of erased records' ELSE 'different' END"""
 
     def _counted(self) -> str:
@@ -368,8 +370,7 @@ CROSS JOIN LATERAL (SELECT coalesce(n, 0) AS found)''',
         if self.late is None or self.given.silver.late != "merge":
             return
         key = self.given.silver.event_key
-        same = " AND ".join(f"s.{double_quoted(name)} = l.{double_quoted(name)}" for name in key)
-        has = f"EXISTS (FROM {self.silver} AS s WHERE {same})" if self.silver else "false"
+        has = self._has_key(key, "l")
         yield compared(
             about=self.about,
             check="'key of each late row that was not merged'",
@@ -379,10 +380,17 @@ CROSS JOIN LATERAL (SELECT coalesce(n, 0) AS found)''',
             shown=f"{_FIRST} FILTER (NOT has_witness))",
             rows=f"""FROM (
   SELECT p.*, {has} AS has_witness
-  FROM {self.late} AS l
-  JOIN {self.temporary("places")} AS p ON p.topic = l._kafka_topic AND p.partition = l._kafka_partition
-    AND p."offset" = l._kafka_offset AND p.place = 'late')""",
+  FROM (SELECT {_numbered(key)}, {_AT_IN_SILVER} FROM {self.late}) AS l
+  JOIN {self.temporary("places")} AS p ON {_SAME_PLACE.format("p", "l")} AND p.place = 'late')""",
         )
+
+    def _has_key(self, key: Sequence[str], rows: str, columns: str = "", condition: str = "") -> str:
+        """The condition that silver has the key of a row of ``rows``, an alias."""
+        if self.silver is None:
+            return "false"
+        same = " AND ".join(f"s.{_KEY}{n} = {rows}.{_KEY}{n}" for n in range(len(key)))
+        mine = f"SELECT {_numbered(key)}{columns} FROM {self.silver}"
+        return f"EXISTS (FROM ({mine}) AS s WHERE {same}{condition})"  # names quoted or our own
 
     def _values(self) -> Iterator[str]:
         """Silver's columns computed again from bronze's bytes."""
@@ -404,17 +412,16 @@ CROSS JOIN LATERAL (SELECT coalesce(n, 0) AS found)''',
                 yield not_compared(self.about, "values", "a function makes the columns")
             return
         same = " AND ".join(
-            f"{double_quoted(f'own {name}')} IS NOT DISTINCT FROM "
-            f"{self._read_again(values.texts[name], name)}"
-            for name in names
+            f"c{n} IS NOT DISTINCT FROM {self._read_again(values.texts[name], name)}"
+            for n, name in enumerate(names)
         )
-        own = ", ".join(f"s.{double_quoted(name)} AS {double_quoted(f'own {name}')}" for name in names)
+        own = ", ".join(f"s.{double_quoted(name)} AS c{n}" for n, name in enumerate(names))
         for title, table in (("silver", self.silver), ("late rows", self.late)):
             if table is None:
                 continue
             rows = f"""(
     SELECT b.topic, b.partition, b."offset", b.kafka_timestamp AS "timestamp", b.value,
-      s._kafka_timestamp AS "own time", {own}
+      s._kafka_timestamp AS own_time, {own}
     FROM {self.bronze} AS b
     JOIN {table} AS s
       ON b.topic = s._kafka_topic AND b.partition = s._kafka_partition AND b."offset" = s._kafka_offset
@@ -429,7 +436,7 @@ CROSS JOIN LATERAL (SELECT coalesce(n, 0) AS found)''',
                 rows=f"""FROM (
   SELECT {_AT}, is_same, CASE WHEN is_same THEN true ELSE {values.is_read_alike(names)} END AS is_alike
   FROM (
-    SELECT *, "own time" IS NOT DISTINCT FROM "timestamp"
+    SELECT *, own_time IS NOT DISTINCT FROM "timestamp"
       AND {same} AS is_same
     FROM ({values.source(rows)})))""",
                 otherwise=standard_text(f"not compared: {allowed.excuse}" if allowed.excuse else "different"),
@@ -457,6 +464,11 @@ CROSS JOIN LATERAL (SELECT coalesce(n, 0) AS found)''',
   FROM {self.quarantine} AS q JOIN {self.bronze} AS b ON {_SAME_PLACE.format("q", "b")}
   WHERE q.verdict IS DISTINCT FROM 'drop')""",
         )
+
+
+def _numbered(key: Sequence[str]) -> str:
+    """The columns of a key by their numbers."""
+    return ", ".join(f"{double_quoted(name)} AS {_KEY}{number}" for number, name in enumerate(key))
 
 
 def _unread(condition: str) -> str:

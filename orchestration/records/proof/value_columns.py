@@ -84,6 +84,15 @@ class ValueColumns:
         except (SqlError, PipelineError) as error:
             self.why_not[name] = str(error).splitlines()[0]
 
+    def add_key(self, key: Sequence[str]) -> None:
+        """Add the columns of a key by their numbers, as ``k0``: their names may be any."""
+        columns = self.silver.columns
+        for number, name in enumerate(key):
+            if isinstance(columns, Mapping) and name in columns:
+                self.add(f"k{number}", columns[name])
+            else:
+                self.why_not[f"k{number}"] = "a function makes the columns"
+
     def source(self, rows: str) -> str:
         """A query that adds the fields to rows of bronze, which have at least coordinates and value."""
         listed = ", ".join(standard_text(path) for path, _ in self._paths)

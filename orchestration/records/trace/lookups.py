@@ -41,7 +41,8 @@ class Lookups:
     def rows(self) -> Mapping[Place, dict[str, Any]]:
         """Their rows in bronze, without key, value and headers."""
         columns = (
-            f"kafka_timestamp, ingested_at, value IS NULL AS is_tombstone, {self.tables.files()} AS file"
+            "kafka_timestamp, ingested_at, value IS NULL AS is_tombstone, "
+            f"{self.tables.file_of(self.bronze)} AS file"
         )
         found = self._found(self.bronze, columns)
         return {place: rows[0] for place, rows in found.items()}
@@ -104,11 +105,7 @@ class Lookups:
         """The key of a silver table and its condition ``where``, as DuckDB reads them from bronze's bytes."""
         if silver.table not in self._values:
             values = self._values[silver.table] = ValueColumns(silver)
-            for name in silver.event_key:
-                if isinstance(silver.columns, Mapping):
-                    values.add(name, silver.columns[name])
-                else:
-                    values.why_not[name] = "a function makes the columns"
+            values.add_key(silver.event_key)
             if silver.where is not None:
                 values.add("where", silver.where)
         return self._values[silver.table]
@@ -120,19 +117,19 @@ class Lookups:
         return self._witnesses[silver.table][place]
 
     def _with_keys(self, silver: Silver, values: ValueColumns) -> Mapping[Place, tuple[bool, Place | None]]:
-        key = [double_quoted(name) for name in silver.event_key]
-        listed = ", ".join(f"{text} AS {double_quoted(name)}" for name, text in values.texts.items())
+        key = {f"k{number}": double_quoted(name) for number, name in enumerate(silver.event_key)}
+        listed = ", ".join(f'{text} AS "{name}"' for name, text in values.texts.items())
         own = 'coalesce("where", false)' if "where" in values.texts else "true"
         bronze, mine = self.tables.source(self.bronze), self.tables.source(silver.table)
         rows = f"""(SELECT topic, partition, "offset", kafka_timestamp AS "timestamp", value
           FROM {bronze} WHERE {self._among()})"""
         same = " AND ".join(f"r.{name} = s.{name}" for name in key)
-        columns = ", ".join(f"s.{double_quoted(f'_kafka_{name}')} AS w{n}" for n, name in enumerate(_FIELDS))
+        columns = [f"{name} AS {number}" for number, name in key.items()]
+        columns += [f"{double_quoted(f'_kafka_{name}')} AS w{n}" for n, name in enumerate(_FIELDS)]
         found = self.tables.rows(
             f"""SELECT r.topic, r.partition, r."offset", {own} AS own, w0, w1, w2
             FROM (SELECT topic, partition, "offset", {listed} FROM ({values.source(rows)})) AS r
-            LEFT JOIN (SELECT {", ".join(f"s.{name}" for name in key)}, {columns} FROM {mine} AS s) AS s
-            ON {same}"""
+            LEFT JOIN (SELECT {", ".join(columns)} FROM {mine}) AS s ON {same}"""
         )
         return {
             Place(row["topic"], row["partition"], row["offset"]): (

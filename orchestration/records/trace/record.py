@@ -101,7 +101,7 @@ class Record:
             log no longer says; the other commits that changed the record's rows, oldest first.
         """
         batch = self.looked.judged_by(silver, self.place)
-        columns = f"{self.tables.files()} AS file"
+        columns = f"{self.tables.file_of(silver.table)} AS file"
         held = self.looked.held(silver.table, columns, "_kafka_").get(self.place, [])
         file, rows = (_file_name(held[0]["file"]) if held else None), len(held)
         changes, came = self._changes(silver, is_there=rows > 0) if is_alone else [], None
