@@ -17,7 +17,8 @@ _AT_IN_SILVER = '_kafka_topic AS topic, _kafka_partition AS partition, _kafka_of
 _SAME_PLACE = '{0}.topic = {1}.topic AND {0}.partition = {1}.partition AND {0}."offset" = {1}."offset"'
 _FIRST = 'shown_places(min({topic: topic, partition: partition, "offset": "offset"}, 5)'
 _FIRST_OTHERS = f"{_FIRST} FILTER (NOT is_same))"
-_FIRST_ALONE = f"{_FIRST} FILTER (NOT has_witness AND is_alike))"
+_ALONE = "count(*) FILTER (is_alike AND NOT has_witness)"
+_UNREAD = "DuckDB may read a value of theirs otherwise than its bytes have it"
 _KEY, _WHERE, _WHEN = "k", "where", "at"
 """Columns of a user have numbers in the statements, as their names may be any: ``k0``, ``k1`` … are those of
 the key, ``at`` is the event time, ``c0``, ``c1`` … are all of them."""
@@ -240,7 +241,8 @@ WHERE following > "offset" + 1;
             f", try({text}) AS {name}" for name, text in values.texts.items() if not name.startswith(_WHERE)
         )
         own = " AND ".join(f"coalesce(try({text}), false)" for text in conditions)
-        other = f"WHEN NOT ({own}) THEN 'other' " if own else ""
+        is_sure = values.is_read_alike(name for name in values.texts if name.startswith(_WHERE))
+        other = f"WHEN NOT ({own}) AND {is_sure} THEN 'other' " if own else ""
         yield f"""\
 -- What is only in bronze, and the key of each such record, read from its bytes.
 {title}
@@ -276,13 +278,15 @@ FROM ({values.source(rest)});"""
         return compared(
             about=self.about,
             check="'witness of each duplicate'",
-            holds="count(*) = count(*) FILTER (has_witness OR NOT is_alike)",
+            holds="count(*) = count(*) FILTER (is_alike AND has_witness)",
             expected=f"'a row of {self.about} with the key of each of ' || count(*) || ' duplicates'",
-            found=f"count(*) FILTER (has_witness) || ' have one'{_unread('has_witness')}",
-            shown=_FIRST_ALONE,
+            found="count(*) FILTER (is_alike AND has_witness) || ' have one'",
+            shown=f"{_FIRST} FILTER (is_alike AND NOT has_witness))",
             rows=f"""FROM (
   SELECT r.*, {has} AS has_witness FROM {self.temporary("rest")} AS r WHERE kind = 'duplicates')""",
-            otherwise=self._unless_erased(key),
+            otherwise=f"""CASE WHEN {_ALONE} = 0
+    THEN 'not compared: ' || count(*) FILTER (NOT is_alike) || ' of ' || count(*) || ': {_UNREAD}'
+    ELSE {self._unless_erased(key)} END""",
         )
 
     def _unless_erased(self, key: Sequence[str]) -> str:
@@ -294,9 +298,9 @@ FROM ({values.source(rest)});"""
             return "'different'"
         keys = ", ".join(f"{_KEY}{number}" for number in range(len(key)))
         ours = f"FROM {self.erased} AS e WHERE e.bronze = {standard_text(self.given.topic.table)}"
-        return f"""CASE WHEN count(DISTINCT row({keys})) FILTER (NOT has_witness) <= (
+        return f"""CASE WHEN count(DISTINCT row({keys})) FILTER (is_alike AND NOT has_witness) <= (
     SELECT count(*) FROM (SELECT DISTINCT {_AT} {ours}))
-      AND min(read_at) FILTER (NOT has_witness) > (SELECT min(erased_at) {ours})
+      AND min(read_at) FILTER (is_alike AND NOT has_witness) > (SELECT min(erased_at) {ours})
     THEN 'not compared: those without one may be copies of erased records' ELSE 'different' END"""
 
     def _counted(self) -> str:
@@ -411,10 +415,18 @@ CROSS JOIN LATERAL (SELECT coalesce(n, 0) AS found)''',
             if not values.why_not:
                 yield not_compared(self.about, "values", "a function makes the columns")
             return
-        same = " AND ".join(
-            f"c{n} IS NOT DISTINCT FROM {self._read_again(values.texts[name], name)}"
+        # Of each column: 0 where it is what the bytes give, 2 where it is not, 1 where DuckDB cannot tell.
+        read = ",\n      ".join(
+            f"CASE WHEN c{n} IS NOT DISTINCT FROM {self._read_again(values.texts[name], name)} THEN 0 "
+            f"WHEN {values.is_read_alike([name])} THEN 2 ELSE 1 END AS d{n}"
             for n, name in enumerate(names)
         )
+        worst = f"greatest({', '.join(f'd{n}' for n in range(len(names)))})"
+        unread = ", ".join(
+            f"CASE WHEN count(*) FILTER (d{n} = 1) > 0 THEN {standard_text(name)} END"
+            for n, name in enumerate(names)
+        )
+        differs = standard_text(f"not compared: {allowed.excuse}" if allowed.excuse else "different")
         own = ", ".join(f"s.{double_quoted(name)} AS c{n}" for n, name in enumerate(names))
         for title, table in (("silver", self.silver), ("late rows", self.late)):
             if table is None:
@@ -429,17 +441,19 @@ CROSS JOIN LATERAL (SELECT coalesce(n, 0) AS found)''',
             yield compared(
                 about=self.about,
                 check=standard_text(f"values of {title}: {', '.join(names)}"),
-                holds="count(*) = count(*) FILTER (is_same OR NOT is_alike)",
+                holds="count(*) = count(*) FILTER (worst = 0)",
                 expected="'the values of ' || count(*) || ' records in bronze'",
-                found=f"count(*) FILTER (is_same) || ' are the same'{_unread('is_same')}",
-                shown=f"{_FIRST} FILTER (NOT is_same AND is_alike))",
+                found="count(*) FILTER (worst = 0) || ' are the same'",
+                shown=f"{_FIRST} FILTER (worst = 2))",
                 rows=f"""FROM (
-  SELECT {_AT}, is_same, CASE WHEN is_same THEN true ELSE {values.is_read_alike(names)} END AS is_alike
+  SELECT *, CASE WHEN own_time IS DISTINCT FROM "timestamp" THEN 2 ELSE {worst} END AS worst
   FROM (
-    SELECT *, own_time IS NOT DISTINCT FROM "timestamp"
-      AND {same} AS is_same
+    SELECT {_AT}, "timestamp", own_time,
+      {read}
     FROM ({values.source(rows)})))""",
-                otherwise=standard_text(f"not compared: {allowed.excuse}" if allowed.excuse else "different"),
+                otherwise=f"""CASE WHEN count(*) FILTER (worst = 2) > 0 THEN {differs}
+    ELSE 'not compared: ' || count(*) FILTER (worst = 1) || ' of ' || count(*) || ' records, in '
+      || concat_ws(', ', {unread}) || ': {_UNREAD}' END""",
             )
 
     def _read_again(self, text: str, name: str) -> str:
@@ -469,10 +483,3 @@ CROSS JOIN LATERAL (SELECT coalesce(n, 0) AS found)''',
 def _numbered(key: Sequence[str]) -> str:
     """The columns of a key by their numbers."""
     return ", ".join(f"{double_quoted(name)} AS {_KEY}{number}" for number, name in enumerate(key))
-
-
-def _unread(condition: str) -> str:
-    """What is said of records without a condition whose bytes DuckDB may read otherwise."""
-    count = f"count(*) FILTER (NOT {condition} AND NOT is_alike)"
-    why = "not compared: DuckDB may read a value of theirs otherwise than its bytes have it"
-    return f" || CASE WHEN {count} > 0 THEN ', ' || {count} || ' {why}' ELSE '' END"

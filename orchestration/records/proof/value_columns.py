@@ -120,6 +120,11 @@ class ValueColumns:
             return Value(double_quoted(name), _COORDINATES[name])
         where = "$" + "".join(f'."{name}"' for name in self._written(path, self._fields))
         kind = _type(path, self._fields)
+        decimals = getattr(self.silver.value, "decimals", "number")
+        if kind.startswith("DECIMAL") and decimals != "number":
+            raise SqlError(
+                f"has {'.'.join(path)}, a decimal that is written as {decimals}, which is not read"
+            )
         if (where, kind) not in self._paths:
             self._paths.append((where, kind))
         number = self._paths.index((where, kind)) + 1
@@ -144,9 +149,12 @@ def _alike(number: int, path: str, kind: str) -> str:
     if kind in _READ_ALIKE:
         own = _READ_ALIKE[kind]
     else:
-        digits = int(re.findall(r"\d+", kind)[0]) if kind.startswith("DECIMAL") else 0
-        of_double = ", 'DOUBLE'" if 0 < digits <= _DIGITS_OF_A_DOUBLE else ""
-        own = f"{{kind}} IN ({_WHOLE}{of_double})"
+        own = f"{{kind}} IN ({_WHOLE})"
+        if kind.startswith("DECIMAL"):
+            digits, places = map(int, re.findall(r"\d+", kind))
+            # The reader takes no more places than the type has, so a small number has few digits.
+            is_short = f'abs("field {number}"::DOUBLE) < 1e{_DIGITS_OF_A_DOUBLE - places}'
+            own += f" OR ({{kind}} = 'DOUBLE' AND {digits <= _DIGITS_OF_A_DOUBLE or is_short})"
     there = f"coalesce(try(json_type(decode(value), {standard_text(path)})), 'NULL')"
     is_own = own.replace("{kind}", there).replace("{text}", f"fields[{number}]")
     return f"({there} = 'NULL' OR {is_own})"

@@ -18,6 +18,8 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from common.config.paths import Layout
 from common.declare import Pipeline
+from common.delta.lease.release import own_release
+from silver.judge.reasons_and_verdict import RELEASE
 from tests.conftest import make_settings
 
 SENT = datetime(2026, 3, 1, 22, tzinfo=UTC)
@@ -76,6 +78,7 @@ class SmallLake:
         names = {**kinds, **COORDINATES, "_ingested_at": COORDINATES["_kafka_timestamp"]}
         zeros = dict.fromkeys(("quarantined", "dropped", "tombstones", "duplicates", "late", "merged"), 0)
         told = {"step": "accepted", "counts": {**zeros, "accepted": len(rows), **counts}}
+        told[RELEASE] = own_release()
         table = pa.Table.from_pylist(whole, pa.schema(list(names.items())))
         self.commit(
             self.pipeline.silver[0].table, table, told | {"positions": [self.position("bronze.orders")]}
