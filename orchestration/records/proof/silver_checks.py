@@ -10,7 +10,7 @@ from common.sql.quoting import double_quoted, standard_text
 from orchestration.records.audit.offset_places import NEVER
 from orchestration.records.proof.checks import compared, heading, not_compared, stated
 from orchestration.records.proof.given import Given
-from orchestration.records.proof.value_columns import ValueColumns, of_silver
+from orchestration.records.proof.value_columns import READ_OTHERWISE, ValueColumns, of_silver
 
 _AT = 'topic, partition, "offset"'
 _AT_IN_SILVER = '_kafka_topic AS topic, _kafka_partition AS partition, _kafka_offset AS "offset"'
@@ -18,7 +18,6 @@ _SAME_PLACE = '{0}.topic = {1}.topic AND {0}.partition = {1}.partition AND {0}."
 _FIRST = 'shown_places(min({topic: topic, partition: partition, "offset": "offset"}, 5)'
 _FIRST_OTHERS = f"{_FIRST} FILTER (NOT is_same))"
 _ALONE = "count(*) FILTER (is_alike AND NOT has_witness)"
-_UNREAD = "DuckDB may read a value of theirs otherwise than its bytes have it"
 _KEY, _WHERE, _WHEN = "k", "where", "at"
 """Columns of a user have numbers in the statements, as their names may be any: ``k0``, ``k1`` … are those of
 the key, ``at`` is the event time, ``c0``, ``c1`` … are all of them."""
@@ -285,7 +284,7 @@ FROM ({values.source(rest)});"""
             rows=f"""FROM (
   SELECT r.*, {has} AS has_witness FROM {self.temporary("rest")} AS r WHERE kind = 'duplicates')""",
             otherwise=f"""CASE WHEN {_ALONE} = 0
-    THEN 'not compared: ' || count(*) FILTER (NOT is_alike) || ' of ' || count(*) || ': {_UNREAD}'
+    THEN 'not compared: ' || count(*) FILTER (NOT is_alike) || ' of ' || count(*) || ': {READ_OTHERWISE}'
     ELSE {self._unless_erased(key)} END""",
         )
 
@@ -453,7 +452,7 @@ CROSS JOIN LATERAL (SELECT coalesce(n, 0) AS found)''',
     FROM ({values.source(rows)})))""",
                 otherwise=f"""CASE WHEN count(*) FILTER (worst = 2) > 0 THEN {differs}
     ELSE 'not compared: ' || count(*) FILTER (worst = 1) || ' of ' || count(*) || ' records, in '
-      || concat_ws(', ', {unread}) || ': {_UNREAD}' END""",
+      || concat_ws(', ', {unread}) || ': {READ_OTHERWISE}' END""",
             )
 
     def _read_again(self, text: str, name: str) -> str:

@@ -38,6 +38,9 @@ _READ_ALIKE = {
 and spells it anew, which shows in a text and in a decimal of more digits than a double has."""
 _DIGITS_OF_A_DOUBLE = 15
 
+READ_OTHERWISE = "DuckDB may read a value otherwise than its bytes have it"
+"""What is said of records that have such a field."""
+
 _COORDINATES = {"topic": "VARCHAR", "partition": "INTEGER", "offset": "BIGINT", "timestamp": TIME}
 
 
