@@ -91,10 +91,12 @@ def _comparison(  # noqa: PLR0913, PLR0917  # what a comparison is made of
             close.append(name)
         else:
             exact.append(name)
+    if not (exact or close):
+        return
     of = ", ".join(f"{name}@{version}" for name, version in state.sources.items())
     # By number: a column may have the name of one of the comparison's own.
     names = {name: f"c{number}" for number, name in enumerate((*exact, *close))}
-    want = ", ".join(f"CAST({_q(name)} AS {columns[name]}) AS {number}" for name, number in names.items())
+    want = ", ".join(f"TRY_CAST({_q(name)} AS {columns[name]}) AS {number}" for name, number in names.items())
     have = ", ".join(f"{_q(name)} AS {number}" for name, number in names.items())
     keys = ", ".join(f"{_q(name)}: {names[name]}" for name in defined.keys if name in names)
     view = _q(f"definition of {table}")

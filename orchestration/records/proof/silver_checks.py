@@ -11,6 +11,8 @@ from orchestration.records.audit.offset_places import NEVER
 from orchestration.records.proof.checks import compared, heading, not_compared, stated
 from orchestration.records.proof.given import Given
 from orchestration.records.proof.value_columns import READ_OTHERWISE, ValueColumns, of_silver
+from silver.read.column_names import COORDINATES, ELEMENT_COLUMN, INGESTED_AT, KAFKA_TIMESTAMP
+from silver.read.unknown_fields import RESCUED
 
 _AT = 'topic, partition, "offset"'
 _AT_IN_SILVER = '_kafka_topic AS topic, _kafka_partition AS partition, _kafka_offset AS "offset"'
@@ -21,6 +23,7 @@ _ALONE = "count(*) FILTER (is_alike AND NOT has_witness)"
 _KEY, _WHERE, _WHEN = "k", "where", "at"
 """Columns of a user have numbers in the statements, as their names may be any: ``k0``, ``k1`` … are those of
 the key, ``at`` is the event time, ``c0``, ``c1`` … are all of them."""
+_OWN = {*COORDINATES, KAFKA_TIMESTAMP, INGESTED_AT, ELEMENT_COLUMN, RESCUED}
 _TABLES = ("bronze", "silver", "late", "quarantine", "dropped", "waiting")
 
 
@@ -406,10 +409,15 @@ CROSS JOIN LATERAL (SELECT coalesce(n, 0) AS found)''',
         if not allowed.are_any:
             return
         values = of_silver(self.given.silver)
-        names = [name for name in values.texts if name in self.columns_of]
+        there = {name.lower() for name in self.columns_of}
+        names = [name for name in values.texts if name.lower() in there]
         for why in dict.fromkeys(values.why_not.values()):
             same_why = [name for name, text in values.why_not.items() if text == why]
             yield not_compared(self.about, f"values of {', '.join(same_why)}", why)
+        if values.texts and (others := self._undeclared(values)):
+            yield not_compared(
+                self.about, f"values of {', '.join(others)}", "the declaration has no such column"
+            )
         if not names:
             if not values.why_not:
                 yield not_compared(self.about, "values", "a function makes the columns")
@@ -458,7 +466,13 @@ CROSS JOIN LATERAL (SELECT coalesce(n, 0) AS found)''',
     def _read_again(self, text: str, name: str) -> str:
         """A column computed from a value, null where that fails."""
         is_field = text.startswith('("field ') and text.endswith('")')
-        return f"try_cast({text if is_field else f'try({text})'} AS {self.columns_of[name]})"
+        kind = next(kind for other, kind in self.columns_of.items() if other.lower() == name.lower())
+        return f"try_cast({text if is_field else f'try({text})'} AS {kind})"
+
+    def _undeclared(self, values: ValueColumns) -> list[str]:
+        """The columns of the table that are neither declared nor the engine's."""
+        known = {name.lower() for name in (*values.texts, *values.why_not)} | _OWN
+        return [name for name in self.columns_of if name.lower() not in known]
 
     def _raw_bytes(self) -> Iterator[str]:
         """Key, value and time of quarantined records against bronze's."""

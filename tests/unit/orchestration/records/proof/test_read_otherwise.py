@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -111,6 +112,18 @@ def test_decimals_that_are_no_numbers_are_not_compared(tmp_path: Path, decimals:
     why = f"has amount, a decimal that is written as {decimals}, which is not read"
     assert verdicts["values of amount"] == f"not compared: {why}"
     assert verdicts["values of silver: id, name, n, at"] == "different"
+
+
+def test_columns_of_another_declaration_are_named(tmp_path: Path) -> None:
+    """And a column is the same one in other letters, as it is to Spark."""
+    lake = filled(tmp_path, GOOD)
+    (silver,) = lake.pipeline.silver
+    declared = replace(silver, columns={"ID": "id", "amount": "amount", "at": "at"}, key=["ID"])
+    found = checks(replace(lake.pipeline, silver=[declared]), lake.layout)
+    assert {one.check: one.verdict for one in found if one.check.startswith("values of")} == {
+        "values of name, n": "not compared: the declaration has no such column",
+        "values of silver: ID, amount, at": "equal",
+    }
 
 
 @pytest.mark.parametrize(
