@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -239,9 +240,9 @@ WHERE following > "offset" + 1;
             yield not_compared(self.about, "witness of each duplicate", why)
             return
         conditions = [text for name, text in values.texts.items() if name.startswith(_WHERE)]
-        keys = "".join(
-            f", try({text}) AS {name}" for name, text in values.texts.items() if not name.startswith(_WHERE)
-        )
+        of_key = {f"{_KEY}{number}": name for number, name in enumerate(key)}
+        of_key |= {_WHEN: self.given.silver.event_time} if _WHEN in values.texts else {}
+        keys = "".join(f", {self._read_again(values.texts[at], name)} AS {at}" for at, name in of_key.items())
         own = " AND ".join(f"coalesce(try({text}), false)" for text in conditions)
         is_sure = values.is_read_alike(name for name in values.texts if name.startswith(_WHERE))
         other = f"WHEN NOT ({own}) AND {is_sure} THEN 'other' " if own else ""
@@ -258,6 +259,9 @@ FROM ({values.source(rest)});"""
         """The expressions of the key's columns, and the conditions by which a record is the table's own."""
         silver, values = self.given.silver, ValueColumns(self.given.silver)
         values.add_key(key)
+        ordered = (silver.event_time,) if silver.keep == "newest" else ()
+        if why := self._lacks([*key, *ordered]):
+            values.why_not[_KEY] = why
         declared = () if silver.where is None else (silver.where,)
         for number, condition in enumerate(dict.fromkeys((*declared, *self.given.past_conditions))):
             values.add(f"{_WHERE}{number}", condition)
@@ -376,6 +380,9 @@ CROSS JOIN LATERAL (SELECT coalesce(n, 0) AS found)''',
         if self.late is None or self.given.silver.late != "merge":
             return
         key = self.given.silver.event_key
+        if why := self._lacks(key):
+            yield not_compared(self.about, "key of each late row that was not merged", why)
+            return
         has = self._has_key(key, "l")
         yield compared(
             about=self.about,
@@ -465,9 +472,16 @@ CROSS JOIN LATERAL (SELECT coalesce(n, 0) AS found)''',
 
     def _read_again(self, text: str, name: str) -> str:
         """A column computed from a value, null where that fails."""
-        is_field = text.startswith('("field ') and text.endswith('")')
-        kind = next(kind for other, kind in self.columns_of.items() if other.lower() == name.lower())
-        return f"try_cast({text if is_field else f'try({text})'} AS {kind})"
+        is_field = re.fullmatch(r'"field \d+"', text) is not None
+        found = text if is_field else f"try({text})"
+        kinds = {other.lower(): kind for other, kind in self.columns_of.items()}
+        return f"try_cast({found} AS {kinds[name.lower()]})" if name.lower() in kinds else found
+
+    def _lacks(self, key: Sequence[str]) -> str:
+        """Why rows of the table cannot be found by a key, in words; empty where they can."""
+        there = {name.lower() for name in self.columns_of}
+        lacking = [name for name in key if self.silver is not None and name.lower() not in there]
+        return f"the table has no column {', '.join(lacking)}, which the declaration has" if lacking else ""
 
     def _undeclared(self, values: ValueColumns) -> list[str]:
         """The columns of the table that are neither declared nor the engine's."""

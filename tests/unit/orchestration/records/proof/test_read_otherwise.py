@@ -124,6 +124,10 @@ def test_columns_of_another_declaration_are_named(tmp_path: Path) -> None:
         "values of name, n": "not compared: the declaration has no such column",
         "values of silver: ID, amount, at": "equal",
     }
+    other = replace(declared, columns={"own": "id", "at": "at"}, key=["own"])
+    found = checks(replace(lake.pipeline, silver=[other]), lake.layout)
+    (said,) = [one for one in found if one.check == "witness of each duplicate"]
+    assert said.verdict == "not compared: the table has no column own, which the declaration has"
 
 
 @pytest.mark.parametrize(
