@@ -44,7 +44,7 @@ BUDGET = {
     "orchestration/install": 1347,
     "orchestration/observe": 6721,
     "orchestration/quality": 3217,
-    "orchestration/records": 13497,
+    "orchestration/records": 13636,
     "orchestration/run": 5848,
     "silver": 4322,
 }

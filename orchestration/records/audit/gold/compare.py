@@ -124,7 +124,9 @@ def open_rows(
     try:
         floats = _rounded(kinds, rounded)
         differing = _beyond_tolerance(both, names, floats)
+        numbers = {name: f"c{number}" for number, name in enumerate(names)}  # a name may be one of ours
         rough = [_rough(name) if name in floats else F.col(f"`{name}`") for name in names]
+        rough = [value.alias(number) for value, number in zip(rough, numbers.values(), strict=True)]
         rows = differing.select(*rough, _WEIGHT, F.lit(-1).alias("__way"))
         for way, each in enumerate((want, *orders, *places)):
             typed = each.select(*(F.col(f"`{name}`").cast(kinds[name]).alias(name) for name in names))
@@ -132,15 +134,15 @@ def open_rows(
             rough = [_rough(name) if name in floats else value for name, value in mine]
             rows = rows.unionAll(typed.select(*rough, F.lit(None).cast("bigint"), F.lit(way)))
         counts = [F.count_if(F.col("__way") == way) for way in range(1 + len(orders) + len(places))]
-        of_row = rows.groupBy(*names).agg(
+        of_row = rows.groupBy(*numbers.values()).agg(
             F.coalesce(F.sum(_WEIGHT), F.lit(0)).alias("w"),
             (F.least(*counts) - counts[0]).alias("least"),
             *(each.alias(f"n{way}") for way, each in enumerate(counts[: 1 + len(orders)])),
         )
         totals = [F.sum(f"n{way}") for way in range(1 + len(orders))]
         figures = F.count_if(F.col("w") < F.col("least")), F.sum("w"), F.sum(F.greatest("w", F.lit(0)))
-        lacking, more, others, *numbers = of_row.agg(*figures, *totals).collect()[0]
-        is_open = not lacking and min(numbers) <= numbers[0] + more <= max(numbers)
+        lacking, more, others, *sizes = of_row.agg(*figures, *totals).collect()[0]
+        is_open = not lacking and min(sizes) <= sizes[0] + more <= max(sizes)
         return int(others) if is_open else None
     finally:
         both.unpersist()
@@ -155,7 +157,7 @@ def _rounded(kinds: Mapping[str, DataType], rounded: frozenset[str]) -> list[str
 
 def _rough(name: str) -> Column:
     """A float as a value that two computations of the same rows give alike: to nine digits."""
-    return F.format_string("%.8e", F.col(f"`{name}`").cast("double")).alias(name)
+    return F.format_string("%.8e", F.col(f"`{name}`").cast("double"))
 
 
 def _groupable(names: Sequence[str], kinds: Mapping[str, DataType]) -> list[Column]:
