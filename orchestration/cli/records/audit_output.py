@@ -36,7 +36,8 @@ _NEXT = {
     "erased": "type the command, or have a newer version published",
     "lost commit": "restore the newest copy of the table together with its checkpoint",
     "receipt": "ask who runs the broker what became of these records (an unclean leader election, a disk "
-    "that was put back), and have them sent again",
+    "that was put back), and have them sent again; a receipt that is wrong itself is dismissed by its name: "
+    "medallion receipts dismiss NAME --why TEXT",
     "topic": "start the bronze job: where it cannot go on, it writes nothing and names the command",
 }
 
