@@ -6,9 +6,9 @@ A value that another program has changed shows in no count, and makes right gold
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
@@ -32,36 +32,40 @@ from orchestration.records.audit.table_log import (
     read_log,
 )
 from orchestration.records.audit.values.comparable import Comparable
-from silver.query import builder_of
-from silver.read.column_names import ACCEPT, COORDINATES, PLACE, VERDICT, row_coordinates
+from silver.judge.reasons_and_verdict import rules_version
+from silver.query import Builder, builder_of
+from silver.read.column_names import (
+    ACCEPT,
+    COORDINATES,
+    META,
+    OTHER,
+    PLACE,
+    REASONS,
+    VERDICT,
+    row_coordinates,
+)
+from silver.read.poison import POISON
 from silver.read.unknown_fields import RESCUED
 from silver.write.table_columns import accepted_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_MAY_PASS = (POISON, "reader_failed", "unknown_schema_id", "unresolvable_schema")
+"""Reasons that another registry or release may take away; and a record that is not to be read again."""
+
 
 @dataclass(frozen=True)
 class SilverValues:
-    """Compares the rows of one silver table, and its late rows, with bronze.
+    """Compares the rows of one silver table, and its late rows, with bronze."""
 
-    Attributes:
-        spark: The session.
-        pipeline: The pipeline.
-        silver: The declaration.
-        layout: Paths of the tables.
-        proof: Whether all rows are compared, or those of a range of offsets where there are many.
-        versions: By table, the version that is compared.
-        allowed: Which rows can be compared.
-    """
-
-    spark: SparkSession
-    pipeline: Pipeline
-    silver: Silver
-    layout: Layout
-    proof: GoldProof
-    versions: Mapping[str, int]
-    allowed: Comparable
+    spark: SparkSession  # the session
+    pipeline: Pipeline  # the pipeline
+    silver: Silver  # the declaration
+    layout: Layout  # paths of the tables
+    proof: GoldProof  # whether all rows are compared, or those of a range of offsets where there are many
+    versions: Mapping[str, int]  # by table, the version that is compared
+    allowed: Comparable  # which rows can be compared
 
     def found(self) -> tuple[list[Fault], list[str]]:
         """One fault per table that has other values than its records give; and what was not compared."""
@@ -81,30 +85,52 @@ class SilverValues:
                 notes.append(f"{text}, in {fault.count:,} records; that is no fault: {allowed.excuse}")
             else:
                 faults += [fault, *(one for one in of_bronze if one not in faults)]
-        if (aside := self._aside(bronze)) is not None:
-            faults.append(aside)
-        return faults, notes
+        return [*faults, *self._aside(bronze)], notes
 
-    def _aside(self, bronze: Sequence[DataFrame]) -> Fault | None:
-        """The fault of quarantined records that have another key, value or time than in bronze."""
+    def _aside(self, bronze: Sequence[DataFrame]) -> Iterator[Fault]:
+        """Faults of quarantined records that are not as in bronze, or whose reasons are not those of now."""
         table = self.silver.quarantine
         if table not in self.versions or self.silver.each is not None:
-            return None
-        have = self._rows(table).where("verdict is distinct from 'drop'")
+            return
+        have = self._rows(table)
         if not self.proof.is_whole and sum(one.count() for one in bronze) > PARTS * self.proof.few_rows:
             part = random.randrange(PARTS)  # noqa: S311  # which part is looked at is no secret
             if (some := key_range(have, "offset", part)) is not None:
                 have, bronze = have.where(some), [one.where(some) for one in bronze]
-        names = ("key", "value", "kafka_timestamp")
+        names = ("key", "value", "headers", "kafka_timestamp")
         theirs = [one.select(*PLACE, *(F.col(name).alias(f"__{name}") for name in names)) for one in bronze]
         differs = [~F.col(name).eqNullSafe(F.col(f"__{name}")) for name in names]
-        both = have.join(reduce(DataFrame.unionByName, theirs), list(PLACE)).where(reduce(or_, differs))
-        if not (count := both.count()):
-            return None
+        both = have.where("verdict is distinct from 'drop'").join(
+            reduce(DataFrame.unionByName, theirs), list(PLACE)
+        )
+        yield from self._aside_fault(both.where(reduce(or_, differs)), "other bytes than bronze")
+        if not self._gives_reasons_again or "rule_version" not in have.columns:
+            return
+        is_of_now = F.col("rule_version") == rules_version(self.silver)
+        may_pass = F.arrays_overlap("reasons", F.array(*map(F.lit, _MAY_PASS)))
+        own = have.where(is_of_now & ~may_pass).where(self.allowed.condition(*PLACE))
+        judged = (self._builder.judged(one.join(own, list(PLACE), "left_semi")) for one in bronze)
+        told = (*(f"{META}.{name}" for name in PLACE), VERDICT, REASONS)
+        now = reduce(DataFrame.unionByName, (one.select(*told) for one in judged))
+        is_same = F.col("verdict").eqNullSafe(F.col(VERDICT)) & F.col("reasons").eqNullSafe(F.col(REASONS))
+        others = own.join(now, list(PLACE)).where(~is_same & (F.col(VERDICT) != OTHER))
+        yield from self._aside_fault(others, "other reasons than the bytes in bronze give")
+
+    @property
+    def _gives_reasons_again(self) -> bool:
+        """Whether the rules give a record the same reasons each time it is judged."""
+        rules = any(non_deterministic_in(rule.condition) for rule in self.silver.rules)
+        is_steady = not (rules or self.silver.lookups or _unsteady(self.silver))
+        return is_steady and self.allowed.are_any and not self.allowed.excuse
+
+    def _aside_fault(self, differing: DataFrame, what: str) -> Iterator[Fault]:
+        """The fault of some quarantined rows, if there are any."""
+        if not (count := differing.count()):
+            return
         command = f"To have it made again from bronze: medallion rebuild {self.silver.table}"
-        text = f"{table} has other bytes than bronze. {command}"
-        shown = both.select(*PLACE).orderBy(*PLACE).limit(SHOWN).collect()
-        return Fault("values", text, count, tuple((row[0], row[1], row[2]) for row in shown), command=command)
+        text = f"{self.silver.quarantine} has {what}. {command}"
+        shown = differing.select(*PLACE).orderBy(*PLACE).limit(SHOWN).collect()
+        yield Fault("values", text, count, tuple((row[0], row[1], row[2]) for row in shown), command=command)
 
     def _rows(self, table: str) -> DataFrame:
         reader = self.spark.read.format("delta").option("versionAsOf", self.versions[table])
@@ -188,15 +214,7 @@ class SilverValues:
 
     def _differing(self, have: DataFrame, bronze: Sequence[DataFrame]) -> DataFrame:
         """The coordinates of rows whose record gives other values; one that is rejected today gives none."""
-        builder = builder_of(
-            self.spark,
-            self.pipeline.name,
-            self.silver,
-            settings=self.proof.settings,
-            layout=self.layout,
-            readers=readers_of(self.pipeline, self.silver),
-        )
-        judged = (builder.judged(one).where(F.col(VERDICT) == ACCEPT) for one in bronze)
+        judged = (self._builder.judged(one).where(F.col(VERDICT) == ACCEPT) for one in bronze)
         want = reduce(DataFrame.unionByName, map(accepted_frame, judged))
         place = row_coordinates(have.columns)
         names = [
@@ -209,6 +227,17 @@ class SilverValues:
         differs = [_differs(name) for name in names]
         both = mine.join(theirs, list(place))
         return both.where(reduce(or_, differs, F.lit(False))).select(*place)
+
+    @cached_property
+    def _builder(self) -> Builder:
+        return builder_of(
+            self.spark,
+            self.pipeline.name,
+            self.silver,
+            settings=self.proof.settings,
+            layout=self.layout,
+            readers=readers_of(self.pipeline, self.silver),
+        )
 
 
 def _until(log: TableLog, version: int) -> tuple[TableCommit, ...]:
