@@ -80,7 +80,7 @@ def notes(account: Account) -> Iterator[str]:
         yield (
             f"{account.undigested:,} micro-batch{' of' if is_one else 'es of'} {account.reads} "
             f"{'was' if is_one else 'were'} checked by offsets, not byte by byte: the commit has no digest "
-            "of its rows, as where Spark wrote it (its files have checksums) or an earlier version did"
+            "of its rows, as where Spark wrote it into an object store or an earlier version did"
         )
     for one in account.gold:
         if one.left_out and not one.why:

@@ -14,7 +14,9 @@ from pyspark.sql import functions as F
 
 from bronze.digest import DIGEST, row_hash, text
 from bronze.table import INGESTED
+from common.delta.checksums import file_digests
 from orchestration.records.audit.result import Fault
+from orchestration.records.audit.stored_bytes.file_bytes import without_digest, wrong_files
 from orchestration.records.audit.table_log import TableCommit, TableLog
 
 if TYPE_CHECKING:
@@ -57,7 +59,10 @@ def proven(spark: SparkSession, bronze: TableLog) -> Proven:
 
 
 def byte_faults(spark: SparkSession, bronze: TableLog) -> Iterator[Fault]:
-    """A fault if rows of the covered commits have other bytes than when they were read from the source."""
+    """A fault if rows of the covered commits have other bytes than when they were read from the source.
+
+    Where commits have no digest of their rows, files are compared with theirs.
+    """
     wrong, wanted = proven(spark, bronze).wrong, _digests(bronze.commits)
     if wrong:
         shown = {moment: wanted[moment] for moment in sorted(wrong)[:_SHOWN]}
@@ -70,6 +75,9 @@ def byte_faults(spark: SparkSession, bronze: TableLog) -> Iterator[Fault]:
             len(wrong),
             table=bronze.table,
         )
+    elif _by_spark(bronze) and (files := wrong_files(bronze.path)):
+        text = f"{bronze.table}: {', '.join(files[:_SHOWN])}{', …' if len(files) > _SHOWN else ''}"
+        yield Fault("bytes", text, len(files), table=bronze.table)
 
 
 def _since(spark: SparkSession, bronze: TableLog, wanted: Mapping[int, _Digest]) -> DataFrame:
@@ -87,9 +95,18 @@ def _digests_now(table: DataFrame) -> Mapping[int, tuple[int, int]]:
 
 
 def undigested(bronze: TableLog) -> int:
-    """How many micro-batches with rows have no digest: by Spark, or an earlier version of the engine."""
+    """How many micro-batches with rows have no digest, neither of the rows nor of all files."""
+    if not without_digest(bronze.path, bronze):
+        return 0
+    digests = file_digests.noted(bronze.path)
+    files = (one.commit.added for one in _by_spark(bronze))
+    return sum(not all(file_digests.has_digest(file, digests) for file in each) for each in files)
+
+
+def _by_spark(bronze: TableLog) -> list[TableCommit]:
+    """The micro-batches with rows whose commits have no digest of them."""
     own = (one for one in bronze.commits if one.batch_id is not None and one.commit.added)
-    return sum(DIGEST not in one.metadata for one in own)
+    return [one for one in own if DIGEST not in one.metadata]
 
 
 def _digests(commits: Iterable[TableCommit]) -> Mapping[int, _Digest]:

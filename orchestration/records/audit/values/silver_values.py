@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from bronze.table import INGESTED
 from common.config.paths import Layout
 from common.declare import Pipeline, Silver
+from common.delta.checksums import file_digests
 from common.sql.expression import non_deterministic_in
 from orchestration.access.declaration.lineage import readers_of
 from orchestration.records.audit.gold.compare import PARTS, comparable, key_range
@@ -184,9 +185,12 @@ class SilverValues:
         for source, rows in zip(self.silver.sources, bronze, strict=True):
             log = read_log(source, self.layout.table_path(source), source)
             known = proven(self.spark, replace(log, commits=_until(log, self.versions[source])))
+            digests = file_digests.noted(log.path)
+            named = rows.withColumn("__file", F.col("_metadata.file_name"))
             at = F.unix_millis(INGESTED).alias("at")
-            counts = rows.join(own, list(PLACE), "left_semi").groupBy(at).count().collect()
-            more = sum(row["count"] for row in counts if row["at"] not in known.right | known.wrong)
+            counts = named.join(own, list(PLACE), "left_semi").groupBy(at, "__file").count().collect()
+            times = known.right | known.wrong
+            more = sum(r["count"] for r in counts if r["at"] not in times and r["__file"] not in digests)
             if more and any(one.is_foreign and one.commit.removed for one in log.commits):
                 command = put_back(log)
                 text = f"{source} was changed by another program: {'; '.join(foreign_commits(log))}"
