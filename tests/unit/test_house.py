@@ -44,7 +44,7 @@ BUDGET = {
     "orchestration/install": 1347,
     "orchestration/observe": 6669,
     "orchestration/quality": 3217,
-    "orchestration/records": 13387,
+    "orchestration/records": 13383,
     "orchestration/run": 5817,
     "silver": 4322,
 }

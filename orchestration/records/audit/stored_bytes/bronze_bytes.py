@@ -37,15 +37,11 @@ class _Digest:
 
 @dataclass(frozen=True, slots=True)
 class Proven:
-    """Times of ingestion, in milliseconds since the epoch.
+    """Times of ingestion, in milliseconds since the epoch."""
 
-    Attributes:
-        right: Of micro-batches whose rows have the bytes with which they were read.
-        wrong: Of those of which some rows have other bytes. Of any other time nothing is known: there is no
-            digest, or rows of it have expired or were erased.
-    """
-
-    right: frozenset[int]
+    right: frozenset[int]  # of micro-batches whose rows have the bytes with which they were read
+    # Of those of which some rows have other bytes. Of any other time nothing is known: there is no digest, or
+    # rows of it have expired or were erased
     wrong: frozenset[int]
 
 
