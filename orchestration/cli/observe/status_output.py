@@ -321,6 +321,9 @@ def _source(table: TableStatus) -> Iterator[Text]:
         commits = f"{_number(lag.versions)} commit{'' if lag.versions == 1 else 's'}"
         files = f"{_number(lag.files)} file{'' if lag.files == 1 else 's'}"
         yield Text(f"to read: {commits}, {files}, {bytes_text(lag.bytes)}", style="dim")
+    if (told := table.receipts) is not None:
+        style = "yellow" if told.without or told.faults else "dim"
+        yield Text(f"{told.text} (audit of {told.at:%Y-%m-%d %H:%M:%SZ})", style=style)
     if lag.note and lag.note != table.fault:  # a fault is said above all panels
         yield Text(lag.note, style="yellow" if lag.count is None else "dim")
 

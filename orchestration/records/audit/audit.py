@@ -42,7 +42,7 @@ from common.errors import (
     nearest,
 )
 from orchestration.access.declaration.lineage import readers_of
-from orchestration.access.kafka.receipts_topic import GivenReceipts
+from orchestration.access.history.receipts_state import keep_receipts_state, receipts_state
 from orchestration.access.progress.erased import erased_records, unfinished_run
 from orchestration.records.audit import last_audit
 from orchestration.records.audit.accepted_gaps import read_gaps, skipped_files
@@ -66,6 +66,8 @@ from orchestration.records.audit.stored_bytes.file_bytes import changed_files, w
 from orchestration.records.audit.table_log import Pins, TableLog, by_others, pin, pins_of_sources, read_log
 from orchestration.records.audit.topic_faults import Ask, compare_with_broker
 from orchestration.records.receipts.account import compare_receipts
+from orchestration.records.receipts.compare import BEGINNING, Start
+from orchestration.records.receipts.dismiss import Receipts, dismissals
 from silver.write.past_conditions import past_conditions
 
 if TYPE_CHECKING:
@@ -77,9 +79,6 @@ _FILE = re.compile(r"\S+\.parquet")
 _AGAIN_SECONDS = 5.0
 
 Say = Callable[[str], None]
-Receipts = Callable[[Topic], GivenReceipts]
-"""Gives the receipts of a topic's producers; raises ``BrokerError`` where the broker does not answer."""
-
 Since = datetime | Literal["last"] | None
 """Where an audit starts: at a time, at the end of the last balanced audit, or (None) at the beginning."""
 
@@ -146,8 +145,8 @@ def audit_all(  # noqa: PLR0913  # the options of the command
     under all of them from whose faults they may follow. A balanced audit saves its end for ``--since last``.
 
     Without ``ask`` the topics are not compared with the broker, and the accounts say so. With ``gold`` the
-    gold tables that are made of them are compared with their definitions. With ``receipts`` an audit from the
-    beginning compares what producers say they have sent with bronze.
+    gold tables that are made of them are compared with their definitions. With ``receipts`` what producers
+    say they have sent is compared with bronze, from where the audit starts.
 
     If a table does not balance and its tables were written meanwhile, its audit runs once more: while a
     replay moves rows from quarantine to silver, the rows are in both tables for a moment.
@@ -216,7 +215,7 @@ def _audited(one: _Audit, again_seconds: float, ask: Ask | None, receipts: Recei
         time.sleep(again_seconds)
         found = one.once()
     for topic in topics:
-        if receipts is not None and topic.receipts and one.since is None:
+        if receipts is not None and topic.receipts:
             found = _with_receipts(found, one.spark, layout, topic, last[topic.table], receipts, ask)
     faults = (*found.faults, *(fault for each in compared for fault in each.faults))
     notes = (*found.notes, *(note for each in compared for note in each.notes))
@@ -243,22 +242,33 @@ def _with_receipts(  # noqa: PLR0913, PLR0917  # an account, and what it is comp
     lost: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for gap in read_gaps(layout, topic.table):
         lost.setdefault((gap.topic, gap.partition), []).append((gap.first_offset, gap.last_offset))
+    known = receipts_state(layout, topic.table)
+    columns = ("topic", "partition", "offset", "key", "value", "kafka_timestamp")
     found = compare_receipts(
         spark,
         topic,
         given,
-        bronze=spark.read.format("delta").load(path).select("topic", "partition", "offset", "key", "value"),
+        bronze=spark.read.format("delta").load(path).select(*columns),
         last=last,
         commits=[one.metadata for one in read_log(topic.table, path, topic.table).commits],
         gone=erased_records(spark, layout, topic.table),
         begins=_begins(account, topic, path),
         accepted=lost,
         ask=None if ask is None else partial(ask, topic),
+        dismissed=dismissals(layout, str(topic.receipts)),
+        start=_start(account, known.wrong if known else ()),
     )
+    keep_receipts_state(layout, topic.table, found.state)
     faults = [Fault("receipt", text, count) for text, count in found.faults(SHOWN)]
-    return replace(
-        account, faults=(*account.faults, *faults), notes=(*account.notes, found.note, found.coverage)
-    )
+    return replace(account, faults=(*account.faults, *faults), notes=(*account.notes, *found.notes))
+
+
+def _start(account: Account, again: Collection[str]) -> Start:
+    """Where an audit has started, for receipts; those of the names are compared wherever they begin."""
+    if not account.since:
+        return BEGINNING
+    firsts = {(one.topic, one.partition): one.looked_from or one.first for one in account.partitions}
+    return Start(account.since, firsts, again)
 
 
 def _begins(account: Account, topic: Topic, path: str) -> dict[tuple[str, int], int]:
@@ -616,4 +626,4 @@ def _with_earlier_counts(one: PartitionAccount, start: StartingPoint | None) -> 
         return one
     names = {*one.counts, *earlier.counts}
     counts = {name: one.counts.get(name, 0) + earlier.counts.get(name, 0) for name in names}
-    return PartitionAccount(one.topic, one.partition, earlier.first, one.end, counts)
+    return PartitionAccount(one.topic, one.partition, earlier.first, one.end, counts, one.first)

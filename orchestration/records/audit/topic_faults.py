@@ -27,17 +27,11 @@ NOT_ASKED = "no broker was asked"
 
 
 class ComparedTopics(NamedTuple):
-    """What comparing topics with the broker has found.
+    """What comparing topics with the broker has found."""
 
-    Attributes:
-        faults: What is wrong with them.
-        why: Why something could not be compared; empty if all was.
-        notes: Partitions whose last record was not compared.
-    """
-
-    faults: tuple[Fault, ...] = ()
-    why: str = ""
-    notes: tuple[str, ...] = ()
+    faults: tuple[Fault, ...] = ()  # what is wrong with them
+    why: str = ""  # why something could not be compared; empty if all was
+    notes: tuple[str, ...] = ()  # partitions whose last record was not compared
 
 
 def compare_with_broker(topic: Topic, last: Mapping[str, Any] | None, ask: Ask | None) -> ComparedTopics:

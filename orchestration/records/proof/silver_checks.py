@@ -489,19 +489,20 @@ CROSS JOIN LATERAL (SELECT coalesce(n, 0) AS found)''',
         return [name for name in self.columns_of if name.lower() not in known]
 
     def _raw_bytes(self) -> Iterator[str]:
-        """Key, value and time of quarantined records against bronze's."""
+        """Key, value, headers and time of quarantined records against bronze's."""
         if self.quarantine is None:
             return
         yield compared(
             about=self.given.silver.quarantine,
             check="'bytes of quarantine'",
             holds="count(*) = count(*) FILTER (is_same)",
-            expected="'key and value of ' || count(*) || ' records in bronze'",
+            expected="'key, value and headers of ' || count(*) || ' records in bronze'",
             found="count(*) FILTER (is_same) || ' are the same'",
             shown=_FIRST_OTHERS,
             rows=f"""FROM (
   SELECT b.topic, b.partition, b."offset", q.kafka_timestamp IS NOT DISTINCT FROM b.kafka_timestamp
-    AND q.key IS NOT DISTINCT FROM b.key AND q.value IS NOT DISTINCT FROM b.value AS is_same
+    AND q.key IS NOT DISTINCT FROM b.key AND q.value IS NOT DISTINCT FROM b.value
+    AND q.headers IS NOT DISTINCT FROM b.headers AS is_same
   FROM {self.quarantine} AS q JOIN {self.bronze} AS b ON {_SAME_PLACE.format("q", "b")}
   WHERE q.verdict IS DISTINCT FROM 'drop')""",
         )

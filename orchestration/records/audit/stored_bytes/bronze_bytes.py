@@ -13,8 +13,10 @@ from pyspark.sql import functions as F
 
 from bronze.digest import DIGEST, row_hash, text
 from bronze.table import INGESTED
+from common.delta.checksums import file_digests
 from common.delta.commit import RESTORE
 from orchestration.records.audit.result import Fault
+from orchestration.records.audit.stored_bytes.file_bytes import without_digest, wrong_files
 from orchestration.records.audit.table_log import TableCommit, TableLog, put_back, taken_back
 
 if TYPE_CHECKING:
@@ -35,18 +37,13 @@ class _Digest:
 
 @dataclass(frozen=True, slots=True)
 class Proven:
-    """Times of ingestion, in milliseconds since the epoch.
+    """Times of ingestion, in milliseconds since the epoch."""
 
-    Attributes:
-        right: Of micro-batches whose rows have the bytes with which they were read.
-        wrong: Of those of which some rows have other bytes. Of any other time nothing is known: there is no
-            digest, or other rows have it than have been written with it.
-        partial: Of those that rows have left, or that more rows have now: how many rows have it.
-    """
-
-    right: frozenset[int]
+    right: frozenset[int]  # of micro-batches whose rows have the bytes with which they were read
+    # Of those of which some rows have other bytes. Of any other time nothing is known: there is no digest, or
+    # other rows have it than have been written with it.
     wrong: frozenset[int]
-    partial: Mapping[int, int]
+    partial: Mapping[int, int]  # of those that rows have left, or more rows have now: how many have it
 
 
 def proven(spark: SparkSession, bronze: TableLog) -> Proven:
@@ -63,6 +60,8 @@ def byte_faults(
     spark: SparkSession, bronze: TableLog, *, is_counted: bool
 ) -> tuple[Sequence[Fault], Sequence[str]]:
     """Faults of rows of the covered commits that are not as they were read from the source, and notes.
+
+    Where commits have no digest of their rows, files are compared with theirs.
 
     Args:
         spark: The session.
@@ -92,6 +91,9 @@ def byte_faults(
         )
         text = f"not all rows of {bronze.table} have the time of ingestion with which they were written: "
         faults.append(_fault(bronze, text + "; ".join(parts), len(found.partial)))
+    if not faults and _by_spark(bronze) and (files := wrong_files(bronze.path)):
+        text = f"{bronze.table}: {', '.join(files[:_SHOWN])}{', …' if len(files) > _SHOWN else ''}"
+        faults.append(_fault(bronze, text, len(files)))
     return faults, notes
 
 
@@ -131,9 +133,18 @@ def _digests_now(table: DataFrame) -> Mapping[int, tuple[int, int]]:
 
 
 def undigested(bronze: TableLog) -> int:
-    """How many micro-batches with rows have no digest: by Spark, or an earlier version of the engine."""
+    """How many micro-batches with rows have no digest, neither of the rows nor of all files."""
+    if not without_digest(bronze.path, bronze):
+        return 0
+    digests = file_digests.noted(bronze.path)
+    files = (one.commit.added for one in _by_spark(bronze))
+    return sum(not all(file_digests.has_digest(file, digests) for file in each) for each in files)
+
+
+def _by_spark(bronze: TableLog) -> list[TableCommit]:
+    """The micro-batches with rows whose commits have no digest of them."""
     own = (one for one in bronze.commits if one.batch_id is not None and one.commit.added)
-    return sum(DIGEST not in one.metadata for one in own)
+    return [one for one in own if DIGEST not in one.metadata]
 
 
 def _digests(commits: Sequence[TableCommit]) -> Mapping[int, _Digest]:
