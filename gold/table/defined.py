@@ -76,7 +76,7 @@ def computed_columns(gold: Gold) -> frozenset[str]:
 
 def _deciding(gold: Gold) -> Iterator[str]:
     """The texts of a declaration that decide which rows there are."""
-    for attribute in ("where", "delete_when", "operation"):
+    for attribute in ("where", "delete_when", "operation", "truncates"):
         if (sql := getattr(gold, attribute, None)) is not None:
             yield sql
     if isinstance(gold, Aggregate):

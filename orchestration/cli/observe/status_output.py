@@ -264,7 +264,7 @@ def _details(table: TableStatus, at: datetime) -> list[list[Text]]:
         details.append([_late(table.late)])
     if table.other is not None and table.other.count:
         details.append([_other(table.other)])
-    if table.fields is not None and table.fields.unknown:
+    if table.fields is not None and (table.fields.unknown or table.fields.is_rename):
         details.append([_unknown(table.fields)])
     if table.source_files is not None:
         details += [[Text(text, style="yellow")] for text in table.source_files.problems()]

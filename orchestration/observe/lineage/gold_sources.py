@@ -105,8 +105,7 @@ def _upsert(gold: Upsert | ChangeFeed, own: Sequence[str], resolve: Resolve) -> 
     rows = [
         _rows(map(backquoted, gold.key), of_table, "GROUP_BY"),
         _rows(map(backquoted, newest_by), of_table, "SORT"),
-        () if gold.where is None else of_sql(gold.where, resolve, "FILTER"),
-        () if condition is None else of_sql(condition, resolve, "FILTER"),
+        *(of_sql(sql, resolve, "FILTER") for sql in (gold.where, condition, gold.truncates) if sql),
     ]
     return ColumnSources(found, _bare(once(*rows)))
 
@@ -131,8 +130,7 @@ def _history(gold: History, own: Sequence[str], resolve: Resolve) -> ColumnSourc
     rows = [
         _rows(map(backquoted, gold.key), resolve, "GROUP_BY"),
         _rows(map(backquoted, (gold.valid_by, *(gold.sequence_by or ()))), resolve, "SORT"),
-        () if gold.where is None else of_sql(gold.where, resolve, "FILTER"),
-        () if gold.delete_when is None else of_sql(gold.delete_when, resolve, "FILTER"),
+        *(of_sql(sql, resolve, "FILTER") for sql in (gold.where, gold.delete_when, gold.truncates) if sql),
     ]
     ordered = {name: found[name] for name in own if name in found} if own else found
     return ColumnSources(ordered, _bare(once(*rows)))

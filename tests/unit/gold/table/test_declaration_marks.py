@@ -74,6 +74,8 @@ def test_the_same_in_other_words_means_the_same(gold: Gold, other: dict[str, Any
         (LATEST, {"newest_by": ["at", "v"]}),
         (LATEST, {"delete_when": "v < 0"}),
         (STATES, {"valid_by": "seen_at"}),
+        (STATES, {"truncates": "op = 't'"}),
+        (COPY, {"truncates": "op = 't'"}),
         (PAIRS, {"how": "semi"}),
         (PAIRS, {"on": {"k": "abs(k)"}}),
         (PAIRS, {"within": Within("at", "at", "0 seconds", "3 hours", "2 hours", "2 hours")}),
