@@ -429,6 +429,13 @@ CROSS JOIN LATERAL (SELECT coalesce(n, 0) AS found)''',
             if not values.why_not:
                 yield not_compared(self.about, "values", "a function makes the columns")
             return
+        for title, table in (("silver", self.silver), ("late rows", self.late)):
+            if table is not None:
+                yield self._compared_values(title, table, values, names)
+
+    def _compared_values(self, title: str, table: str, values: ValueColumns, names: Sequence[str]) -> str:
+        """The rows of one table: of a row only a column that DuckDB may read otherwise is excused."""
+        allowed = self.given.values
         # Of each column: 0 where it is what the bytes give, 2 where it is not, 1 where DuckDB cannot tell.
         read = ",\n      ".join(
             f"CASE WHEN c{n} IS NOT DISTINCT FROM {self._read_again(values.texts[name], name)} THEN 0 "
@@ -442,33 +449,30 @@ CROSS JOIN LATERAL (SELECT coalesce(n, 0) AS found)''',
         )
         differs = standard_text(f"not compared: {allowed.excuse}" if allowed.excuse else "different")
         own = ", ".join(f"s.{double_quoted(name)} AS c{n}" for n, name in enumerate(names))
-        for title, table in (("silver", self.silver), ("late rows", self.late)):
-            if table is None:
-                continue
-            rows = f"""(
+        rows = f"""(
     SELECT b.topic, b.partition, b."offset", b.kafka_timestamp AS "timestamp", b.value,
       s._kafka_timestamp AS own_time, {own}
     FROM {self.bronze} AS b
     JOIN {table} AS s
       ON b.topic = s._kafka_topic AND b.partition = s._kafka_partition AND b."offset" = s._kafka_offset
     WHERE {allowed.condition("b.topic", "b.partition", 'b."offset"')})"""
-            yield compared(
-                about=self.about,
-                check=standard_text(f"values of {title}: {', '.join(names)}"),
-                holds="count(*) = count(*) FILTER (worst = 0)",
-                expected="'the values of ' || count(*) || ' records in bronze'",
-                found="count(*) FILTER (worst = 0) || ' are the same'",
-                shown=f"{_FIRST} FILTER (worst = 2))",
-                rows=f"""FROM (
+        return compared(
+            about=self.about,
+            check=standard_text(f"values of {title}: {', '.join(names)}"),
+            holds="count(*) = count(*) FILTER (worst = 0)",
+            expected="'the values of ' || count(*) || ' records in bronze'",
+            found="count(*) FILTER (worst = 0) || ' are the same'",
+            shown=f"{_FIRST} FILTER (worst = 2))",
+            rows=f"""FROM (
   SELECT *, CASE WHEN own_time IS DISTINCT FROM "timestamp" THEN 2 ELSE {worst} END AS worst
   FROM (
     SELECT {_AT}, "timestamp", own_time,
       {read}
     FROM ({values.source(rows)})))""",
-                otherwise=f"""CASE WHEN count(*) FILTER (worst = 2) > 0 THEN {differs}
+            otherwise=f"""CASE WHEN count(*) FILTER (worst = 2) > 0 THEN {differs}
     ELSE 'not compared: ' || count(*) FILTER (worst = 1) || ' of ' || count(*) || ' records, in '
       || concat_ws(', ', {unread}) || ': {READ_OTHERWISE}' END""",
-            )
+        )
 
     def _read_again(self, text: str, name: str) -> str:
         """A column computed from a value, null where that fails."""
