@@ -119,7 +119,7 @@ class SilverValues:
             yield from self._aside_fault(self._judged_otherwise(have, bronze), what)
 
     def _judged_otherwise(self, have: DataFrame, bronze: Sequence[DataFrame]) -> DataFrame:
-        """Quarantined records whose bytes give another verdict, or other reasons by the rules that gave theirs.
+        """Quarantined records whose bytes give another verdict, or other reasons by their own rules.
 
         A record that killed a job (``poison``) is not read again.
         """
