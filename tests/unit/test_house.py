@@ -44,7 +44,7 @@ BUDGET = {
     "orchestration/install": 1347,
     "orchestration/observe": 6721,
     "orchestration/quality": 3217,
-    "orchestration/records": 13474,
+    "orchestration/records": 13489,
     "orchestration/run": 5817,
     "silver": 4322,
 }
