@@ -44,7 +44,7 @@ BUDGET = {
     "orchestration/install": 1347,
     "orchestration/observe": 6667,
     "orchestration/quality": 3217,
-    "orchestration/records": 13803,
+    "orchestration/records": 13818,
     "orchestration/run": 5848,
     "silver": 4322,
 }
