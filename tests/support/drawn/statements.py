@@ -250,12 +250,8 @@ class Statements:
             return Source(part("(", inner.text, f") {word}{head}"), alias, self._columns(alias, columns))
         table = self.random.choice(["silver.orders", "silver.orders", "gold.orders", "silver.q1"])
         kinds = tuple((name, letter_of(kind)) for name, kind in COLUMNS[table].items())
-        two = {"silver.orders", "gold.orders", "orders"}
-        if (
-            table not in taken
-            and (taken < two if taken and table in two else not taken)
-            and self._chance(0.12 + 0.3 * len(taken))
-        ):
+        beside = {"silver.orders": "gold.orders", "gold.orders": "silver.orders"}.get(table, "")
+        if taken in (set(), {beside, "orders"}) and self._chance(0.12 + 0.3 * len(taken)):
             taken |= {table, table.partition(".")[2]}
             return Source(part(table), table, self._columns(table, kinds))
         return self._named(part(table), kinds, alias, "", taken)
