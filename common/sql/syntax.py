@@ -44,6 +44,8 @@ _BEFORE_OPERANDS = {
     *(TokenType.WHEN, TokenType.THEN, TokenType.ELSE, TokenType.COMMA, TokenType.L_PAREN),
 }
 """Behind these the word between is no operator."""
+_NOT_FIELDS = frozenset({"case", "not"})
+_TYPES = AnyParser.TYPE_TOKENS - {TokenType.VAR, TokenType.IDENTIFIER}
 _BEHIND_TYPES = {TokenType.R_PAREN, TokenType.COMMA, TokenType.GT}
 _DEEPEST_TEXT, _DEEPEST_TREE = 6_000, 60_000
 """Calls inside of one another while a text is read: some hundred pairs of brackets; and while its tree
@@ -65,6 +67,12 @@ _OWN_WORDS = """
 
 
 _CONSTANTS = {TokenType.NULL, TokenType.TRUE, TokenType.FALSE}
+_BEHIND_OPERANDS = frozenset({"asc", "desc", "end", "following", "preceding"})
+"""Words that end a part behind an operand; any other that does is its alias."""
+_OPERANDS = {
+    *(TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBER, TokenType.END),
+    *(TokenType.R_PAREN, TokenType.R_BRACKET),
+}
 
 
 def _with_span(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -293,9 +301,18 @@ def words_of(sql: str) -> tuple[str, ...]:
 
 def _is_name(before: Token | None, token: Token, after: Token | None) -> bool:
     """Whether a word of SQL's own is a name, whose letters may get into a value: ``struct(a as On)``."""
+    word, kind = token.text.lower(), None if after is None else after.token_type
     around = [each.text.lower() if each is not None else "" for each in (before, after)]
     is_alone = around[0] in {"(", ","} and around[1] in {")", ","}
-    return around[0] in {".", ":", "as"} or (is_alone and token.token_type not in _CONSTANTS)
+    is_alias = before is not None and before.token_type in _OPERANDS and around[1] in {")", ",", "from", ""}
+    is_field = around[0] in {"<", ","} and kind in _TYPES and word not in _NOT_FIELDS
+    return (
+        around[0] in {".", ":", "as"}
+        or around[1] == ":"
+        or is_field
+        or (is_alone and token.token_type not in _CONSTANTS)
+        or (is_alias and word not in _BEHIND_OPERANDS)
+    )
 
 
 # Calls

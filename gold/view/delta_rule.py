@@ -160,7 +160,8 @@ class DeltaRule:
                 self.rows(side, Touched(keys, key), before=before)
                 for side, key in zip(join.inputs, self.types.equal[join], strict=True)
             )
-            return sql(join.text, *sides).withColumn(WEIGHT, F.lit(-1 if before else 1))
+            columns = (F.col(f"`{name}`") for name in join.columns)
+            return sql(join.text, *sides).select(*columns, F.lit(-1 if before else 1).alias(WEIGHT))
 
         return consolidated(joined(before=True).unionByName(joined(before=False)))
 
