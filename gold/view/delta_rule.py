@@ -130,9 +130,7 @@ class DeltaRule:
         if not join.is_linear:
             changes = (left, ours), (right, theirs)
             keys = [_keyed(change, key) for change, key in changes if change is not None]
-            return (
-                self._rejoined(join, self._kept_keys(reduce(DataFrame.unionByName, keys))) if keys else None
-            )
+            return self._rejoined(join, self._kept_keys(reduce(DataFrame.union, keys))) if keys else None
         found = []
         if left is not None:
             kept = self.keep(left).frame

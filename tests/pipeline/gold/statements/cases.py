@@ -407,8 +407,6 @@ SCOPES = (
          "union all select k, id, a from silver.q1"),
     Case("G1 names of a star after USING", "select q.c1, q.c2 from (select o.* from silver.orders o join silver.c c using "
          "(customer)) q(c1, c2, c3)"),
-    Case("G1 a star's column by its place", "select o.*, count(*) as n from silver.orders o join silver.c c using (customer) "
-         "group by 1, 2, 3"),
     Case("G1 stars after two joins by USING", "select o.*, q.a, t.number from silver.orders o join silver.q1 q using (id) join "
          "silver.c c using (customer) join silver.t t on t.id = c.id"),
     Case("G1 a star of all after two joins by USING", "select * except (score, big, price, day, at, ok, credit_limit, c.id) from "
