@@ -27,7 +27,7 @@ ENDS = ("p3b_toast_pk", "p5_truncate", "lost_offsets_resnapshot", "p6_rename")
 TRUNCATES = "op = 't' or op = 'r' and snapshot in ('last', 'last_in_data_collection')"
 TABLES = {
     "customers": ("id", "id bigint, name string, email string"),
-    "orders": ("id", "id bigint, customer_id bigint, status string, qty int, note string"),
+    "orders": ("id", "id bigint, customer_id bigint, status string, qty bigint, note string"),
     "items": ("order_id, line_no", "order_id bigint, line_no int, sku string, qty int"),
     "events": ("id", "id int"),
 }
