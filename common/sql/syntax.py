@@ -288,12 +288,14 @@ def words_of(sql: str) -> tuple[str, ...]:
     own = frozenset(_OWN_WORDS.split())
     words: list[str] = []
     for token, before, after in zip(tokens, [None, *tokens], [*tokens[1:], None], strict=False):
-        word = sql[token.start : token.end + 1]  # ``group  by`` is one token
+        word = sql[token.start : token.end + 1]  # ``group  by`` and ``grouping  sets`` are one token
         is_behind = before is not None and before.end + 1 == token.start
         if is_behind and word[0] in "'\"" and words[-1][-1] == word[0]:
             words[-1] += word  # 'O''Brien', which the library cuts as it does 'O' 'Brien'
-        elif own.issuperset(word.lower().split()) and not _is_name(before, token, after):
-            words.append(" ".join(word.lower().split()))
+        elif len(parts := word.lower().split()) > 1 and all(map(str.isalpha, parts)):
+            words.append(" ".join(parts))
+        elif word.lower() in own and not _is_name(before, token, after):
+            words.append(word.lower())
         else:
             words.append(word)
     return tuple(words)

@@ -33,6 +33,8 @@ from tests.unit.common.delta.test_small_table import DAMAGES
 Log = Mapping[int, bytes]
 """A partition: the value at each offset."""
 
+COUNTED = pa.proxy_memory_pool(pa.system_memory_pool())
+"""Never freed: threads of Arrow may give memory back to it after the test."""
 HEADER = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 SCHEMA = pa.schema(
     [
@@ -494,7 +496,7 @@ def test_the_last_records_of_a_large_commit_are_read_without_its_content(
         Broker({n: {999: rows["value"][-1].as_py()} for n in (0, 1)}),
     )
     monkeypatch.setattr(watch, "_client", broker)
-    before, counted = pa.default_memory_pool(), pa.proxy_memory_pool(pa.system_memory_pool())
+    before, counted = pa.default_memory_pool(), COUNTED
     pa.set_memory_pool(counted)
     try:
         watch.learn(None)
