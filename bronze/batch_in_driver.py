@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from bronze.digest import HASH, entry, row_hash
 from bronze.table import INGESTED
 from common.config.driver_limits import DriverLimits
+from common.delta.checksums import file_digests
 from common.delta.delta_rs import is_for_driver
 from common.delta.log import LogReader
 from common.delta.micro_batch import MicroBatch
@@ -58,6 +59,7 @@ class DriverBatch:
         if arrow is None:
             yield SparkRows(frame), batch
             self.learn_from_files()
+            self.note_files()
             return
         if batch.planned_ms:
             batch = replace(batch, facts={**batch.facts, **entry(arrow[HASH], batch.planned_ms)})
@@ -109,6 +111,19 @@ class DriverBatch:
         groups = [footer.row_group(number) for footer in footers for number in range(footer.num_row_groups)]
         if not any(_has_dictionary(group) for group in groups):
             self.row_size.learn(sum(g.num_rows for g in groups), sum(g.total_byte_size for g in groups))
+
+    def note_files(self) -> None:
+        """Note the digests of the files of Spark: pages may be changed together with their checksums."""
+        if not StorageFolder(self.path).is_local:
+            return
+        log = LogReader(self.path)
+        try:
+            commit = log.commit(log.latest_version() or 0)
+        except MedallionError:
+            return  # cleaned up in this moment
+        digests = file_digests.noted(self.path)
+        new = [one for one in commit.added if not file_digests.has_digest(one, digests)] if commit else []
+        file_digests.note_files(self.path, [one.path for one in new])
 
 
 def max_records(batch: MicroBatch) -> int | None:

@@ -1,7 +1,7 @@
 """A digest of a micro-batch's rows, kept in its commit: an audit computes it again.
 
-Of micro-batches that the driver writes: pages of their files have no checksums, those of Spark's files have.
-It does not depend on the order of rows, so files may be compacted.
+Of micro-batches that the driver writes; where Spark does, digests of the files are noted. It does not depend
+on the order of rows, so files may be compacted.
 """
 
 from __future__ import annotations

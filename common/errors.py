@@ -251,6 +251,10 @@ class BrokerError(SetupError):
     """The embedded broker cannot start or stop, or a broker cannot be reached."""
 
 
+class BrokerStoppedError(BrokerError):
+    """The embedded broker does not run, and is not started to be asked."""
+
+
 class AddressError(SetupError):
     """The address of the page and the metrics is wrong, used by another process, or not of this machine."""
 

@@ -12,6 +12,7 @@ from common.delta.match.batch_match import SideStep
 from common.streaming.query import Stream
 from gold import custom, processor
 from gold.aggregate import recompute, stateful
+from gold.aggregate.stateful import CLOSED
 from gold.history import query as history
 from gold.join import query as join
 from gold.source.failing_row import explain_failing_row
@@ -29,6 +30,7 @@ from gold.view.open_rows import is_approximate, leaves_open
 from gold.view.query import other_ways
 
 __all__ = [
+    "CLOSED",
     "Context",
     "Defined",
     "build_query",

@@ -39,6 +39,9 @@ HISTORY = "ops.micro_batches"
 GAPS = "ops.gaps"
 """The table of offsets that are accepted as lost (``orchestration.records.audit.accepted_gaps``)."""
 
+DISMISSED = "ops.dismissed_receipts"
+"""The table of receipts that are known to be wrong (``orchestration.records.receipts.dismiss``)."""
+
 ERASED = "ops.erased"
 """The table of records that were erased (``orchestration.access.progress.erased``)."""
 
@@ -231,7 +234,7 @@ def all_tables(pipeline: Pipeline) -> tuple[str, ...]:
 def queryable_tables(pipeline: Pipeline) -> tuple[str, ...]:
     """What SQL can name: ``all_tables``, published versions of tables with a gate, and the engine's own."""
     published = (f"{suite.table}__published" for suite in pipeline.quality if suite.gate == "publish")
-    return (*all_tables(pipeline), *published, "quality.results", HISTORY, GAPS, ERASED)
+    return (*all_tables(pipeline), *published, "quality.results", HISTORY, GAPS, ERASED, DISMISSED)
 
 
 def _root(setting: str | None, pipeline: str, default: Path) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from common.declare.declared import shown_place, source_of
 
-_TEXTS = ("where", "delete_when", "operation")
+_TEXTS = ("where", "delete_when", "operation", "truncates")
 _NAMED = {"by": "by", "on": "on", "measures": "measure", "columns": "column", "untracked": "column"}
 """The attributes with a text per name, and what one of their texts is called."""
 

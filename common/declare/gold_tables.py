@@ -30,6 +30,8 @@ class GoldKind:
     name: str
     where: str | None = None
     """The condition on the rows that count; a kind that can have one declares it."""
+    truncates: str | None = None
+    """The condition of a row that takes away all before it; a kind that can have one declares it."""
 
     @property
     def table(self) -> str:
@@ -257,7 +259,7 @@ class ChangeFeed(GoldTable):
     """Values of ``operation`` that delete the row."""
     ignores: Annotated[Sequence[str], BeforeValidator(refuse_bare_text), AfterValidator(tuple)] = ("m",)
     """Values of ``operation`` that are skipped: Debezium's ``m`` is a message without a row. Any other
-    value, and null, stops the query: a truncation (``t``) concerns rows that it does not name.
+    value, and null, stops the query: so does a truncation (``t``) that ``truncates`` does not name.
     """
     columns: Expressions | None = None
     """Columns of the table, or ``{"name": "SQL expression"}``; unset: all of silver's, with those that
@@ -273,6 +275,13 @@ class ChangeFeed(GoldTable):
     """SQL condition over silver's columns; a change for which it is false or null does not count, whatever
     its operation. A delete has its row in ``before`` only, so that a condition on the row is
     ``coalesce(after.country, before.country) = 'de'``; one without it would leave deleted rows in the table.
+    """
+    truncates: str | None = field(default=None, kw_only=True)
+    """SQL condition over silver's columns, such as ``op = 't'``: a change that meets it deletes each row that
+    is before it in the order, whatever ``where`` says of it and however late it comes. The newest one is the
+    row of ``gold.<name>__deleted`` without a key. One that is the change of a row too leaves also those that
+    are equal to it in ``sequence_by``: by ``snapshot in ('last', 'last_in_data_collection')``, a column of
+    ``source.snapshot``, a new snapshot takes away what it lacks.
     """
 
     def mistakes(self) -> Iterator[str]:
@@ -358,14 +367,20 @@ class History(GoldTable):
     first row; a key of a later micro-batch has ended until then. Rows that ``where`` leaves out are in no
     snapshot.
     """
+    truncates: str | None = field(default=None, kw_only=True)
+    """SQL condition over silver's columns, as in a ``ChangeFeed``: a row that meets it ends the interval of
+    every key that is open at its time, by ``valid_by`` and then ``sequence_by``. It is no version, unless it
+    has a key.
+    """
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
         if self.snapshots is None:
             return
-        if self.delete_when is not None:
-            text = "snapshots ends the keys that a snapshot lacks; leave delete_when out"
-            yield Fault("MED-1105", f"{text}, and rows that do not count by where")
+        for name in ("delete_when", "truncates"):
+            if getattr(self, name) is not None:
+                text = f"snapshots ends the keys that a snapshot lacks; leave {name} out"
+                yield Fault("MED-1105", f"{text}, and rows that do not count by where")
         if self.reading.has_start:
             yield Fault("MED-1105", "snapshots follows every snapshot; leave the start out of reading")
         if self.reading.changes == "appends":

@@ -166,7 +166,8 @@ class ForeachSink:
 
     writer: Any
     """A function of a row; or an object with ``process(row)``, and optionally ``open(partition_id,
-    epoch_id)`` and ``close(error)``.
+    number)`` and ``close(error)``. A replay has the same number, a later micro-batch a greater one, and other
+    rows never the same.
     """
 
     def mistakes(self) -> Iterator[str]:

@@ -5,7 +5,7 @@ Its expressions are the author's, character by character. What a statement does 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from common.declare import Aggregate, ChangeFeed, Custom, Gold, History, Join, Session, Stateful, Upsert, View
 from common.declare.declared import is_path
@@ -82,7 +82,7 @@ def unsaid(gold: Gold) -> Iterator[str]:
 
 def _deciding(gold: Gold) -> Iterator[str]:
     """The texts of a declaration that decide which rows there are."""
-    for attribute in ("where", "delete_when", "operation"):
+    for attribute in ("where", "delete_when", "operation", "truncates"):
         if (sql := getattr(gold, attribute, None)) is not None:
             yield sql
     if isinstance(gold, Aggregate):
@@ -119,29 +119,35 @@ def _groups(gold: Aggregate, known: Collection[str]) -> str:
 
 def _newest(gold: Upsert | ChangeFeed) -> str:
     """The newest row per key that is no delete."""
-    counts, ends = [gold.where], None
+    counts, marks = [gold.where], dict[str, str]()
     if isinstance(gold, ChangeFeed):
-        newest_by, ends = gold.sequence_by, _one_of(gold.operation, gold.deletes)
+        newest_by, marks["__ends"] = gold.sequence_by, _one_of(gold.operation, gold.deletes)
         if gold.ignores:
             counts.append(f"NOT {_one_of(gold.operation, gold.ignores)}")
+        if gold.truncates is not None:
+            changes = _one_of(gold.operation, (*gold.upserts, *gold.deletes))
+            marks |= _truncations(gold.truncates, *counts, f"{changes} OR NOT {_is(gold.truncates)}")
+            counts = []
     else:
         newest_by = gold.newest_by
         if gold.delete_when is not None:
-            ends = f"coalesce({gold.delete_when}, false)"
-    rows, made = _from(gold.reads, *counts), ["*"]
+            marks["__ends"] = _is(gold.delete_when)
+    rows, made, order = _from(gold.reads, *counts), ["*"], total_order(newest_by)
     if gold.columns is not None:
         own = named(gold.columns)
         made = [*_as(own), *(name for name in COORDINATES if name not in own)]
-    alive, beside = ["`__place` = 1"], ["`__place`"]
-    if ends is not None:
-        made.append(f"{ends} AS `__ends`")
-        alive.append("NOT `__ends`")
-        beside.append("`__ends`")
-    if made != ["*"]:
-        rows = f"FROM {_nested(f'SELECT {_list(made)}', rows, gold.reads)}"
-    place = f"row_number() OVER ({_by(gold.key)} ORDER BY {_descending(total_order(newest_by))}) AS `__place`"
+    if marks or made != ["*"]:
+        rows = f"FROM {_nested(f'SELECT {_list([*made, *_as(marks)])}', rows, gold.reads)}"
+    beside = ["`__place`", *map(backquoted, marks)]
+    if gold.truncates is not None:
+        newest = f"max(CASE WHEN `__empties` THEN {_end(newest_by)} END) OVER () AS `__newest`"
+        since = f"coalesce({_place(order)} >= `__newest`, true)"
+        rows = f"FROM {_nested(f'SELECT *, {newest}', rows, gold.reads)}\nWHERE `__counts` AND {since}"
+        beside.append("`__newest`")
+    place = f"row_number() OVER ({_by(gold.key)} ORDER BY {_descending(order)}) AS `__place`"
     found = _nested(f"SELECT *, {place}", rows, gold.reads)
-    return f"SELECT * EXCEPT ({_list(beside)})\nFROM {found}\nWHERE {' AND '.join(alive)}"
+    alive = f"`__place` = 1{' AND NOT `__ends`' if '__ends' in marks else ''}"
+    return f"SELECT * EXCEPT ({_list(beside)})\nFROM {found}\nWHERE {alive}"
 
 
 def _one_of(sql: str, values: Iterable[str]) -> str:
@@ -150,30 +156,43 @@ def _one_of(sql: str, values: Iterable[str]) -> str:
     return f"coalesce(cast({sql} AS STRING) IN ({listed}), false)" if listed else "false"
 
 
+# Truncations
+
+
+def _truncations(empties: str, *counts: str | None) -> dict[str, str]:
+    """What says of a row whether it is a truncation, and whether it is a row of its key; it may be both."""
+    return {"__empties": _is(empties), "__counts": _is(_all(counts))}
+
+
+def _place(order: Iterable[str]) -> str:
+    return f"struct({_list(map(backquoted, order))})"
+
+
+def _end(declared: Sequence[str]) -> str:
+    """The place of a truncation; of one that is a row too, before all equal in the declared order."""
+    ties = (backquoted(name) for name in total_order(declared)[len(declared) :])
+    stands = (f"CASE WHEN NOT `__counts` THEN {name} END AS {name}" for name in ties)
+    return f"struct({_list([*map(backquoted, declared), *stands])})"
+
+
 # History
 
 
 def _intervals(gold: History) -> str:
     """The first version of each run of equal ones, with what the whole run and the next one say."""
-    kept, more, at = named(gold.columns), named(gold.untracked or ()), backquoted(gold.valid_by)
-    by, order = _by(gold.key), total_order(gold.sequence_by or ())
-    ends = f"coalesce({gold.delete_when}, false)" if gold.delete_when is not None else "false"
+    kept, more = named(gold.columns), named(gold.untracked or ())
+    by, values = _by(gold.key), {**kept, **more}
     of_run, in_time = f"({by}, `__run`", f"({by} ORDER BY `valid_from`)"
     of_runs = [f"count(*) OVER {of_run}) AS `versions`", f"max(`valid_from`) OVER {of_run}) AS `last_at`"]
     of_runs += [
         f"last_value({name}) OVER {of_run} ORDER BY `valid_from` {_WHOLE}) AS {name}"
         for name in map(backquoted, more)
     ]
-    rows, valid_to = (
-        _from(gold.reads, gold.where, f"{at} IS NOT NULL"),
-        f"lead(`valid_from`) OVER {in_time} AS `valid_to`",
-    )
-    versions = [*map(backquoted, gold.key), *_as({**kept, **more}), f"{at} AS `valid_from`", *COORDINATES]
-    place = f"row_number() OVER ({by}, {at} ORDER BY {_descending(order)}) AS `__place`"
+    valid_to = f"lead(`valid_from`) OVER {in_time} AS `valid_to`"
     without = f" EXCEPT ({_list(map(backquoted, more))})" if more else ""
     state = f"CASE WHEN NOT `__ends` THEN struct({_list(map(backquoted, kept))}) END"
     steps = {
-        "placed": f"SELECT {_list([*versions, f'{ends} AS `__ends`', place])}\n{rows}",
+        **_placed(gold, values),
         "states": f"SELECT *, {state} AS `__state`\nFROM placed WHERE `__place` = 1",
         "changes": f"SELECT *, NOT (`__state` <=> lag(`__state`) OVER {in_time}) AS `__begins`\nFROM states",
         "runs": f"SELECT *, count_if(`__begins`) OVER {in_time} AS `__run`\nFROM changes",
@@ -190,6 +209,40 @@ def _intervals(gold: History) -> str:
     ]  # fmt: skip
     texts = ",\n".join(f"{name} AS ({text})" for name, text in steps.items())
     return f"WITH {texts}\nSELECT {_list(listed)}\nFROM bounded WHERE NOT `__ends`"
+
+
+def _placed(gold: History, values: Mapping[str, str]) -> dict[str, str]:
+    """The versions, and the ends by truncations, each with its place among those of its key and time."""
+    key, at = [*map(backquoted, gold.key)], backquoted(gold.valid_by)
+    order, ends = total_order(gold.sequence_by or ()), gold.delete_when
+    versions = [*key, *_as(values), f"{at} AS `valid_from`", *COORDINATES]
+    versions.append(f"{'false' if ends is None else _is(ends)} AS `__ends`")
+    if gold.truncates is None:
+        place = f"row_number() OVER ({_by(gold.key)}, {at} ORDER BY {_descending(order)}) AS `__place`"
+        rows = _from(gold.reads, gold.where, f"{at} IS NOT NULL")
+        return {"placed": f"SELECT {_list([*versions, place])}\n{rows}"}
+    has_key = " OR ".join(f"{name} IS NOT NULL" for name in key)
+    marks = _truncations(gold.truncates, gold.where, f"NOT {_is(gold.truncates)} OR {has_key}")
+    rows = _nested(f"SELECT *, {_list(_as(marks))}", _from(gold.reads, f"{at} IS NOT NULL"), gold.reads)
+    places = [f"{_place(order)} AS `__order`", f"{_end(gold.sequence_by or ())} AS `__end`"]
+    of_row = [*map(backquoted, values), *COORDINATES]
+    rest = ["`valid_from`", "`__ends`", "`__order`"]
+    named_rows = f"SELECT {_list([*key, *of_row, *rest])}\nFROM events WHERE `__counts`"
+    nulls = [
+        *(f"NULL AS {name}" for name in of_row),
+        "`valid_from`",
+        "true AS `__ends`",
+        "`__end` AS `__order`",
+    ]
+    in_order = f"({_by((*gold.key, 'valid_from'))} ORDER BY `__order` DESC)"
+    return {
+        "events": f"SELECT {_list([*versions, *map(backquoted, marks), *places])}\nFROM {rows}",
+        "keys": f"SELECT DISTINCT {_list(key)}\nFROM events WHERE `__counts`",
+        "truncations": "SELECT `valid_from`, `__end` FROM events WHERE `__empties`",
+        "ends": f"SELECT {_list([*key, *nulls])}\nFROM keys CROSS JOIN truncations",
+        "told": f"{named_rows}\nUNION ALL SELECT *\nFROM ends",
+        "placed": f"SELECT *, row_number() OVER {in_order} AS `__place`\nFROM told",
+    }
 
 
 # Join
@@ -231,9 +284,18 @@ def _joined(gold: Join, known: Collection[str]) -> str:
 def _from(table: str, *conditions: str | None) -> str:
     """The rows of a table that meet some conditions."""
     source = f"delta.{backquoted(table)}" if is_path(table) else table
+    where = _all(conditions)
+    return f"FROM {source}\nWHERE {where}" if where else f"FROM {source}"
+
+
+def _all(conditions: Iterable[str | None]) -> str:
     given = [each for each in conditions if each is not None]
-    where = f"\nWHERE {given[0] if len(given) == 1 else ' AND '.join(f'({each})' for each in given)}"
-    return f"FROM {source}{where if given else ''}"
+    return given[0] if len(given) == 1 else " AND ".join(f"({each})" for each in given)
+
+
+def _is(condition: str) -> str:
+    """Whether a condition is true; null is not."""
+    return f"coalesce({condition}, false)"
 
 
 def _nested(select: str, rows: str, table: str) -> str:

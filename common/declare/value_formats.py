@@ -87,10 +87,10 @@ class Debezium:
     """Change events in Debezium's JSON envelope, with or without its embedded schema.
 
     Silver's columns see ``before`` and ``after`` (structs of ``row``), ``op`` (c, u, d, r), ``ts_ms``,
-    ``source``: a struct of connector, db, schema, table, ts_ms, and the position in the source's log: lsn
-    and sequence (PostgreSQL), file, pos, row and gtid (MySQL), scn and commit_scn (Oracle), commit_lsn,
-    change_lsn and event_serial_no (SQL Server); and ``transaction``: a struct of id, total_order and
-    data_collection_order. Of an envelope with an embedded schema
+    ``source``: a struct of connector, db, schema, table, ts_ms, snapshot, and the position in the source's
+    log: lsn and sequence (PostgreSQL), file, pos, row and gtid (MySQL), scn and commit_scn (Oracle),
+    commit_lsn, change_lsn and event_serial_no (SQL Server); and ``transaction``: a struct of id,
+    total_order and data_collection_order. Of an envelope with an embedded schema
     (``{"schema": …, "payload": {…}}``) the payload is read. All else is as with ``Json``.
     """
 

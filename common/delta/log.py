@@ -216,14 +216,14 @@ class LogReader:
         """Sizes of the live files, in bytes; empty where there is no table."""
         return [] if self.latest_version() is None else [f.bytes for f in _live_files(_open(self.path, None))]
 
-    def live_files(self) -> tuple[DataFile, ...]:
-        """The data files of the current state; empty when there is no table.
+    def live_files(self, version: int | None = None) -> tuple[DataFile, ...]:
+        """The data files of a version, unset: of the current state; empty when there is no table.
 
         Raises:
             HistoryGoneError: The log cannot be read.
         """
-        latest = self.latest_version()
-        return () if latest is None else self._snapshot_files(latest)
+        at = self.latest_version() if version is None else version
+        return () if at is None else self._snapshot_files(at)
 
     def live_files_up_to(self, column: str, moment: datetime) -> tuple[DataFile, ...]:
         """Live files whose values of a timestamp column are all at most a moment; oldest first, then by path.

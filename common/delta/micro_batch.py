@@ -45,6 +45,7 @@ class MicroBatch:
         forget_dropped: Resets the counters of dropped rows. To be called before the batch is read a second
             time.
         late_watermark_ms: The watermark by which the batch judges rows late, milliseconds since the epoch.
+        closing_watermark_ms: The one up to which it closes windows.
         declared: Marks of what the table's declaration means (``gold.table.declaration_marks``).
         facts: Further entries for the metadata of the batch's commits.
         source_commits: The last commit that is read of each source (``common.delta.match.source_match``).
@@ -65,6 +66,7 @@ class MicroBatch:
     dropped: Callable[[], Mapping[str, int]] = dict
     forget_dropped: Callable[[], None] = lambda: None
     late_watermark_ms: Callable[[], int | None] = lambda: None
+    closing_watermark_ms: Callable[[], int | None] = lambda: None
     declared: Mapping[str, str] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
     source_commits: tuple[Any, ...] = ()

@@ -1,17 +1,18 @@
 """Tables of few rows about a pipeline, written and read by delta-rs: no Spark is needed.
 
-Each write is one commit. What fails is a ``TableError`` that names the table.
+Each write is one commit. What fails is a ``TableError`` that names the table, unless the object store is
+away.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from common.errors import TableError
-from common.machine.object_store import storage_options
+from common.machine.object_store import storage_options, store_failure
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -116,12 +117,29 @@ class SmallTable:
 
     @contextmanager
     def _named(self, done: str) -> Iterator[None]:
-        from deltalake.exceptions import DeltaError
-
-        try:
+        with told_errors(lambda error: TableError(f"the table {self.path} cannot be {done}: {error}")):
             yield
-        except (DeltaError, OSError) as error:
-            raise TableError(f"the table {self.path} cannot be {done}: {error}") from error
+
+
+@contextmanager
+def told_errors(told: Callable[[Exception], TableError]) -> Iterator[None]:
+    """Raise an error of the engine for what delta-rs and pyarrow raise of a table in the block.
+
+    That is an error of either, or of the system: a file with damaged pages is only an ``OSError``.
+
+    Raises:
+        OSError: The object store does not answer, or refuses: nothing is wrong with the table.
+        TableError: What ``told`` makes of the error.
+    """
+    import pyarrow as pa
+    from deltalake.exceptions import DeltaError
+
+    try:
+        yield
+    except (DeltaError, pa.ArrowException, OSError) as error:
+        if store_failure(error) is not None:
+            raise OSError(str(error)) from error
+        raise told(error) from error
 
 
 def schema_of(row: type, **types: pa.DataType) -> pa.Schema:

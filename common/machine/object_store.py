@@ -33,7 +33,7 @@ _REFUSALS = (
 )
 
 
-def store_failure(error: OSError) -> str | None:
+def store_failure(error: Exception) -> str | None:
     """Why the object store refused a request or did not answer, in one line; ``None`` for other errors."""
     text = _ESCAPES.sub("", str(error))
     found = next((each for refusal in _REFUSALS if (each := refusal.search(text))), None)

@@ -43,7 +43,7 @@ _SOURCE_FIELDS = [
     # Positions of Oracle and SQL Server, and what PostgreSQL and MySQL have besides.
     *((name, "string") for name in ("scn", "commit_scn", "change_lsn", "commit_lsn")),
     ("event_serial_no", "long"),
-    *((name, "string") for name in ("sequence", "gtid")),
+    *((name, "string") for name in ("sequence", "gtid", "snapshot")),
 ]
 
 

@@ -41,6 +41,7 @@ _READ_BEFORE = {*("with_", "expressions", "from_", "joins", "laterals", "where",
 
 OPEN_STAR = "a star whose columns only Spark knows"
 """The problem of a scope whose SELECT list has such a star."""
+_OF_FULL_JOIN = "a column of a full join by USING; write coalesce(…) over an ON"
 
 
 @dataclass(eq=False)
@@ -49,7 +50,8 @@ class Source:
 
     Attributes:
         alias: The name by which columns name it.
-        prefix: The same, made different from every other of the statement.
+        prefix: The same, made different from every other of the statement; empty of columns that a full join
+            by USING makes of two.
         columns: Its columns, by which columns of the table or query they are; None: only Spark knows them.
         table: The table, if it is one of the statement's.
         shown: Its name where the statement gives it none: another one than that of a table beside it.
@@ -68,6 +70,10 @@ class Source:
     def column(self, name: str) -> str | None:
         """The column that is meant by a name in any letters."""
         return next((each for each in self.columns or () if each.lower() == name.lower()), None)
+
+
+_Own = tuple[Source, str]
+"""A source and a column of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +98,8 @@ class Scope:
     Attributes:
         outer: The SELECT around it whose columns it may name.
         sources: The tables that its columns may name, in the order of FROM.
-        merged: The columns that USING has made one of two; None if it is of neither side.
-        star: The columns that ``*`` stands for; None where only Spark knows them.
+        star: The columns that ``*`` stands for, but those that only Spark knows.
+        hidden: The columns that USING has taken out of it; the star of their table begins with them.
         items: Its SELECT list.
         problem: Why its relations are not made from this reading; empty: they are.
         is_correlated: Whether it, or a query inside of it, names a column of a query around it.
@@ -101,12 +107,17 @@ class Scope:
 
     outer: Scope | None
     sources: list[Source] = field(default_factory=list)
-    merged: dict[str, tuple[Source, str] | None] = field(default_factory=dict)
-    star: list[tuple[Source, str]] | None = field(default_factory=list)
+    star: list[tuple[Source, str]] = field(default_factory=list)
+    hidden: list[tuple[Source, str]] = field(default_factory=list)
     items: list[Item] = field(default_factory=list)
     problem: str = ""
     is_correlated: bool = False
     windows: frozenset[str] = frozenset()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether only Spark knows all columns of its tables."""
+        return any(each.columns is None for each in self.sources)
 
     def around(self) -> Iterator[Scope]:
         """It, and the scopes around it."""
@@ -162,12 +173,16 @@ class Names:
         self._starts = [token.start for token in self._tokens]
         last = (each.end + 1 for each in reversed(self._tokens) if each.token_type != TokenType.SEMICOLON)
         self.end = next(last, 0)
-        given = [(name, span_of(each)) for name, call in calls_of(root) for each in arguments(call)]
-        self._fields = {span for name, span in given if name == "struct"}
-        self._zipped = {span[0] for name, span in given if name == "arrays_zip" and span is not None}
+        given = [(name, each.unnest()) for name, call in calls_of(root) for each in arguments(call)]
+        rows = (each for row in root.find_all(exp.Tuple) for each in row.expressions)
+        fields = [*rows, *(each for name, each in given if name == "struct")]
+        self._fields = {span_of(each): each.name for each in fields if isinstance(each, exp.Column)}
+        self._zipped = {offset_of(each) for name, each in given if name == "arrays_zip"}
         self._references: dict[int, Reference] = {}
         self._aliases: dict[int, tuple[int, Item]] = {}
-        self._flat: set[str] = set()
+        # No word of the text is a column of relations by chance: an alias, a lambda's parameter.
+        self._flat = {each.text.lower() for each in self._tokens}
+        self._flat |= {name.lower() for columns in tables.values() for name in columns}
         self._prefixes: set[str] = set()
         # Where the words begin that are read: as a column, as its table, or as anything else.
         self._read_words = {at for node in root.find_all(*_WORDS) for at in self._starts_in(span_of(node))}
@@ -194,17 +209,16 @@ class Names:
         return replaced(self._sql, self._odd | pieces, (start, end))
 
     def _written(self, reference: Reference) -> str:
-        """A column by its name in relations; as a field of ``struct(…)`` it keeps its own one."""
-        name = backquoted(reference.flat)
-        is_field = (reference.start, reference.end) in self._fields
-        return f"{name} AS {backquoted(reference.column)}" if is_field else name
+        """A column by its name in relations; as a field of ``struct(…)`` it keeps its author's one."""
+        name = self._fields.get((reference.start, reference.end))
+        return backquoted(reference.flat) + (f" AS {backquoted(name)}" if name else "")
 
     def text_of_item(self, item: Item, *, whole: bool = False) -> str:
         """The text of a part of a SELECT list, without its alias."""
         if item.node is None and item.column is not None:
             source, column = item.column
             return backquoted(source.used[column])
-        return self.text(item.node, whole=whole) if item.node is not None else ""
+        return self.text(item.node.unnest(), whole=whole) if item.node is not None else ""
 
     def references(self, node: exp.Expr) -> list[Reference]:
         """The columns of tables that an expression names, in the order of the text."""
@@ -323,9 +337,9 @@ class Names:
         else:
             self._add(node, self._new_source(node, scope, queries), scope)
         for pivot in node.args.get("pivots") or ():
-            scope.star = None
             for source in scope.sources[before:]:
                 source.columns, source.alias = None, pivot.alias or source.alias
+            scope.star = [each for each in scope.star if each[0].columns is not None]
         for lateral in node.args.get("laterals") or ():
             self._lateral(lateral, scope, queries)
         for join in node.args.get("joins") or ():
@@ -334,10 +348,7 @@ class Names:
     def _add(self, node: exp.Expr, source: Source, scope: Scope) -> None:
         self.sources[id(node)] = source
         scope.sources.append(source)
-        if source.columns is None:
-            scope.star = None
-        elif scope.star is not None:
-            scope.star += [(source, name) for name in source.columns]
+        scope.star += [(source, name) for name in source.columns or ()]
 
     def _new_source(self, node: exp.Expr, scope: Scope, queries: _Queries) -> Source:
         named = [each.name for each in _columns_of_alias(node)]
@@ -351,8 +362,8 @@ class Names:
             columns = self._tables.get(table)
             pairs = None if columns is None else self._renamed(columns, named, node)
             prefix = self._prefix(alias)
-            is_double = alias.lower() in {each.alias.lower() for each in scope.sources}
-            return Source(alias, prefix, pairs, table, prefix if is_double else alias)
+            is_double = not node.alias and alias.lower() in {each.alias.lower() for each in scope.sources}
+            return Source(alias, prefix, pairs, table, self.flat_name(alias, "also") if is_double else alias)
         if isinstance(node, exp.Subquery):
             if is_bracket := _is_bracket(node):  # from (a join b on …) as j
                 self._source(node.this, Scope(scope.outer), queries)
@@ -414,53 +425,59 @@ class Names:
         self._add(lateral, source, scope)
 
     def _join(self, join: exp.Join, scope: Scope, queries: _Queries) -> None:
-        before, star = list(scope.sources), None if scope.star is None else list(scope.star)
+        before, hidden, left = list(scope.sources), scope.hidden, list(scope.star)
         if isinstance(join.this, exp.Lateral):
             self._lateral(join.this, scope, queries)
+            right = scope.star[len(left) :]
         else:
+            scope.star = []  # brackets have joins of their own
             self._source(join.this, scope, queries)
-        added = scope.sources[len(before) :]
+            right = scope.star
+            scope.star = [*left, *right]
         names = [each.name for each in join.args.get("using") or ()]
         if join.method == "NATURAL":
-            theirs = {name.lower() for source in added for name in source.columns or ()}
-            names = [name for _, name in star or () if name.lower() in theirs]
-            if star is None or any(source.columns is None for source in added):
-                scope.problem = "a NATURAL join with a table whose columns only Spark knows"
-        if names:
-            self._merge(join, names, scope, before, added)
+            theirs = {name for _, name in right}
+            names = [name for _, name in left if name in theirs]
+        if scope.is_open and (names or join.method == "NATURAL"):
+            for source in scope.sources:
+                source.columns = None  # which of them are joined, only Spark knows
+        elif names:
+            scope.star = self._merged(join, names, scope, left, right)
         if (on := join.args.get("on")) is not None:
             self._read(on, scope, queries, before=None)
         if (join.kind or "").lower() in {"semi", "anti"}:
-            scope.sources[:] = before
-            scope.star = star
+            scope.sources[:], scope.hidden = before, hidden
+            del scope.star[len(left) :]
 
-    def _merge(
-        self, join: exp.Join, names: Sequence[str], scope: Scope, before: list[Source], added: list[Source]
-    ) -> None:
-        """Make one column of two: that of the side whose rows are all there."""
+    def _merged(
+        self, join: exp.Join, names: Sequence[str], scope: Scope, left: Sequence[_Own], right: Sequence[_Own]
+    ) -> list[_Own]:
+        """The star of a join by USING: first the columns of the side whose rows are all there."""
         pairs = []
         for name in names:
-            left = scope.merged.get(name.lower()) or _only(before, name)
-            right = _only(added, name)
-            if left is None or right is None:
-                known = [each for source in scope.sources for each in source.columns or ()]
+            found = [[each for each in side if each[1].lower() == name.lower()] for side in (left, right)]
+            if not all(found):
+                known = [column for _, column in (*left, *right)]
                 text = f"joins by {name!r}, which is no column of both sides; {nearest(name, known)}"
                 self._fault(text, name, join)
                 continue
-            for source, column in (left, right):
+            pairs.append((found[0][0], found[1][0]))
+        ours, theirs = [one for one, _ in pairs], [other for _, other in pairs]
+        if all(source.prefix for source, _ in ours + theirs):
+            for source, column in ours + theirs:
                 self.use(source, column)
-            pairs.append((left, right))
-            side = (join.side or "").lower()
-            scope.merged[name.lower()] = None if side == "full" else right if side == "right" else left
+        else:
+            scope.problem = _OF_FULL_JOIN
         self.using[id(join)] = pairs
-        if scope.star is not None:
-            parts = {(id(source), column) for pair in pairs for source, column in pair}
-            kept = [scope.merged[each.lower()] for each in names if each.lower() in scope.merged]
-            if None in kept:
-                scope.star = None
-            else:
-                rest = [each for each in scope.star if (id(each[0]), each[1]) not in parts]
-                scope.star = [*(each for each in kept if each is not None), *rest]
+        rest = [each for each in (*left, *right) if each not in ours and each not in theirs]
+        side = (join.side or "").lower()
+        if side == "full":
+            both = Source("", "", {})
+            scope.hidden = [*ours, *theirs, *scope.hidden]
+            return [*((both, column) for _, column in ours), *rest]
+        shown, hidden = (theirs, ours) if side == "right" else (ours, theirs)
+        scope.hidden = [*hidden, *scope.hidden]
+        return [*shown, *rest]
 
     # SELECT
 
@@ -476,28 +493,45 @@ class Names:
         if found is None or star.args.get("replace") or star.args.get("rename"):
             scope.problem = OPEN_STAR
             return []
+        if any(not source.prefix for source, _ in found):
+            scope.problem = OPEN_STAR
+            return []
         for source, column in found:
             self.use(source, column)
+        self._write_star(node, found)
         return [Item((column,), None, (source, column)) for source, column in found]
 
-    def _starred(self, node: exp.Expr, scope: Scope) -> Sequence[tuple[Source, str]] | None:
+    def _starred(self, node: exp.Expr, scope: Scope) -> Sequence[_Own] | None:
+        """The columns of a star, in Spark's order; None where only Spark knows them."""
         parts = [each.name for each in node.parts[:-1]] if isinstance(node, exp.Column) else []
         if not parts:
-            return scope.star
-        for source in scope.sources:
-            if parts[-1].lower() == source.alias.lower() and (len(parts) == 1 or _is_table(source, parts)):
-                if isinstance(node, exp.Column) and len(parts) > 1:
-                    self._note_schema(node, source, len(parts))
-                return None if source.columns is None else [(source, name) for name in source.columns]
-        if any(source.columns is None for source in scope.sources) or _found(scope, parts):
+            return None if scope.is_open else scope.star
+        alike = [each for each in scope.sources if each.alias.lower() == parts[-1].lower()]
+        meant = [each for each in alike if len(parts) == 1 or _is_table(each, parts)]
+        if meant:
+            is_open = any(each.columns is None for each in meant)
+            return None if is_open else [each for each in (*scope.hidden, *scope.star) if each[0] in meant]
+        if scope.is_open or _found(scope, parts):
             return None  # the fields of a struct
         text = f"names {parts[0]!r}, which is no table of its FROM; {nearest(parts[0], _aliases(scope))}"
         self._fault(text, parts[0], node)
         return None
 
-    def _without(
-        self, left_out: exp.Column, star: Sequence[tuple[Source, str]], scope: Scope
-    ) -> Sequence[tuple[Source, str]] | None:
+    def _star_inside(self, node: exp.Expr, scope: Scope) -> None:
+        is_counted = isinstance(node, exp.Star) and called(node.parent or node) == "count"
+        if not is_counted and not isinstance(node.parent, exp.Select):
+            scope.problem = "a star inside of a function"
+            self._write_star(node, self._starred(node, scope) or ())
+
+    def _write_star(self, node: exp.Expr, found: Sequence[_Own]) -> None:
+        """Over inputs, the star of a table that is named with its schema, or of tables of one name."""
+        parts = node.parts if isinstance(node, exp.Column) and found else ()
+        if len(parts) > 2 or (parts and len({source for source, _ in found}) > 1):  # noqa: PLR2004
+            start, end = span_of(node) or (0, 0)
+            shown = (f"{backquoted(source.shown or source.alias)}.{backquoted(own)}" for source, own in found)
+            self.pieces[start] = (end, ", ".join(shown))
+
+    def _without(self, left_out: exp.Column, star: Sequence[_Own], scope: Scope) -> Sequence[_Own] | None:
         """The columns of a star but one; None where that is a field, which Spark takes out of its struct."""
         names = [each.name for each in left_out.parts]
         known = {(id(source), column) for source, column in star}
@@ -509,38 +543,46 @@ class Names:
         (source, column, place), *others = found
         if others:
             self._told_of_several(names[0], [each for each, _, _ in found], left_out)
-        if place > 1:
-            self._note_schema(left_out, source, place)
+        self._note_table(left_out, source, place)
         return [each for each in star if each != (source, column)] if place == len(names) - 1 else None
 
     # Names
 
-    def _read(
-        self, node: exp.Expr, scope: Scope, queries: _Queries, *, before: int | None, is_having: bool = False
+    def _read(  # noqa: PLR0913
+        self,
+        node: exp.Expr,
+        scope: Scope,
+        queries: _Queries,
+        *,
+        before: int | None,
+        is_having: bool = False,
+        bound: frozenset[str] = frozenset(),
     ) -> None:
         """Find what the names of an expression of a SELECT are.
 
-        It may use the aliases of the parts of the SELECT list before a place; None: it may use none.
+        It may use the aliases of the parts of the SELECT list before a place; None: it may use none. The
+        parameters of the lambdas around it, ``bound``, are no columns, in whatever letters.
         """
         if isinstance(node, exp.Query) and not isinstance(node, exp.Table):
             self._query(node, queries, scope)
             return
-        if isinstance(node, exp.Column):
-            if not isinstance(node.this, exp.Star):
+        if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
+            if node.parts[0].name.lower() in bound:
+                self._read_words.update(self._starts_in(span_of(node)))
+            else:
                 self._column(node, scope, before, is_having)
-            elif not node.is_star or node.parent is None or not isinstance(node.parent, exp.Select):
-                scope.problem = "a star inside of a function"
             return
-        if isinstance(node, exp.Star):
-            if not isinstance(node.parent, exp.Select) and called(node.parent or node) != "count":
-                scope.problem = "a star inside of a function"
+        if isinstance(node, exp.Column | exp.Star):
+            self._star_inside(node, scope)
             return
         unit = counted_unit(node)
+        if isinstance(node, exp.Lambda):
+            bound |= {each.name.lower() for each in node.expressions}
         for child in node.iter_expressions():
             if child is unit:
                 self._read_words.add(offset_of(unit) or 0)
             else:
-                self._read(child, scope, queries, before=before, is_having=is_having)
+                self._read(child, scope, queries, before=before, is_having=is_having, bound=bound)
 
     def _column(self, node: exp.Column, scope: Scope, before: int | None, is_having: bool) -> None:  # noqa: FBT001
         parts = node.parts
@@ -584,30 +626,30 @@ class Names:
             if each is own:
                 break
             each.is_correlated = True
-        if place == 0 and column.lower() in own.merged:
-            one = own.merged[column.lower()]
-            if one is None:
-                scope.problem = f"{name!r} of a full join by USING; write coalesce(…) over an ON"
-            else:
-                source, column = one
-        self.use(source, column)
         start, _ = span_of(node.parts[0]) or (0, 0)
         _, end = span_of(node.parts[place]) or (0, 0)
-        self._references[start] = Reference(start, end, source, column)
         self._read_words.update(self._starts_in((start, end)))
-        if place > 1:
-            self._note_schema(node, source, place)
+        if not source.prefix:
+            scope.problem = _OF_FULL_JOIN
+            return
+        self.use(source, column)
+        self._references[start] = Reference(start, end, source, column)
+        self._note_table(node, source, place)
 
     def _told_of_several(self, name: str, sources: Sequence[Source], node: exp.Expr) -> None:
         shown = [each.alias for each in sources if each.alias]
+        if len({each.lower() for each in shown}) < len(shown):
+            shown = [each.table or each.alias for each in sources if each.alias]
         both = " and ".join(shown) if len(shown) > 1 else "several of its tables"
         text = f"names {name!r}, which {both} have; write {shown[0] if shown else 'a'}.{name}"
         self._fault(text, name, node)
 
-    def _note_schema(self, node: exp.Column, source: Source, before: int) -> None:
-        start, _ = span_of(node.parts[0]) or (0, 0)
-        _, end = span_of(node.parts[before - 1]) or (0, 0)
-        self.pieces[start] = (end, backquoted(source.shown))
+    def _note_table(self, node: exp.Column, source: Source, place: int) -> None:
+        """Over inputs, a table before a column's place that is named with its schema, or as another one."""
+        if place > 1 or (place == 1 and source.shown not in {"", source.alias}):
+            start, _ = span_of(node.parts[0]) or (0, 0)
+            _, end = span_of(node.parts[place - 1]) or (0, 0)
+            self.pieces[start] = (end, backquoted(source.shown))
 
     def use(self, source: Source, column: str) -> str:
         """The name that a column of a source has in relations; from now on the statement uses it."""
@@ -685,12 +727,7 @@ def _found(scope: Scope, names: Sequence[str]) -> list[tuple[Source, str, int]]:
         ]
         if found:
             return found
-    if names[0].lower() in scope.merged:
-        one = scope.merged[names[0].lower()]
-        return [(*(one or (scope.sources[0], names[0])), 0)]
-    return [
-        (source, column, 0) for source in scope.sources if (column := source.column(names[0])) is not None
-    ]
+    return [(source, column, 0) for source, column in scope.star if column.lower() == names[0].lower()]
 
 
 def _is_bracket(node: exp.Expr) -> bool:
@@ -716,11 +753,6 @@ def _alias(scope: Scope, name: str, before: int) -> Item | None:
 
 def _aliases(scope: Scope) -> list[str]:
     return [source.alias for each in scope.around() for source in each.sources if source.alias]
-
-
-def _only(sources: Sequence[Source], name: str) -> tuple[Source, str] | None:
-    found = [(source, column) for source in sources if (column := source.column(name)) is not None]
-    return found[0] if len(found) == 1 else None
 
 
 def is_alias(node: exp.Expr) -> bool:

@@ -468,7 +468,8 @@ class _Builder:
                 raise WholeError("a subquery in HAVING")
             text += f" {self._text(having, scope)}"
             parts.append(having)
-        inexact = _inexact(name for each in parts for name, _ in calls_of(each) if name in AGGREGATES)
+        calls = dict.fromkeys(name for each in parts for name, _ in calls_of(each))
+        inexact = tuple(name for name in calls if name in AGGREGATES - _EXACT)
         return Keyed(relation, "group", tuple(keys), text, columns, self._shown(scope, keys), inexact)
 
     def _keys(self, group: exp.Expr, scope: Scope) -> list[str]:
@@ -480,7 +481,7 @@ class _Builder:
         if group.find(exp.Query) is not None:
             raise WholeError("a subquery in GROUP BY")
         keys = []
-        for each in group.expressions:
+        for each in (one.unnest() for one in group.expressions):
             item = self._names.meant(each, scope)
             text = (
                 self._text(each, scope, whole=True)
@@ -501,14 +502,18 @@ class _Builder:
         columns: tuple[str, ...],
     ) -> Relation:
         lists = [
-            [self._text(each, scope, whole=True) for each in window.args.get("partition_by") or ()]
+            [self._text(each.unnest(), scope, whole=True) for each in window.args.get("partition_by") or ()]
             for window in windows
         ]
         keys = [each for each in lists[0] if all(any(_same(each, key) for key in other) for other in lists)]
-        calls = (name for window in windows for name, _ in calls_of(window.this))
-        inexact = _inexact(name for name in calls if name in (AGGREGATES | WINDOWS) - _OF_ORDER)
+        inexact = dict.fromkeys(
+            name
+            for window in windows
+            for name, _ in calls_of(window.this)
+            if name in (AGGREGATES | WINDOWS) - _OF_ORDER and (name not in _EXACT or _is_by_place(window))
+        )
         text = f"SELECT {listed} FROM __in0__"  # noqa: S608  # the statement of a declaration
-        return Keyed(relation, "window", tuple(keys), text, columns, self._shown(scope, keys), inexact)
+        return Keyed(relation, "window", tuple(keys), text, columns, self._shown(scope, keys), tuple(inexact))
 
     def _shown(self, scope: Scope, keys: Sequence[str]) -> tuple[tuple[str, int], ...]:
         """The output columns that are a key, each with the key's place."""
@@ -554,9 +559,11 @@ def _in_any_letters(text: str) -> Sequence[str]:
     ]
 
 
-def _inexact(names: Iterable[str]) -> tuple[str, ...]:
-    """The functions, without those that give one value for one set of rows."""
-    return tuple(dict.fromkeys(name for name in names if name not in _EXACT))
+def _is_by_place(window: exp.Expr) -> bool:
+    """Whether a frame counts rows, of which two of one place in the order may stand in any way."""
+    frame = window.args.get("spec")
+    found = [] if frame is None else [str(frame.args.get(key)).upper() for key in ("kind", "start", "end")]
+    return found[:1] == ["ROWS"] and found[1:] != ["UNBOUNDED"] * 2
 
 
 def _refuse_other_parts(node: exp.Expr) -> None:

@@ -44,6 +44,8 @@ _BEFORE_OPERANDS = {
     *(TokenType.WHEN, TokenType.THEN, TokenType.ELSE, TokenType.COMMA, TokenType.L_PAREN),
 }
 """Behind these the word between is no operator."""
+_NOT_FIELDS = frozenset({"case", "not"})
+_TYPES = AnyParser.TYPE_TOKENS - {TokenType.VAR, TokenType.IDENTIFIER}
 _BEHIND_TYPES = {TokenType.R_PAREN, TokenType.COMMA, TokenType.GT}
 _DEEPEST_TEXT, _DEEPEST_TREE = 6_000, 60_000
 """Calls inside of one another while a text is read: some hundred pairs of brackets; and while its tree
@@ -65,6 +67,12 @@ _OWN_WORDS = """
 
 
 _CONSTANTS = {TokenType.NULL, TokenType.TRUE, TokenType.FALSE}
+_BEHIND_OPERANDS = frozenset({"asc", "desc", "end", "following", "preceding"})
+"""Words that end a part behind an operand; any other that does is its alias."""
+_OPERANDS = {
+    *(TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBER, TokenType.END),
+    *(TokenType.R_PAREN, TokenType.R_BRACKET),
+}
 
 
 def _with_span(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -280,12 +288,14 @@ def words_of(sql: str) -> tuple[str, ...]:
     own = frozenset(_OWN_WORDS.split())
     words: list[str] = []
     for token, before, after in zip(tokens, [None, *tokens], [*tokens[1:], None], strict=False):
-        word = sql[token.start : token.end + 1]  # ``group  by`` is one token
+        word = sql[token.start : token.end + 1]  # ``group  by`` and ``grouping  sets`` are one token
         is_behind = before is not None and before.end + 1 == token.start
         if is_behind and word[0] in "'\"" and words[-1][-1] == word[0]:
             words[-1] += word  # 'O''Brien', which the library cuts as it does 'O' 'Brien'
-        elif own.issuperset(word.lower().split()) and not _is_name(before, token, after):
-            words.append(" ".join(word.lower().split()))
+        elif len(parts := word.lower().split()) > 1 and all(map(str.isalpha, parts)):
+            words.append(" ".join(parts))
+        elif word.lower() in own and not _is_name(before, token, after):
+            words.append(word.lower())
         else:
             words.append(word)
     return tuple(words)
@@ -293,9 +303,18 @@ def words_of(sql: str) -> tuple[str, ...]:
 
 def _is_name(before: Token | None, token: Token, after: Token | None) -> bool:
     """Whether a word of SQL's own is a name, whose letters may get into a value: ``struct(a as On)``."""
+    word, kind = token.text.lower(), None if after is None else after.token_type
     around = [each.text.lower() if each is not None else "" for each in (before, after)]
     is_alone = around[0] in {"(", ","} and around[1] in {")", ","}
-    return around[0] in {".", ":", "as"} or (is_alone and token.token_type not in _CONSTANTS)
+    is_alias = before is not None and before.token_type in _OPERANDS and around[1] in {")", ",", "from", ""}
+    is_field = around[0] in {"<", ","} and kind in _TYPES and word not in _NOT_FIELDS
+    return (
+        around[0] in {".", ":", "as"}
+        or around[1] == ":"
+        or is_field
+        or (is_alone and token.token_type not in _CONSTANTS)
+        or (is_alias and word not in _BEHIND_OPERANDS)
+    )
 
 
 # Calls

@@ -66,6 +66,11 @@ class DroppedRows:
         """
         return self._late_watermark_ms
 
+    def closing_watermark_ms(self) -> int | None:
+        """The watermark up to which this micro-batch closes windows; None if no operator has one."""
+        found = (node.eventTimeWatermarkForEviction() for node in self._judging)
+        return next((int(each.get()) for each in found if each.isDefined()), None)
+
     @cached_property
     def _operators(self) -> tuple[Any, ...]:
         return tuple(_stateful(self._query()))
@@ -78,10 +83,13 @@ class DroppedRows:
             found += [(name, metrics.apply(name)) for name in _KEYS if metrics.contains(name)]
         return tuple(found)
 
+    @property
+    def _judging(self) -> Iterator[Any]:
+        return (node for node in self._operators if node.metrics().contains(LATE))
+
     @cached_property
     def _late_watermark_ms(self) -> int | None:
-        judging = (node for node in self._operators if node.metrics().contains(LATE))
-        found = (node.eventTimeWatermarkForLateEvents() for node in judging)
+        found = (node.eventTimeWatermarkForLateEvents() for node in self._judging)
         return next((int(each.get()) for each in found if each.isDefined()), None)
 
 

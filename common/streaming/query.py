@@ -450,6 +450,7 @@ def _identity(stream: Stream, checkpoint: Checkpoint, frame: DataFrame, batch_id
         dropped=dropped.counts,
         forget_dropped=dropped.reset,
         late_watermark_ms=dropped.late_watermark_ms,
+        closing_watermark_ms=dropped.closing_watermark_ms,
     )
 
 

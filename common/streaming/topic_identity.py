@@ -94,7 +94,7 @@ def last_record_note(table: str, name: str, topic: BrokerTopic) -> str:
     partitions = ", ".join(map(str, topic.not_compared))
     return (
         f"{table}: the last record read of topic {name}, partition {partitions}, is not in bronze or not on "
-        "the broker any more, or did not come in time, so it was not compared"
+        "the broker any more, so it was not compared"
     )
 
 

@@ -12,7 +12,7 @@ micro-batch on it closes windows, and from the one after that it makes rows late
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
@@ -28,7 +28,7 @@ from gold.aggregate import windows
 from gold.source.stream import at_version, new_rows
 from gold.table import create
 from gold.table.context import Context
-from gold.table.defined import Defined, inexact_columns
+from gold.table.defined import Defined, computed_columns, inexact_columns
 from gold.table.identity import group
 from gold.table.results import write_results
 from gold.table.sql_columns import each, meeting, misfit
@@ -62,7 +62,11 @@ def defined(context: Context, gold: Aggregate, version: int | None) -> Defined:
     source = at_version(context.spark, context.path(gold.reads), version)
     rows = grouped(source, create.by_as_stored(gold, source))
     until = windows.END if gold.mode == "append" else None
-    return Defined(gold.table, rows, group(gold), inexact_columns(gold), until)
+    return Defined(gold.table, rows, group(gold), inexact_columns(gold), until, computed_columns(gold))
+
+
+CLOSED = "closed_ms"
+"""In the counts of a commit of mode append: up to which end windows are closed, milliseconds since 1970."""
 
 
 @dataclass
@@ -85,9 +89,11 @@ class _Writer:
         """Write one micro-batch."""
         with result.kept(whole=True, expected=self.last_count, before_retry=batch.forget_dropped) as groups:
             self.last_count = groups.count
-            counts = {"groups": groups.count}
+            counts: dict[str, Any] = {"groups": groups.count}
             if self.gold.watermark is not None:
                 counts |= batch.late_counts()
+            if self.mode == "append" and (closed := batch.closing_watermark_ms()) is not None:
+                counts[CLOSED] = closed
             if self.mode == "complete":
                 delta_table.append(groups, self.path, batch, self.mode, counts, mode="overwrite")
             else:

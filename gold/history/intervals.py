@@ -6,6 +6,8 @@ A run is a sequence of versions of a key, adjacent in time, that are equal in ``
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import and_
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Window
@@ -18,7 +20,16 @@ from common.declare.field_types import named
 from common.declare.row_order import COORDINATES
 from common.delta.table import as_stored
 from gold.source.stream import CHANGE, REMOVED
-from gold.table.sql_columns import columns, each, meeting, misfit
+from gold.table.sql_columns import (
+    TRUNCATES,
+    columns,
+    each,
+    is_row_of_key,
+    meeting,
+    misfit,
+    with_truncations,
+    without_row,
+)
 from gold.table.unchanged import Unchanged
 
 ENDS, REMOVED_ROW, TO, UNSURE, LATE = "__ends", "__removed", "__to", "__unsure", "__late"
@@ -29,17 +40,18 @@ PLACED = "valid_from IS NOT NULL"
 
 
 def versions(silver: DataFrame, gold: History) -> DataFrame:
-    """Each row of silver that counts, or of its feed, as a run of one version.
+    """Each row of silver that counts, or of its feed, as a run of one version; and truncations, if declared.
 
     Raises:
         PipelineError: An expression does not fit silver's columns.
     """
     kept = _values(gold)
     gone = F.col(CHANGE).isin(*REMOVED) if CHANGE in silver.columns else F.lit(False)
-    at = F.col(gold.valid_by)
+    at, has_key = F.col(gold.valid_by), ~reduce(and_, (F.col(f"`{name}`").isNull() for name in gold.key))
     try:
         ends = F.coalesce(F.expr(f"({gold.delete_when or 'false'})"), F.lit(False))
-        found = meeting(silver, gold.where).select(
+        rows = with_truncations(silver, gold.where, gold.truncates, lambda empties: ~empties | has_key)
+        found = rows.select(
             *gold.key,
             *columns(kept),
             at.alias("valid_from"),
@@ -49,13 +61,20 @@ def versions(silver: DataFrame, gold: History) -> DataFrame:
             *([F.struct(*gold.sequence_by).alias(_SEQUENCE)] if gold.sequence_by else ()),
             ends.alias(ENDS),
             gone.alias(REMOVED_ROW),
+            *([TRUNCATES] if gold.truncates else ()),
         )
+        if gold.truncates:
+            found = without_row(found, gold.key, COORDINATES)
         return as_stored(found, gold.storage.partition_by)
     except PySparkException as error:
         trials = each(kept, "column", silver.select)
         trials.append(("valid_by", lambda: silver.select(at)))
         trials.append(("sequence_by", lambda: silver.select(*(gold.sequence_by or ()))))
-        for what, sql in (("where", gold.where), ("delete_when", gold.delete_when)):
+        for what, sql in (
+            ("where", gold.where),
+            ("delete_when", gold.delete_when),
+            ("truncates", gold.truncates),
+        ):
             trials.append((what, lambda sql=sql: meeting(silver, sql)))  # type: ignore[misc]
         raise misfit(error, trials, gold.table, source_of(gold)) from error
 
@@ -202,7 +221,7 @@ def with_runs(new: DataFrame, runs: DataFrame, gold: History) -> DataFrame:
         unsure |= ~F.col(_KNOWN) & F.coalesce(F.col("valid_from") <= last_run, F.lit(False))
         # Of a version at the time of a delete, nothing before it is known.
         unsure |= F.coalesce(F.col(_AFTER_END), F.lit(False))
-    if gold.delete_when is not None or gold.reading.has_start:
+    if gold.delete_when is not None or gold.truncates is not None or gold.reading.has_start:
         # Only after a run that still holds is nothing known; of a key that the table lacks, anything may be.
         open_at = F.max(F.when(F.col(_KNOWN) & F.col(TO).isNull(), F.col("last_at"))).over(of_key)
         unsure |= ~F.col(_KNOWN) & (open_at.isNull() | (F.col("valid_from") <= open_at))
@@ -211,9 +230,33 @@ def with_runs(new: DataFrame, runs: DataFrame, gold: History) -> DataFrame:
 
 def with_ends(found: DataFrame, gold: History) -> DataFrame:
     """Versions and runs, with the deletes that ended a run, unless a run begins at the time of the delete."""
-    if gold.delete_when is None:
+    if gold.delete_when is None and gold.truncates is None:
         return found
     return found.unionByName(end_at(found.where(F.col(TO).isNotNull()), F.col(TO)))
+
+
+def truncated(found: DataFrame, every: DataFrame, gold: History) -> DataFrame:
+    """Versions of keys, each with the end of its key by the first truncation after it, before the next one.
+
+    Args:
+        found: Versions; truncations among them are left out.
+        every: All versions with all truncations.
+        gold: The table.
+    """
+    if gold.truncates is None:
+        return found
+    names = ["valid_from", *([_SEQUENCE] if gold.sequence_by else ()), *COORDINATES]
+    place, is_row = F.struct(*names), is_row_of_key()
+    places = every.where(~is_row).agg(F.array_sort(F.collect_set(place)).alias("__ends_at"))
+    in_order = Window.partitionBy(*(F.col(f"`{name}`") for name in gold.key)).orderBy(place)
+    rows = found.where(is_row).drop(TRUNCATES)
+    steps = rows.crossJoin(F.broadcast(places)).withColumns(
+        {"__own": place, "__next": F.lead(place).over(in_order)}
+    )
+    after = F.expr("get(filter(__ends_at, one -> one > __own), 0)")
+    steps = steps.withColumn("__end", after).where("__end < __next OR (__end IS NOT NULL AND __next IS NULL)")
+    ends = end_at(steps, F.col("__end.valid_from")).withColumns({n: F.col(f"__end.`{n}`") for n in names})
+    return rows.unionByName(ends.select(*(F.col(f"`{name}`") for name in rows.columns)))
 
 
 def end_at(found: DataFrame, at: Column) -> DataFrame:

@@ -23,6 +23,7 @@ from gold.history.intervals import (
     PLACED,
     UNSURE,
     intervals,
+    truncated,
     versions,
     with_ends,
     with_runs,
@@ -30,9 +31,9 @@ from gold.history.intervals import (
 from gold.source.stream import at_version, changes, reads_feed, with_whole_commit
 from gold.table import create
 from gold.table.context import Context
-from gold.table.defined import Defined, inexact_columns
+from gold.table.defined import Defined, computed_columns, inexact_columns
 from gold.table.maintained import Maintained, Work
-from gold.table.sql_columns import meeting
+from gold.table.sql_columns import TRUNCATES, meeting
 
 
 def build_query(context: Context, gold: History) -> Stream:
@@ -56,13 +57,14 @@ def build_query(context: Context, gold: History) -> Stream:
 def defined(context: Context, gold: History, version: int | None) -> Defined:
     """The intervals that a table must have at a version of its source."""
     silver = at_version(context.spark, context.path(gold.reads), version)
-    key = (*gold.key, "valid_from")
-    return Defined(gold.table, _whole_history(silver, gold), key, inexact_columns(gold))
+    key, rounded = (*gold.key, "valid_from"), computed_columns(gold)
+    return Defined(gold.table, _whole_history(silver, gold), key, inexact_columns(gold), rounded=rounded)
 
 
 def _whole_history(silver: DataFrame, gold: History) -> DataFrame:
     """The table's rows of all keys, from all of silver."""
     found = versions(silver, gold).where(PLACED)
+    found = truncated(found, found, gold)
     return intervals(found if gold.snapshots is None else snapshots.with_all_absences(found, gold), gold)
 
 
@@ -120,7 +122,9 @@ class _History(Maintained):
     def _recomputed(self, came: Rows, work: Work) -> tuple[DataFrame, Rows]:
         """The history of the keys of some versions, which are put where they belong in time; and the keys."""
         gold, key = self.gold, self.gold.key
-        new = came.frame.where(PLACED)
+        if gold.truncates and set(came.count_by(TRUNCATES)) - {0}:
+            return self._of_all_keys(came, delta_table.newest(came.session, self.path), work)
+        new = came.frame.where(PLACED).drop(TRUNCATES)
         touched = self._keys(came, new, work)
         before = (
             delta_merge.rows_with_keys(self.path, touched, key).frame
@@ -190,5 +194,6 @@ class _History(Maintained):
         key = self.gold.key
         unsure = work.keep(found.derive(found.frame.where(UNSURE).select(*key).distinct()))
         work.counts["recomputed"] = unsure.count
-        silver = delta_merge.frame_with_keys(self._silver(work), unsure, key)
-        return versions(silver, self.gold).where(PLACED)
+        silver = self._silver(work)
+        found_again = versions(delta_merge.frame_with_keys(silver, unsure, key), self.gold).where(PLACED)
+        return truncated(found_again, versions(silver, self.gold).where(PLACED), self.gold)

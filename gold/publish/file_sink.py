@@ -34,13 +34,13 @@ def write_files(rows: SparkRows, batch: MicroBatch, sink: FileSink, checkpoint: 
             rows under this micro-batch's number, or lacks those that were written there.
     """
     published = PublishedFiles(sink.folder)
-    published.own(batch, checkpoint)
-    if published.has(batch, checkpoint):
+    since = published.own(batch, checkpoint)
+    if published.has(batch, checkpoint, since):
         return
     collected = rows.collected()
     is_empty = collected.arrow is not None and not collected.arrow.num_rows
     files = [] if is_empty else _written(collected.packed(), batch, sink)
-    published.finish(batch, files, _sizes(sink, files))
+    published.finish(batch, files, _sizes(sink, files), since)
 
 
 def _written(frame: DataFrame, batch: MicroBatch, sink: FileSink) -> list[str]:

@@ -5,7 +5,10 @@ the same number comes again, with other rows. So a manifest names the positions 
 last commit of the source that they cover. A manifest of an earlier version of the engine names neither, and
 then numbers alone are compared.
 
-A folder may lack its oldest micro-batches, which a consumer has taken away; never its newest.
+A folder may lack its oldest micro-batches, which a consumer has taken away; never its newest. Where the path
+is changed, the new folder gets what is published from then on, and a former one to which it is changed back
+lacks what went elsewhere: the checkpoint notes the folder and the first micro-batch of this stay there, and
+so does each manifest.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +31,11 @@ from common.machine.storage_folder import StorageFolder
 MANIFEST = "_manifest"
 OWNER = "query.json"
 POSITIONS = "positions"
+SINCE = "since"
+"""The entry of a manifest with the first micro-batch of the query's stay in the folder."""
 
 _TAKEN = "medallion_folder"
-"""Name of the file in a publication's checkpoint with the folder that it writes to."""
+"""Name of the file in a publication's checkpoint with the folder that it writes to, and since when."""
 
 _REMEDY = (
     "Going on would leave rows out. Nothing was written. Restore the newest copy, or stop the job; then: "
@@ -51,34 +57,50 @@ class PublishedFiles:
         """The query whose micro-batches the folder has; None for a folder without any."""
         return _parsed(self._manifests.read(OWNER))
 
-    def own(self, batch: MicroBatch, checkpoint: str) -> None:
+    def own(self, batch: MicroBatch, checkpoint: str) -> int:
         """Take the folder for a query; nothing changes where it is its own.
 
-        The checkpoint notes the folder: one that the query has taken before, and that has no owner now, was
-        deleted or put back to what it was before. A folder that was declared since has none either.
+        The checkpoint notes the folder before anything is in it: one of which a later micro-batch finds no
+        owner was deleted or put back to what it was before. A folder that was declared since has none either.
 
         Args:
             batch: The micro-batch that is about to be written.
             checkpoint: The query's checkpoint.
 
+        Returns:
+            The first micro-batch of this stay in the folder.
+
         Raises:
             CheckpointMismatchError: It holds the micro-batches of another query or checkpoint, or lacks those
                 that were written there.
         """
-        owner = self.owner()
-        if owner is None and self.was_taken_by(checkpoint):
+        owner, since = self.owner(), self.since(checkpoint)
+        if owner is None and since is not None and batch.batch_id > since:
             raise CheckpointMismatchError(f"{batch.query}: {_gone(self.folder)}. {_REMEDY} {batch.query}")
         if owner is not None and owner["query_id"] != batch.query_id:
             raise CheckpointMismatchError(_other_owner(batch.query, self.folder, owner))
+        first = batch.batch_id if since is None else min(since, batch.batch_id)
+        if _taken(checkpoint) != (self.folder, first):
+            content = {"folder": self.folder, SINCE: first}
+            StorageFolder(checkpoint).write(_TAKEN, json.dumps(content).encode())
         if owner is None:
             content = {"query": batch.query, "query_id": batch.query_id}
             self._manifests.write(OWNER, json.dumps(content).encode())
-        if not self.was_taken_by(checkpoint):
-            StorageFolder(checkpoint).write(_TAKEN, self.folder.encode())
+        return first
 
-    def was_taken_by(self, checkpoint: str) -> bool:
-        """Whether the query of a checkpoint has written to this folder before."""
-        return StorageFolder(checkpoint).read(_TAKEN) == self.folder.encode()
+    def since(self, checkpoint: str) -> int | None:
+        """The first micro-batch of the stay in the folder of a checkpoint's query.
+
+        None where it has yet to write there, or has written elsewhere since. A folder that was moved with
+        its files is known by its newest manifest.
+        """
+        folder, since = _taken(checkpoint)
+        if folder == self.folder:
+            return since
+        if folder is None:  # an earlier version of the engine notes none
+            return None if self.owner() is None else since
+        newest = self.manifest(self.newest())
+        return since if newest is not None and newest.get(SINCE, 0) == since else None
 
     def numbers(self) -> list[int]:
         """The micro-batches that have a manifest, in order."""
@@ -89,19 +111,20 @@ class PublishedFiles:
         """The manifest of a micro-batch; None where there is none, or none that can be read."""
         return _parsed(self._manifests.read(_name(number)))
 
-    def has(self, batch: MicroBatch, checkpoint: str) -> bool:
+    def has(self, batch: MicroBatch, checkpoint: str, since: int) -> bool:
         """Whether a micro-batch is whole in the folder.
 
         Args:
             batch: The micro-batch that is about to be written.
             checkpoint: The query's checkpoint, which names the commit up to which the one before has read.
+            since: The first micro-batch of this stay in the folder, as ``own`` gives it.
 
         Raises:
             CheckpointMismatchError: The folder has other rows under its number, or under that of the one
                 before, or lacks the one before.
         """
         before = self.manifest(batch.batch_id - 1) if batch.batch_id else None
-        if batch.batch_id and before is None and self.numbers():
+        if batch.batch_id > since and before is None:
             raise CheckpointMismatchError(_lacking(batch.query, self.folder, batch.batch_id - 1))
         note = SourceNote(checkpoint).read()
         commits = note.get(SOURCE_COMMITS) or () if note.get(POSITIONS) == list(batch.before) else ()
@@ -118,12 +141,13 @@ class PublishedFiles:
         """The newest micro-batch whose manifest can be read; -1 where there is none."""
         return next((one for one in reversed(self.numbers()) if self.manifest(one) is not None), -1)
 
-    def finish(self, batch: MicroBatch, files: Sequence[str], sizes: Mapping[str, int]) -> None:
-        """Write the manifest of a micro-batch, whose files are there."""
+    def finish(self, batch: MicroBatch, files: Sequence[str], sizes: Mapping[str, int], since: int) -> None:
+        """Write the manifest of a micro-batch, whose files are there; ``since`` as ``own`` gives it."""
         content = {
             "query": batch.query,
             "query_id": batch.query_id,
             "batch": batch.batch_id,
+            SINCE: since,
             POSITIONS: list(batch.positions),
             SOURCE_COMMITS: list(batch.source_commits),
             "files": list(files),
@@ -139,11 +163,11 @@ class PublishedFiles:
         """
         folder = StorageFolder(self.folder)
         numbers = [one for one in self.numbers() if up_to is None or one <= up_to]
-        lost = sorted(set(range(numbers[0], numbers[-1])) - set(numbers)) if numbers else []
-        for number in lost:
-            yield f"{self.folder} has no micro-batch {number}, and has later ones"
-        for number in numbers:
-            manifest = self.manifest(number)
+        manifests = {number: self.manifest(number) for number in numbers}
+        for before, number in pairwise(numbers):
+            for lost in range(max(before + 1, (manifests[number] or {}).get(SINCE, 0)), number):
+                yield f"{self.folder} has no micro-batch {lost}, and has later ones"
+        for number, manifest in manifests.items():
             if manifest is None:
                 yield f"{self.folder}/{MANIFEST}/{_name(number)} cannot be read"
                 continue
@@ -183,21 +207,20 @@ def publication_faults(publish: Publish, checkpoint: Checkpoint, sources: Sequen
     if not isinstance(publish.to, FileSink):
         return
     files = PublishedFiles(publish.to.folder)
-    owner, numbers = files.owner(), files.numbers()
-    query_id, planned, committed = (
-        checkpoint.query_id(),
-        checkpoint.last_planned(),
-        checkpoint.last_committed(),
-    )
+    owner, since = files.owner(), files.since(checkpoint.path)
+    query_id, planned, last = checkpoint.query_id(), checkpoint.last_planned(), checkpoint.last_committed()
+    committed = -1 if last is None else last
+    # Into a new folder goes what is published from now on; of that, nothing may be committed yet.
+    has_come = since is not None and committed >= since
     if owner is None:
-        # Into a new folder goes what is published from now on.
-        yield from (_gone(files.folder),) if files.was_taken_by(checkpoint.path) else ()
+        yield from (_gone(files.folder),) if has_come else ()
         return
     if owner["query_id"] != query_id:
         yield f"{files.folder} holds micro-batches of {owner['query']} by another checkpoint"
         return
     newest = files.newest()
-    if committed is not None and newest < committed and committed in numbers:
+    is_behind = has_come and newest < committed
+    if is_behind and committed in files.numbers():
         yield f"{files.folder}/{MANIFEST}/{_name(committed)} cannot be read"
     elif newest > (-1 if planned is None else planned):
         yield (
@@ -205,7 +228,7 @@ def publication_faults(publish: Publish, checkpoint: Checkpoint, sources: Sequen
             f"planned {'none' if planned is None else f'only {planned}'}: an older copy of it was restored, "
             "or a copy of it publishes to the same folder"
         )
-    elif committed is not None and newest < committed:
+    elif is_behind:
         yield (
             f"the checkpoint {checkpoint.path} has committed micro-batches up to {committed}, and "
             f"{files.folder} ends with {newest}: an older copy of the folder was restored"
@@ -272,6 +295,15 @@ def _parsed(content: bytes | None) -> Mapping[str, Any] | None:
     except ValueError:
         return None
     return found if isinstance(found, dict) else None
+
+
+def _taken(checkpoint: str) -> tuple[str | None, int]:
+    """The folder to which a checkpoint's query has written last, and since which micro-batch.
+
+    Where nothing is noted: it has written to some folder since its first one.
+    """
+    noted = _parsed(StorageFolder(checkpoint).read(_TAKEN)) or {}
+    return noted.get("folder"), noted.get(SINCE, 0)
 
 
 def _name(number: int) -> str:

@@ -90,7 +90,7 @@ def build_query(context: Context, publish: Publish, kafka: Mapping[str, str]) ->
             rows = messages(rows, publish, sink)
             send = _to_kafka(sink, kafka, framing(publish, sink, context.settings))
         case ForeachSink() as sink:
-            send = _to_each(sink)
+            send = _to_each(sink, context.checkpoint(publish))
         case ConsoleSink() as sink:
             send = _to_console(publish, sink)
 
@@ -282,8 +282,20 @@ def token(batch: MicroBatch, *, is_named: bool = True) -> str:
     number = f"{batch.pipeline}/{batch.query}/{batch.query_id}/{batch.batch_id}"
     if not is_named:
         return number
+    return f"{number}/{_digest(batch)[:_DIGITS]}"
+
+
+def number_of_rows(batch: MicroBatch, *, is_named: bool = True) -> int:
+    """As ``token``, a number of at most 63 bits: a later micro-batch has a greater one.
+
+    The upper bits are the micro-batch's number, the lower 32 are of what its token names.
+    """
+    return (batch.batch_id << 32) | int(_digest(batch)[:8], 16) if is_named else batch.batch_id
+
+
+def _digest(batch: MicroBatch) -> str:
     content = json.dumps([batch.before, batch.positions, batch.source_commits], sort_keys=True)
-    return f"{number}/{hashlib.sha256(content.encode()).hexdigest()[:_DIGITS]}"
+    return hashlib.sha256(content.encode()).hexdigest()
 
 
 def first_named(checkpoint: str) -> int:
@@ -325,13 +337,14 @@ def _require_flat(rows: DataFrame, publish: Publish, sink: FileSink) -> None:
         raise PipelineError([Problem(publish.table, Fault("MED-1105", text), source_of(publish))])
 
 
-def _to_each(sink: ForeachSink) -> Callable[[DataFrame, MicroBatch], None]:
+def _to_each(sink: ForeachSink, checkpoint: str) -> Callable[[DataFrame, MicroBatch], None]:
     writer = sink.writer
     kind = writer if isinstance(writer, type) or not hasattr(writer, "process") else type(writer)
     send_to_workers(__name__, getattr(kind, "__module__", __name__))
+    first = first_named(checkpoint)
 
     def send(rows: DataFrame, batch: MicroBatch) -> None:
-        number = batch.batch_id
+        number = number_of_rows(batch, is_named=batch.batch_id >= first)
         rows.rdd.foreachPartition(lambda part: hand_over(writer, part, number))
 
     return send
@@ -340,7 +353,7 @@ def _to_each(sink: ForeachSink) -> Callable[[DataFrame, MicroBatch], None]:
 def hand_over(writer: Any, rows: Iterable[Any], number: int) -> None:
     """Hand one partition of a micro-batch to a writer, as Spark's ``foreach`` does it.
 
-    ``open`` returns ``False`` where it has the partition already; ``close`` gets the error, if any.
+    Where ``open`` returns ``False``, the partition's rows are left out; ``close`` gets the error, if any.
     """
     process = getattr(writer, "process", writer)
     task = TaskContext.get()

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 
 from common.declare import Gold
 from common.declare.field_types import named
-from common.sql.expression import called_in, non_deterministic_in
+from common.sql.expression import analyze, called_in, non_deterministic_in
 from common.sql.functions import APPROXIMATE, BY_ORDER
 
 
@@ -24,7 +24,9 @@ class Defined:
         rows: Its rows.
         key: Columns that tell rows apart; empty: all columns do.
         inexact: Columns whose value may differ when it is computed again from the same rows.
-        until: A column of times; rows beyond its greatest value in the table come later.
+        until: A column of times; rows beyond the last closed window come later: the commit says its end, else
+            the greatest value in the table does.
+        rounded: Columns that are computed: the last digits of their floats may differ. Others are copies.
     """
 
     table: str
@@ -32,6 +34,7 @@ class Defined:
     key: tuple[str, ...] = ()
     inexact: frozenset[str] = frozenset()
     until: str | None = None
+    rounded: frozenset[str] = frozenset()
 
 
 def inexact_columns(gold: Gold) -> frozenset[str]:
@@ -41,4 +44,13 @@ def inexact_columns(gold: Gold) -> frozenset[str]:
         for name, sql in named(getattr(gold, attribute, None) or {}).items():
             if non_deterministic_in(sql) or called_in(sql) & (BY_ORDER | APPROXIMATE):
                 found.add(name)
+    return frozenset(found)
+
+
+def computed_columns(gold: Gold) -> frozenset[str]:
+    """Columns that are results of expressions, not values that rows of the source have."""
+    found = set(named(getattr(gold, "measures", None) or {}))
+    for attribute in ("columns", "untracked", "by"):
+        texts = named(getattr(gold, attribute, None) or {})
+        found |= {name for name, sql in texts.items() if analyze(sql).path is None}
     return frozenset(found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
@@ -10,6 +10,11 @@ from pyspark.sql import functions as F
 
 from common.errors import PipelineError, Problem
 from common.spark.sql_messages import refusal
+
+TRUNCATES = "__truncates"
+"""What a row is: a row of its key, a truncation, or the truncation that a row of a key is besides."""
+
+_ROW, _TRUNCATION, _OF_A_ROW = 0, 1, 2
 
 Trial = tuple[str, Callable[[], object]]
 """The place of an expression in the declaration, and a function that resolves it alone."""
@@ -23,6 +28,43 @@ def columns(expressions: Mapping[str, str]) -> list[Column]:
 def meeting(rows: DataFrame, where: str | None) -> DataFrame:
     """The rows for which a condition is true; all of them without one."""
     return rows if where is None else rows.where(F.expr(f"({where})"))
+
+
+def with_truncations(
+    rows: DataFrame, where: str | None, truncates: str | None, is_row: Callable[[Column], Column]
+) -> DataFrame:
+    """The rows that count and, where there may be some, each truncation, whatever ``where`` says of it.
+
+    Args:
+        rows: The rows of a source.
+        where: The condition on those that count.
+        truncates: The condition of a truncation; with one, the rows get ``TRUNCATES``.
+        is_row: Of whether a row truncates, whether it is a row of its key.
+    """
+    if truncates is None:
+        return meeting(rows, where).where(is_row(F.lit(False)))
+    empties = F.coalesce(F.expr(f"({truncates})"), F.lit(False))
+    counts = F.coalesce(F.expr(f"({where or 'true'})"), F.lit(False)) & is_row(empties)
+    kinds = F.array(F.when(counts, _ROW), F.when(empties, F.when(counts, _OF_A_ROW).otherwise(_TRUNCATION)))
+    return rows.withColumn(TRUNCATES, F.explode(F.array_compact(kinds)))
+
+
+def is_row_of_key() -> Column:
+    """Of rows with ``TRUNCATES``, whether one is no truncation."""
+    return F.col(TRUNCATES) == _ROW
+
+
+def without_row(found: DataFrame, key: Sequence[str], tie: Sequence[str]) -> DataFrame:
+    """Truncations without a key. One that is a row besides comes before all that is equal in declared order.
+
+    Args:
+        found: Rows with ``TRUNCATES``.
+        key: Columns that identify a row.
+        tie: Columns that order what is equal in the declared order.
+    """
+    is_row, stands = is_row_of_key(), F.col(TRUNCATES) != _OF_A_ROW
+    keys = {name: F.when(is_row, F.col(f"`{name}`")) for name in key}
+    return found.withColumns(keys | {name: F.when(stands, F.col(f"`{name}`")) for name in tie})
 
 
 def each(expressions: Mapping[str, str], what: str, resolve: Callable[[Column], DataFrame]) -> list[Trial]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import and_
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
@@ -32,7 +33,7 @@ from common.streaming.query import Stream
 from gold.source.stream import at_version, changes
 from gold.table import create
 from gold.table.context import Context
-from gold.table.defined import Defined, inexact_columns
+from gold.table.defined import Defined, computed_columns, inexact_columns
 from gold.table.maintained import Maintained, Work
 from gold.table.unchanged import Unchanged
 from gold.upsert.outcome import (
@@ -53,7 +54,7 @@ from gold.upsert.outcome import (
     reduced,
     with_values_before,
 )
-from gold.upsert.row_versions import table_columns, unchanged_of, versions
+from gold.upsert.row_versions import since_truncation, table_columns, unchanged_of, versions
 from gold.upsert.sent_values import IS_PARTIAL, newest_whole
 
 _COVERS = "covers"
@@ -130,10 +131,12 @@ def defined(context: Context, gold: Upsert | ChangeFeed, version: int | None) ->
     key = tuple(gold.key)
     newest = _newest_of(found, unchanged_of(gold, schema), key, order)
     alive = newest.where(~F.col(IS_DELETE)).drop(IS_DELETE)
-    yield Defined(gold.table, alive, key, inexact_columns(gold))
+    rounded = computed_columns(gold)
+    yield Defined(gold.table, alive, key, inexact_columns(gold), rounded=rounded)
     for table in gold.side_tables:
         names = _deleted_columns(key, order)
-        yield Defined(table, newest.where(IS_DELETE).select(*(F.col(f"`{name}`") for name in names)), key)
+        deleted = newest.where(IS_DELETE).select(*(F.col(f"`{name}`") for name in names))
+        yield Defined(table, deleted, key, rounded=rounded)
 
 
 @dataclass(frozen=True)
@@ -169,15 +172,24 @@ class _Upserted(Maintained):
     def whole(self, work: Work) -> Rows | None:
         """What becomes of each key of the source's first state, whatever part of it the batch has.
 
+        Also of its state now, where the batch has a truncation, or takes one back.
+
         Raises:
             ChangeRefusedError: A change's operation is unknown; nothing is written.
         """
+        state, changes = self._covered(work), work.rows
         if work.batch.batch_id > 0:
-            return None
-        changes: Rows = work.rows
-        if (covered := self._covered(work)) is not None:
-            state = self._versions_at(work.rows.session, covered)
-            changes = work.rows.derive(state.withColumn(IS_REMOVED, F.lit(False)))
+            work.found = came = work.rows if state is not None else self._remaining(work)
+            if state is not None or not self._truncates(came):
+                return None
+            work.found, state = None, work.batch.source_version()
+        if state is not None:
+            found = self._versions_at(work.rows.session, state).withColumn(IS_REMOVED, F.lit(False))
+            changes = work.rows.derive(found)
+        elif self.gold.truncates is not None:
+            changes = work.rows.derive(
+                since_truncation(work.rows.frame, work.rows.frame, self.key, self.order)
+            )
         outcome, numbers = self._outcome(self._reduced(changes, work), work)
         if self.deleted_path is not None:
             deleted = self._changes(outcome, IN_DELETED, numbers[IN_DELETED]).drop(ACTION)
@@ -189,7 +201,7 @@ class _Upserted(Maintained):
 
     def touched(self, work: Work) -> Rows | None:
         if self._covered(work) is None:
-            return work.rows
+            return work.found  # type: ignore[no-any-return]  # out of ``whole``
         work.counts["keys"] = 0
         work.batch = self._with_steps(work.batch, is_deleted_written=False)
         return None
@@ -212,6 +224,19 @@ class _Upserted(Maintained):
     def columns(self) -> Mapping[str, Sequence[str]]:
         """The columns of the table, and of its deleted keys."""
         return {IN_TABLE: self.schema.names, IN_DELETED: _deleted_columns(self.key, self.order)}
+
+    def _remaining(self, work: Work) -> Rows:
+        """The micro-batch's changes that are not before the newest truncation: a deleted key of nulls."""
+        if self.gold.truncates is None or self.deleted_path is None:
+            return work.rows
+        known = delta_table.newest(work.rows.session, self.deleted_path)
+        return work.keep(work.rows.derive(since_truncation(work.rows.frame, known, self.key, self.order)))
+
+    def _truncates(self, came: Rows) -> bool:
+        if self.gold.truncates is None:
+            return False
+        lacks_key = reduce(and_, (is_null(column(name)) for name in self.key))
+        return came.count_where({IS_DELETE: lacks_key})[IS_DELETE] > 0
 
     def _covered(self, work: Work) -> int | None:
         """The version of the source's first state that the first micro-batch writes whole, or has written."""
@@ -257,7 +282,7 @@ class _Upserted(Maintained):
             ChangeRefusedError: A change's operation is unknown.
         """
         one_per_key = reduced(changes.frame, key=self.key, order=self.order, unchanged=self.unchanged)
-        work.keys = keys = work.keep(changes.derive(one_per_key), whole=work.batch.batch_id == 0)
+        work.keys = keys = work.keep(changes.derive(one_per_key), whole=work.found is None)
         self._refuse_unknown_operations(keys)
         # What had to be reduced by Spark may be few rows all the same.
         return keys.compute(
@@ -281,7 +306,7 @@ class _Upserted(Maintained):
     def _recomputed(self, compared: DataFrame, keys: Rows, work: Work) -> DataFrame:
         """The compared rows, with the source's newest row of those keys that only the source can tell."""
         is_again, begins_later = is_recomputed(self.order), self.gold.reading.has_start
-        may_lack = self.unchanged is not None and (work.batch.batch_id > 0 or begins_later)
+        may_lack = self.unchanged is not None and (work.found is not None or begins_later)
         if may_lack:
             is_again |= may_lack_values(self.order, begins_later=begins_later)
         if not may_lack and not keys.count_by(MAY_BE_REMOVED).get(True):
@@ -298,10 +323,10 @@ class _Upserted(Maintained):
     def _before(
         self, keys: Rows, work: Work, columns: Sequence[str] | None = None
     ) -> Mapping[str, Rows | None]:
-        """The tables' rows of the batch's keys; the first micro-batch replaces all rows that there are."""
+        """The tables' rows of the batch's keys; a micro-batch that writes the whole table needs none."""
         before: dict[str, Rows | None] = {ROW: None, END: None}
         for name, path in ((ROW, self.path), (END, self.deleted_path)):
-            if work.batch.batch_id > 0 and path is not None:
+            if work.found is not None and path is not None:
                 before[name] = delta_merge.rows_with_keys(path, keys, self.key, columns)
         return before
 
@@ -327,7 +352,7 @@ class _Upserted(Maintained):
         table = numbers[IN_TABLE]
         work.counts |= {"keys": outcome.count, "recomputed": work.counts.get("recomputed", 0)}
         work.counts |= {"written": table[INSERTED] + table[UPDATED], "deleted": table[DELETED]}
-        writes_deleted = work.batch.batch_id == 0 or any(numbers[IN_DELETED].values())
+        writes_deleted = work.found is None or any(numbers[IN_DELETED].values())
         work.batch = self._with_steps(work.batch, is_deleted_written=writes_deleted)
         return outcome, numbers
 
@@ -354,6 +379,8 @@ class _Upserted(Maintained):
 def _versions_at(source: DataFrame, gold: Upsert | ChangeFeed, schema: StructType) -> DataFrame:
     """All versions of rows that a source has, with the table's columns."""
     found = versions(source, gold)
+    if isinstance(gold, ChangeFeed) and gold.truncates is not None:
+        found = since_truncation(found, found, gold.key, total_order(gold.sequence_by))
     # At an older version the source may lack a column that was added later.
     later = {field.name: F.lit(None).cast(field.dataType) for field in schema}
     return found.withColumns({name: each for name, each in later.items() if name not in found.columns})
@@ -377,7 +404,7 @@ def _refused(gold: Upsert | ChangeFeed, number: int, first: Row) -> ChangeRefuse
         gold.table,
         f"{number} keys have a change whose operation is in none of upserts, deletes and ignores; the first "
         f"at topic/partition/offset {'/'.join(map(str, first))}. Nothing of the micro-batch was written. If "
-        "it changes a row, name the operation in upserts or deletes. If it empties the table, as truncation "
-        f"does: take the changes before it out of {gold.reads}, which takes them out of this table too, and "
-        "name the operation in ignores.",
+        "it changes a row, name the operation in upserts or deletes. If it empties the table, as a "
+        f"""truncation does: declare truncates="{getattr(gold, "operation", "op")} = 't'", and then: """
+        f"medallion rebuild {gold.table}",
     )

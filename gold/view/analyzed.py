@@ -17,13 +17,16 @@ from pyspark.sql.types import StructField, StructType
 from common.errors import first_line
 from common.spark import jvm
 from common.sql.quoting import backquoted
-from common.sql.relations import Joined, Keyed, Relation, RowWise, Scan, UnionAll, below, nested
+from common.sql.relations import Joined, Keyed, Relation, RowWise, Scan, UnionAll, as_named, below, nested
 from common.sql.way import Way, whole
 from gold.view.delta_rule import Key, Types, views
 from gold.view.versions import WEIGHT
 
 NO_TYPES = Types({}, {})
 """Of a view that is kept whole."""
+
+_COLLATED = "collat"
+"""In the type of a text of a collation, and in each expression that makes one."""
 
 _SAID = {
     "UNSUPPORTED_FEATURE.SET_OPERATION_ON_MAP_TYPE": "it has a key that is a map or has one in it, and keys "
@@ -49,6 +52,7 @@ def analyzed(
         try:
             types = asked.types(relation)
             why = _difference(asked.columns(relation), schema) or asked.fault_of_keys(relation, way, schema)
+            why = why or asked.collated(relation, tables)
         except PySparkException as error:
             said = re.sub(r"^\[[A-Z_.]+\] ", "", first_line(error))
             why = f"Spark cannot compute its changes: {_SAID.get(error.getCondition() or '', said)}"
@@ -95,9 +99,36 @@ class _Asked:
         ]
         return next(filter(None, faults), "")
 
-    def _fault_of_key(self, relation: Keyed, way: Way, schema: StructType) -> str:
+    def collated(self, relation: Relation, tables: Mapping[str, DataFrame]) -> str:
+        """Why a change of its rows may be taken for none, in words: it is one of letters, to a collation.
+
+        Rows are put together by their values in a table, in a join that is no inner one, and in a key.
+
+        Raises:
+            PySparkException: Spark cannot analyze one of the relations below.
+        """
+        texts = (self._change(relation), *(frame.schema.simpleString() for frame in tables.values()))
+        if not any(_COLLATED in text.lower() for text in texts):
+            return ""  # Spark is not asked of each relation
+        fields = (
+            one
+            for each in below(relation)
+            if isinstance(each, Scan | Keyed) or (isinstance(each, Joined) and not each.is_linear)
+            for columns in (self.columns(each), *([self._keys(each)] if isinstance(each, Keyed) else ()))
+            for one in columns
+        )
+        named = next((one.name for one in fields if _COLLATED in one.dataType.simpleString().lower()), None)
+        if named is None:
+            return ""
+        return f"{as_named(backquoted(named))} is of a collation, which finds texts equal that are not"
+
+    def _keys(self, relation: Keyed) -> StructType:
+        """The expressions of a key, each named by its place."""
         listed = ", ".join(f"({text}) AS `{at}`" for at, text in enumerate(relation.keys))
-        keys = self.sql(_select(f"DISTINCT {listed}", self._change(relation.input))).schema
+        return self.sql(_select(f"DISTINCT {listed}", self._change(relation.input))).schema
+
+    def _fault_of_key(self, relation: Keyed, way: Way, schema: StructType) -> str:
+        keys = self._keys(relation)
         shown = way.keys if relation == way.top else {}
         wanted = [schema[name] for name in shown]
         found = [StructField(each.name, keys[shown[each.name]].dataType, each.nullable) for each in wanted]

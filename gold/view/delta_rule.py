@@ -130,9 +130,7 @@ class DeltaRule:
         if not join.is_linear:
             changes = (left, ours), (right, theirs)
             keys = [_keyed(change, key) for change, key in changes if change is not None]
-            return (
-                self._rejoined(join, self._kept_keys(reduce(DataFrame.unionByName, keys))) if keys else None
-            )
+            return self._rejoined(join, self._kept_keys(reduce(DataFrame.union, keys))) if keys else None
         found = []
         if left is not None:
             kept = self.keep(left).frame
@@ -160,7 +158,8 @@ class DeltaRule:
                 self.rows(side, Touched(keys, key), before=before)
                 for side, key in zip(join.inputs, self.types.equal[join], strict=True)
             )
-            return sql(join.text, *sides).withColumn(WEIGHT, F.lit(-1 if before else 1))
+            columns = (F.col(f"`{name}`") for name in join.columns)
+            return sql(join.text, *sides).select(*columns, F.lit(-1 if before else 1).alias(WEIGHT))
 
         return consolidated(joined(before=True).unionByName(joined(before=False)))
 

@@ -17,7 +17,7 @@ from common.delta import table as delta_table
 from common.delta.log import LogReader
 from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.match.source_match import Source, commits_at
-from common.errors import TableMissingError, UsageError
+from common.errors import SqlError, TableMissingError, UsageError
 from common.rows.rows import Rows
 from common.sql.narrowed import narrowed
 from common.sql.relations import Relation, RowWise, nested
@@ -31,6 +31,7 @@ from gold.table.defined import Defined
 from gold.table.maintained import Maintained, Work
 from gold.view import multiset, open_rows
 from gold.view.analyzed import NO_TYPES, analyzed
+from gold.view.copied import copied_columns
 from gold.view.delta_rule import DeltaRule, Key, Touched, Types, consolidated, sql
 from gold.view.versions import Versions
 from gold.view.written_before import refuse_other_meaning
@@ -133,7 +134,10 @@ def _without_feed(context: Context, gold: View, paths: Mapping[str, str]) -> tup
 
 def defined(context: Context, gold: View, versions: Sequence[int | None]) -> Defined:
     """The rows that a view must have at versions of its tables, in the order of ``sources``."""
-    return Defined(gold.table, _over(gold, _at_versions(context, gold, versions)))
+    tables = _at_versions(context, gold, versions)
+    statement = read_statement(gold.statement, {name: frame.columns for name, frame in tables.items()})
+    rows = _all_of(statement, (tables[name] for name in statement.tables))
+    return Defined(gold.table, rows, rounded=frozenset(rows.columns) - copied_columns(statement))
 
 
 def other_ways(
@@ -251,9 +255,24 @@ class _Kept(Maintained):
 
 
 def _all_of(statement: Statement, tables: Iterable[DataFrame]) -> DataFrame:
-    """All rows of a statement over its tables, in the order of its text."""
+    """All rows of a statement over its tables, in the order of its text.
+
+    Raises:
+        SqlError: Spark has its columns in another order than they were read in.
+    """
     rows = sql(statement.over_inputs, *tables)
-    return rows.toDF(*statement.columns) if statement.columns else rows
+    if not statement.columns:
+        return rows
+    read, found = ([name.lower() for name in each] for each in (statement.columns, rows.columns))
+    # Of an expression without an alias Spark may have another name.
+    if len(found) != len(read) or [each for each in found if each in read] != [
+        each for each in read if each in found
+    ]:
+        raise SqlError(
+            f"has the columns {', '.join(rows.columns)}, and was read with {', '.join(statement.columns)}; "
+            "write each column by itself instead of a star, with its table and a name by AS"
+        )
+    return rows.toDF(*statement.columns)
 
 
 def _above(relation: Relation) -> str:

@@ -45,7 +45,7 @@ COMMANDS = {
     "run": ("demo", "run", "hand_over", "queries", "maintain"),
     "observe": ("status", "page", "metrics", "alerts"),
     "quality": ("quality",),
-    "records": ("audit", "trace", "reconcile", "quarantine", "restate", "erase", "files"),
+    "records": ("audit", "trace", "reconcile", "quarantine", "restate", "erase", "files", "receipts"),
     "install": ("doctor", "jars", "deploy"),
     "access": ("produce", "query", "topic"),
 }

@@ -18,7 +18,7 @@ from common.declare import Quality
 from common.declare.intervals import parse_duration
 from common.delta.log import LogReader
 from common.delta.published_pointer import SUFFIX, publish_version, read_published, withdraw_other
-from common.errors import MedallionError, QualityFailedError
+from common.errors import MedallionError, QualityFailedError, TableError
 from common.machine.console import say
 from common.streaming.query import told
 from orchestration.run.supervisor import Supervisor
@@ -157,7 +157,18 @@ class QualityGates:
 
     def _withdraw_other(self, suite: Quality) -> None:
         """Take back a published version that is not the table's any more, as with an older copy of it."""
-        why = withdraw_other(self._wiring.layout.table_path(suite.table)) if suite.gate == "publish" else None
+        if suite.gate != "publish":
+            return
+        path = self._wiring.layout.table_path(suite.table)
+        try:
+            why = withdraw_other(path)
+        except TableError as error:
+            say(
+                f"which version of {suite.table} is published cannot be told: {error}. Readers get an error "
+                f"until a version passes its suite; if that cannot be published, delete {path}{SUFFIX}",
+                level="warning",
+            )
+            return
         if why is not None:
             say(
                 f"{suite.table}{SUFFIX} is taken back: {why}: an older copy of the table was restored. "

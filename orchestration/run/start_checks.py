@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from common.config.paths import Layout
@@ -24,13 +25,13 @@ from common.delta.match.checkpoint_match import (
 from common.delta.match.checkpoint_repair import Change
 from common.delta.match.source_match import SourceNote, reads_others, refuse_other_history
 from common.delta.micro_batch import SOURCE_COMMITS
-from common.errors import CheckpointMismatchError, MedallionError, PipelineError, Problem
+from common.errors import CheckpointMismatchError, MedallionError, PipelineError, Problem, TableError
 from common.machine.console import say
 from common.spark.session_conf import SHUFFLE_PARTITIONS
 from common.streaming.file_list import FileList
 from common.streaming.table_watch import Beginning, ReadUpTo
 from common.streaming.topic_identity import coordinate_ends
-from gold.publish.published import PublishedFiles, plan_files_repair, refuse_other_publication
+from gold.publish.published import PublishedFiles, lock_folders, plan_files_repair, refuse_other_publication
 from gold.query import (
     Context,
     changed_attributes,
@@ -177,7 +178,15 @@ def _warn_of_erased_records(context: Context, declared: Bronze | Silver) -> None
     """Say which tables have records again that were erased: an older copy was put back."""
     sources = declared.sources if isinstance(declared, Silver) else (declared.table,)
     readers = [one.table for one in context.pipeline.silver if not {*sources}.isdisjoint(one.sources)]
-    known = newest_erased(context.layout, sources) if readers else None
+    try:
+        known = newest_erased(context.layout, sources) if readers else None
+    except TableError as error:
+        say(
+            f"{declared.table}: whether erased records are there again cannot be told: {error}. Restore that "
+            "table from a copy: it names what was erased",
+            level="warning",
+        )
+        return
     for table in () if known is None else (declared.table, *declared.side_tables):
         if again := erased_again(context.layout, known, table):
             say(
@@ -221,6 +230,11 @@ def publication_repair(layout: Layout, declared: Publish, *, is_deep: bool = Fal
     """
     checkpoint = Checkpoint(layout.checkpoint_path(declared.table))
     return plan_files_repair(declared, checkpoint, streamed_tables(layout, declared), is_deep=is_deep)
+
+
+def published_locks(publications: Sequence[Publish]) -> dict[str, Path]:
+    """By publication to files on a local disk, the folder of its lock file; only folders that are there."""
+    return {name: folder for name, folder in lock_folders(publications).items() if folder.is_dir()}
 
 
 def published_file_faults(declared: Publish) -> Iterator[str]:

@@ -19,7 +19,7 @@ from common.config.settings import Settings
 from common.declare import Pipeline, Topic
 from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.micro_batch import MicroBatch
-from common.errors import BrokerAwayError, BrokerError, MedallionError, TopicChangedError
+from common.errors import BrokerAwayError, BrokerError, BrokerStoppedError, MedallionError, TopicChangedError
 from common.machine.console import say
 from common.streaming.topic_identity import (
     BrokerTopic,
@@ -63,23 +63,24 @@ def topic_identity(
 
     def compare(batch: MicroBatch) -> None:
         offsets = batch.kafka_offsets()
-        if offsets is None or watch.is_same(*offsets):
-            return
-        now = last_commit_metadata(path, topic.table)
         try:
-            found = judged_topics(topic, path, now, address, options) if now is not None else {}
+            if offsets is None or watch.is_same(*offsets):
+                return
+            now = last_commit_metadata(path, topic.table)
+            found = judged_topics(layout, topic, now, address, options) if now is not None else {}
         except BrokerError as error:
             raise BrokerAwayError(str(error)) from error
         for note in _notes(topic, found):
             say(note)
-        watch.compared(offsets[0])
+        if now is not None:
+            watch.compared(now)
 
     identity = TopicIdentity(topic.table, lookup=lookup, compare=compare, learn=watch.learn)
     if last is None:
         # Nothing was read that could be compared; the first micro-batch looks the ids up.
         return identity
     recorded = recorded_topics(last)
-    found = judged_topics(topic, path, last, address, options)
+    found = judged_topics(layout, topic, last, address, options)
     for note in _notes(topic, found):
         say(note)
     identity.known = {
@@ -94,14 +95,14 @@ def _notes(topic: Topic, found: Mapping[str, BrokerTopic]) -> Iterator[str]:
 
 
 def judged_topics(
-    topic: Topic, path: str, last: Mapping[str, Any], address: str, options: Mapping[str, str]
+    layout: Layout, topic: Topic, last: Mapping[str, Any], address: str, options: Mapping[str, str]
 ) -> Mapping[str, BrokerTopic]:
     """The topics that bronze has read, as the broker has them now.
 
     Args:
+        layout: Where the tables are.
         topic: The declaration.
-        path: The bronze table.
-        last: The metadata of its newest micro-batch.
+        last: The metadata of bronze's newest micro-batch.
         address: The broker's address.
         options: Client options.
 
@@ -113,7 +114,7 @@ def judged_topics(
     names = topic.topic_names or tuple(read_ends(last))
     for attempt in range(_ATTEMPTS):
         found = broker_topics(address, names, options)
-        found = with_set_back(path, last, found, address, options)
+        found = with_set_back(layout, topic.table, last, found, address, options)
         problem = next(_problems(topic, last, found, address), None)
         # After a change of leader, a broker may for a moment have fewer records than it has shown before.
         if problem is None or attempt == _ATTEMPTS - 1:
@@ -135,12 +136,11 @@ def broker_asker(
     def ask(topic: Topic, names: Collection[str]) -> Mapping[str, BrokerTopic]:
         address = kafka.named_broker(pipeline, settings) or lifecycle.running_address(settings)
         if address is None:
-            raise BrokerError("the embedded broker is not running")
+            raise BrokerStoppedError("the embedded broker is not running")
         options = kafka.client_options(settings, pipeline, topic)
         found = broker_topics(address, names, options, _ASK_SECONDS)
-        path = layout.table_path(topic.table)
-        last = last_commit_metadata(path, topic.table)
-        return found if last is None else with_set_back(path, last, found, address, options)
+        last = last_commit_metadata(layout.table_path(topic.table), topic.table)
+        return found if last is None else with_set_back(layout, topic.table, last, found, address, options)
 
     return ask
 
@@ -239,9 +239,15 @@ def _set_back(  # noqa: PLR0913  # both sides
     lacking = sum(one.lacking for one in now.set_back.values())
     what = f"it is the same topic, id {now.id}" if is_same else "or created again"
     read = _offsets_text({part: ends[part] for part in common})
-    differs = f"lacks {lacking:,} of the records that bronze has read: all" if lacking else (
-        "has records where bronze has read offsets without one, such as those of an aborted transaction: all"
-    )  # fmt: skip
+    if lacking:
+        differs = f"lacks {lacking:,} of the records that bronze has read: all"
+    elif all(now.end.get(number, 0) < ends[number] for number in common):
+        differs = "lacks offsets that bronze has read, of which bronze has no record: all"
+    else:
+        differs = (
+            "has records where bronze has read offsets without one, such as those of an aborted transaction: "
+            "all"
+        )
     return (
         f"{table}: topic {name} at {address} was put back to an older state ({what}): bronze has read it up "
         f"to {read}, and the topic, which holds {_held_text(now)}, {differs} from {_offsets_text(common)} "

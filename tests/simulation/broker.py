@@ -33,21 +33,24 @@ class Broker:
     Attributes:
         first: Per partition, the first offset that retention has left.
         is_away: Whether it answers nobody.
+        is_slow: Whether single records do not come in time.
     """
 
     topic_id: str = "id-1"
     partitions: list[list[Sent]] = field(default_factory=lambda: [[], []])
     first: list[int] = field(default_factory=lambda: [0, 0])
     is_away: bool = False
+    is_slow: bool = False
 
     def copy(self) -> Broker:
         """Its folder as it is now."""
         return copy.deepcopy(self)
 
-    def put_back(self, former: Broker) -> None:
-        """Have a copy of its folder again."""
-        self.partitions = [list(one) for one in former.partitions]
-        self.first = list(former.first)
+    def put_back(self, former: Broker, partitions: Iterable[int] = (0, 1)) -> None:
+        """Have a copy of its folder again, or of some partitions, as after an unclean election."""
+        for number in partitions:
+            self.partitions[number] = list(former.partitions[number])
+            self.first[number] = former.first[number]
 
     def topics(self, names: Iterable[str]) -> dict[str, BrokerTopic]:
         """``broker_topics`` of the product."""
@@ -82,7 +85,7 @@ class SimulatedRecords:
 
     def first(self, places: Collection[Place], seconds: float) -> dict[Place, Record]:
         """The first committed record from each place on."""
-        if self.broker.is_away:
+        if self.broker.is_away or self.broker.is_slow:
             raise BrokerError("the broker does not answer")
         found = {}
         for place in places:

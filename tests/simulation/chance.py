@@ -52,6 +52,8 @@ class Chance:
             (3, lambda: self._brokers.append(world.broker.copy())),
             (2, lambda: setattr(world.broker, "is_away", True)),
             (4, lambda: setattr(world.broker, "is_away", False)),
+            (1, lambda: setattr(world.broker, "is_slow", True)),
+            (4, lambda: setattr(world.broker, "is_slow", False)),
             (6, self._fault),
         ]
         weights, events = [weight for weight, _ in happens], [event for _, event in happens]
@@ -63,7 +65,7 @@ class Chance:
     def end(self) -> str:
         """What the life ends with, as ``lives.end``, once everything answers again; more records come."""
         world = self.world
-        world.broker.is_away = False
+        world.broker.is_away = world.broker.is_slow = False
         world.nothing_later()
         if world.refusal is None:
             world.settle()
@@ -124,7 +126,8 @@ class Chance:
     def _broker(self, former: object) -> None:
         self._is_broker_older = True
         self.world.events.append("an older copy of the broker")
-        self.world.broker.put_back(former)  # type: ignore[arg-type]
+        partitions = self.world.random.choice(((0, 1), (0, 1), (0,), (1,)))
+        self.world.broker.put_back(former, partitions)  # type: ignore[arg-type]
 
 
 def one_life(seed: int) -> tuple[str, World]:

@@ -50,6 +50,38 @@ def _broker_put_back(world: World) -> None:
     world.settle()
 
 
+def _partition_put_back(world: World) -> None:
+    """An unclean election loses records of a partition that the first micro-batches did not write."""
+    _run(world, 60)
+    copy = world.broker.copy()
+    _run(world, 30)
+    world.start()
+    world.produce(5, 0)
+    world.settle()
+    world.broker.put_back(copy, (1,))
+    world.produce(60, 1)
+    world.settle()
+
+
+def _broker_slow(world: World) -> None:
+    """A broker that was put back does not give in time what is to be compared: it is waited for."""
+    world.produce(60)
+    world.start()
+    world.settle()
+    copy = world.broker.copy()
+    world.produce(30)
+    world.settle()
+    world.broker.put_back(copy)
+    world.broker.is_slow = True
+    world.produce(100)
+    for _ in range(3):
+        world.trigger("bronze.orders")
+        world.look()
+    assert world.refusal is None
+    world.broker.is_slow = False
+    world.settle()
+
+
 def _broker_away(world: World) -> None:
     """As above; the queries notice that the broker is away, and are restarted."""
     world.produce(60)
@@ -239,6 +271,8 @@ def _put_back_behind_the_look(world: World) -> None:
 
 LIVES: Mapping[str, Life] = {
     "broker put back while the job runs": _broker_put_back,
+    "a partition put back that the first micro-batch does not write": _partition_put_back,
+    "broker put back, and slow": _broker_slow,
     "broker away, and put back": _broker_away,
     "data folder put back": lambda world: _put_back_between_runs(world, "data folder"),
     "checkpoints of publications put back": lambda world: _put_back_between_runs(

@@ -167,12 +167,12 @@ class World:
 
     # What may happen -------------------------------------------------------------------------------------
 
-    def produce(self, count: int) -> None:
-        """Send records to any partitions."""
+    def produce(self, count: int, partition: int | None = None) -> None:
+        """Send records to any partitions, or to one."""
         self._tell(f"{count} records")
         for _ in range(count):
             self.sent += 1
-            self._send(self.random.randrange(2), self.sent)
+            self._send(self.random.randrange(2) if partition is None else partition, self.sent)
 
     def abort(self, count: int, partition: int = 0) -> None:
         """A transaction that is aborted: offsets without records, and a marker."""
@@ -587,6 +587,15 @@ class BronzeRows:
             end = ends.get(partition, 0)
             if max(0, end - near) <= offset < end:
                 found[partition] = max(offset, found.get(partition, -1))
+        return found
+
+    def first(self, names: Any, ranges: Mapping[int, tuple[int, int]]) -> dict[int, int]:
+        """Per partition, the offset of the first row in a range."""
+        found: dict[int, int] = {}
+        for _, partition, offset, *_ in self._rows:
+            begin, end = ranges.get(partition, (0, 0))
+            if begin <= offset < end:
+                found[partition] = min(offset, found.get(partition, offset))
         return found
 
     def records(self, names: Any, places: Mapping[int, int]) -> dict[int, Record]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
+from bronze.digest import HASH, entry, row_hash
 from bronze.table import PROPERTIES, SCHEMA
 from common.delta import table as delta_table
 from common.delta.micro_batch import MicroBatch
@@ -20,6 +22,8 @@ def append_batch(
     values: Mapping[int, Sequence[bytes | None]],
     ends: dict[int, int],
     read_at: datetime = EVENING,
+    *,
+    has_digest: bool = False,
 ) -> None:
     """Append the micro-batch of this number, which bronze read at a time.
 
@@ -29,6 +33,7 @@ def append_batch(
         values: By partition, the values that come one after the other.
         ends: By partition, the next offset; goes on.
         read_at: When bronze read the records.
+        has_digest: Whether the commit has the digest of its rows, as where the driver writes them.
     """
     path = engine.path("bronze.orders")
     delta_table.ensure(engine.spark, "bronze.orders", path, SCHEMA, PROPERTIES)
@@ -40,4 +45,7 @@ def append_batch(
     positions = ({"t": {str(partition): end for partition, end in ends.items()}},)
     batch = MicroBatch("shop", "bronze.orders", "b", number, positions, is_first=False)
     frame = engine.spark.createDataFrame(rows, SCHEMA).coalesce(1)
+    if has_digest:
+        digest = entry(frame.select(row_hash()).toArrow()[HASH], round(read_at.timestamp() * 1000))
+        batch = replace(batch, facts=digest)
     delta_table.append(frame, path, batch, "append", {})

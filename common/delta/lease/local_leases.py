@@ -3,6 +3,7 @@
 The lock is the kernel's (``flock``), so the kernel releases it however the process ends. The lock file names
 the holder. After a SIGKILL of the Python process its JVM may run on for some seconds and finish a commit;
 therefore the file also has the JVM's pid, and the next holder ends that JVM by SIGKILL too before it goes on.
+The file names its folder, too: in a copy of the folder it tells of a job that writes elsewhere.
 
 Leases work on local disks only: they do not keep two hosts from writing one object store.
 """
@@ -30,6 +31,9 @@ from common.machine.processes import start_mark
 _ORPHAN_SECONDS = 30.0
 """How long an orphaned JVM of another user may take to end; it stops by itself when the pipe to its parent
 closes."""
+
+_SURE_SECONDS = 0.5
+"""After so long the parent of a JVM is not one that is just ending."""
 
 
 class Leases:
@@ -133,7 +137,7 @@ class Leases:
             undo.callback(
                 os.close, descriptor
             )  # the content stays: the next process must wait for that JVM too
-            _await_orphan(table, _read(descriptor))
+            _await_orphan(table, os.path.realpath(self._folder), _read(descriptor))
             undo.pop_all()
         self._files[table] = descriptor
         self._write(descriptor)
@@ -145,6 +149,7 @@ class Leases:
             "host": socket.gethostname(),
             "started_at": self._started_at,
             "release": own_release(),
+            "folder": os.path.realpath(self._folder),
         }
         content = json.dumps(holder | self._noted).encode()
         os.pwrite(descriptor, content, 0)
@@ -156,21 +161,33 @@ def lease_file(folder: Path, table: str) -> Path:
     return folder / f"{table}.lock"
 
 
-def _await_orphan(table: str, last: dict[str, object]) -> None:
+def _await_orphan(table: str, folder: str, last: dict[str, object]) -> None:
+    """Wait until the JVM of a job that was killed has ended, and end it.
+
+    While the process that wrote the lock file runs, it holds the lock of the file that it wrote: another one
+    is a copy of that. Where it was put back into the same folder, its process finds its lease lost, and ends.
+
+    Raises:
+        LeaseHeldError: The JVM, or the process in the same folder, does not end.
+    """
     pid, mark = last.get("jvm_pid"), last.get("jvm_started")
     if not isinstance(pid, int) or last.get("host") != socket.gethostname():
         return
-    deadline = time.monotonic() + _ORPHAN_SECONDS
+    begun = time.monotonic()
+    copied = last.get("folder", folder) != folder
     while (now := start_mark(pid)) is not None and now == mark:
         # A process that has just begun may not have its command line or its new parent yet.
         is_orphan = processes.parent_pid(pid) != last.get("pid")
         if is_orphan and processes.JVM_LOG in processes.command_line(pid):
             with suppress(OSError):  # it belongs to another user
                 processes.kill(pid, str(mark))
-        if time.monotonic() > deadline:
-            raise LeaseHeldError(
-                table, f"the JVM {pid} of a job that has ended; end the JVM with: kill -9 {pid}"
-            )
+        seconds = time.monotonic() - begun
+        # An earlier release names no folder: there, too, a parent that runs on is another folder's.
+        if not is_orphan and (copied or ("folder" not in last and seconds > _SURE_SECONDS)):
+            return
+        if seconds > _ORPHAN_SECONDS:
+            jvm = f"the JVM {pid} of a job that has ended; end the JVM with: kill -9 {pid}"
+            raise LeaseHeldError(table, jvm if is_orphan else _describe(last))
         time.sleep(0.1)
 
 

@@ -134,6 +134,15 @@ TABLE = {
     "catalog": Maybe({"name": "text", "registered_at": "time?", "error": "text"}),
     "failures": Maybe(FAILURES),
     "retention": Maybe({"keep": "text?", "expired": "int  offsets"}),
+    "receipts": Maybe(
+        {
+            "at": "time  of the newest audit",
+            "text": "text",
+            "without": "int  records without a receipt",
+            "since": "time?  Kafka's, of the oldest of them",
+            "faults": "int",
+        }
+    ),
     "source_files": Maybe(
         {
             "count": "int",

@@ -250,6 +250,16 @@ DOCUMENTS: Mapping[str, Any] = {
         "again": "int  records that were erased before, and are in a table again",
         "is_done": "bool  false: a plan, or nothing matches",
     },
+    "medallion receipts dismiss": {
+        "dismissed": [
+            {
+                "topic": "text  of the receipts",
+                "receipt": "text  the record's name",
+                "why": "text",
+                "dismissed_at": "time",
+            }
+        ]
+    },
     "medallion files list": {
         "files": [
             {

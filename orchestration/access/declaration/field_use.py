@@ -3,6 +3,7 @@
 Under ``unknown_fields="ignore"`` a field that no schema names is skipped, and an optional field that records
 lack is null. So a field that was renamed upstream becomes null, and no row is rejected. A sample of bronze's
 newest records shows both halves of the rename. It is read beside the queries, never in a micro-batch.
+A row of Debezium names every column of its table, so the newest one alone says which the table has lost.
 
 Of a table with a condition ``where`` only its own records count. The condition is evaluated here if it only
 compares fields with constants; a table with another condition is not sampled.
@@ -13,7 +14,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from common.config.paths import Layout
@@ -52,24 +53,38 @@ class FieldUse:
         records: Number of records.
         unknown: Paths of fields that are not in the schema, with the number of records that have them; most
             records first, and at most a hundred.
-        absent: Paths of fields of the schema that no record has.
+        absent: Paths of fields of the schema that no record has; of a database's rows, that the newest lacks.
+        is_of_rows: Whether the records are a database's rows, which have each column of their table.
     """
 
     records: int
     unknown: tuple[tuple[str, int], ...]
     absent: tuple[str, ...]
+    is_of_rows: bool = False
 
     @property
     def is_rename(self) -> bool:
-        """Whether a field of the schema was probably renamed: all records lack it, and they have another."""
+        """Whether a field of the schema was probably renamed: all records lack it, and they have another.
+
+        A column that a database's newest row lacks was renamed or dropped.
+        """
+        if self.is_of_rows:
+            return bool(self.absent)
         return self.records >= _FEWEST and bool(self.unknown) and bool(self.absent)
 
     def text(self) -> str:
         """Both halves of a rename, as one sentence."""
+        if self.is_of_rows:
+            return self._text_of_rows()
         present = _listed([f"`{name}` is in {count} of {self.records}" for name, count in self.unknown])
         absent = _listed([f"`{name}`" for name in self.absent])
         verb = "is" if len(self.absent) == 1 else "are"
         return f"{present} records and in no schema; {absent} {verb} in none"
+
+    def _text_of_rows(self) -> str:
+        found = f"the newest row has no {_listed([f'`{name}`' for name in self.absent])}: renamed or dropped"
+        new = _listed([f"`{name}`" for name, _ in self.unknown])
+        return f"{found}; in no schema: {new}" if new else found
 
 
 class FieldSampler:
@@ -142,8 +157,11 @@ def _sampled(silver: Silver, log: LogReader, version: int) -> FieldUse | None:
     values = _newest_values(log, version, count)
     if silver.value.framing == "registry":
         values = (value[_FRAME_BYTES:] for value in values)
-    objects = _objects(values, is_own, is_debezium=is_debezium)
-    found = compare(objects, known)
+    objects = list(_objects(values, is_own, is_debezium=is_debezium))
+    found = compare((each for _, each in objects), known)
+    if rows := [each for each in objects if each[0] is not None]:
+        newest = max(rows, key=lambda each: each[0] or 0)[1]
+        found = replace(found, absent=compare([newest], known).absent, is_of_rows=True)
     return found if found.records else None
 
 
@@ -172,8 +190,13 @@ def _first_values(file: pq.ParquetFile, count: int) -> list[bytes | None]:
     return [] if batch is None else list(batch.column(0).to_pylist())
 
 
-def _objects(values: Iterable[bytes], is_own: OwnRecord, *, is_debezium: bool) -> Iterator[dict[str, Any]]:
-    """The table's own JSON objects among the values: messages, or rows of Debezium's envelope."""
+def _objects(
+    values: Iterable[bytes], is_own: OwnRecord, *, is_debezium: bool
+) -> Iterator[tuple[int | None, dict[str, Any]]]:
+    """The table's own JSON objects among the values: messages, or rows of Debezium's envelope.
+
+    Each with the time of the envelope whose ``after`` it is, as far as that is known.
+    """
     for value in values:
         try:
             parsed = json.loads(value)
@@ -184,7 +207,8 @@ def _objects(values: Iterable[bytes], is_own: OwnRecord, *, is_debezium: bool) -
             continue
         found = (envelope.get("after") or envelope.get("before")) if is_debezium else envelope
         if isinstance(found, dict):
-            yield found
+            at = envelope.get("ts_ms") if is_debezium and envelope.get("after") else None
+            yield at if type(at) is int else None, found
 
 
 def _declared(known: Sequence[Field], place: str, seen: set[tuple[str, bool]]) -> Iterator[str]:

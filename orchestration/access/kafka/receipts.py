@@ -44,27 +44,19 @@ def joint_digest(digests: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What a producer says it has sent to one partition.
+    """What a producer says it has sent to one partition."""
 
-    Attributes:
-        topic: The topic.
-        partition: The partition.
-        offsets: The offsets of the records, as consecutive ones; in order, each offset once.
-        sha256: The joint digest of the records.
-        producer: Names the producer's run.
-        topic_id: The topic's id; empty where the producer does not know it.
-        number: Counts the receipts of the run for this partition, from 1; None: they are not counted.
-        signature: HMAC-SHA256 of ``signed``, in hex; None without a key.
-    """
-
-    topic: str
-    partition: int
-    offsets: tuple[Span, ...]
-    sha256: str
-    producer: str
-    topic_id: str = ""
+    topic: str  # the topic
+    partition: int  # the partition
+    offsets: tuple[Span, ...]  # the offsets of the records, as consecutive ones; in order, each offset once
+    sha256: str  # the joint digest of the records
+    producer: str  # names the producer's run
+    topic_id: str = ""  # the topic's id; empty where the producer does not know it
+    # Counts the receipts of the run for this partition, from 1; None: they are not counted
     number: int | None = None
-    signature: str | None = None
+    signature: str | None = None  # HMAC-SHA256 of ``signed``, in hex; None without a key
+    # Names the record that it was read from, by its bytes; empty: it was not read
+    name: str = field(default="", compare=False)
 
     @property
     def records(self) -> int:
@@ -197,15 +189,10 @@ def _hmac(key: str, text: str) -> str:
 
 @dataclass
 class Collector:
-    """Makes receipts of the records that a broker has acknowledged.
+    """Makes receipts of the records that a broker has acknowledged."""
 
-    Attributes:
-        topic_id: The id of the topic.
-        producer: Names this run.
-    """
-
-    topic_id: str = ""
-    producer: str = field(default_factory=lambda: uuid4().hex)
+    topic_id: str = ""  # the id of the topic
+    producer: str = field(default_factory=lambda: uuid4().hex)  # names this run
     _sent: dict[tuple[str, int], dict[int, str]] = field(default_factory=dict)
     _made: dict[tuple[str, int], int] = field(default_factory=dict)
 

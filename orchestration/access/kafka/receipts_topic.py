@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from common.errors import BrokerError
 from orchestration.access.kafka import client as kafka
-from orchestration.access.kafka.receipts import Receipt
+from orchestration.access.kafka.receipts import Receipt, record_digest
 from orchestration.access.kafka.single_records import open_consumer
 
 _SECONDS = 60.0
@@ -19,23 +19,27 @@ _SECONDS = 60.0
 
 _POLL_SECONDS = 5.0
 
+_NAME_LETTERS = 32
+"""How much of a record's digest names it: nobody makes another record of the same."""
+
 
 @dataclass(frozen=True, slots=True)
 class GivenReceipts:
-    """What a topic of receipts holds.
+    """What a topic of receipts holds."""
 
-    Attributes:
-        receipts: The receipts, each once; with a key only those that it has signed.
-        wrong: How many of its records are none, by why.
-        is_cut: Whether retention has deleted the oldest records of the topic.
-        newest: When the newest of them was written, by Kafka's clock; None: there is none. A time that has
-            not come is no such time: whoever writes a record may choose it.
-    """
-
-    receipts: tuple[Receipt, ...] = ()
-    wrong: Mapping[str, int] = field(default_factory=dict)
-    is_cut: bool = False
+    receipts: tuple[Receipt, ...] = ()  # the receipts, each once; with a key only those that it has signed
+    # The names of its records that are none, by why
+    wrong: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    is_cut: bool = False  # whether retention has deleted the oldest records of the topic
+    # When the newest of them was written, by Kafka's clock; None: there is none. A time that has not come is
+    # no such time: whoever writes a record may choose it
     newest: datetime | None = None
+
+    def without(self, names: Collection[str]) -> GivenReceipts:
+        """The same without the records of some names."""
+        wrong = {why: [one for one in found if one not in names] for why, found in self.wrong.items()}
+        receipts = tuple(one for one in self.receipts if one.name not in names)
+        return replace(self, receipts=receipts, wrong={why: found for why, found in wrong.items() if found})
 
 
 def read_receipts(
@@ -58,16 +62,17 @@ def read_receipts(
     if not ends:
         raise BrokerError(f"Topic {topic} does not exist at {bootstrap}. Create it, or correct receipts=….")
     found: dict[Receipt, None] = {}
-    wrong: dict[str, int] = {}
+    wrong: dict[str, list[str]] = {}
     times: list[int] = []
     consumer = open_consumer(bootstrap, options)
     try:
         for message in _messages(consumer, bootstrap, topic, firsts, ends):
+            name = record_digest(message.key(), message.value())[:_NAME_LETTERS]
             try:
-                found[replace(_receipt(message.value(), key), signature=None)] = None
+                found[replace(_receipt(message.value(), key), signature=None, name=name)] = None
                 times.append(message.timestamp()[1])
             except ValueError as error:
-                wrong[str(error)] = wrong.get(str(error), 0) + 1
+                wrong.setdefault(str(error), []).append(name)
     except KafkaException as error:
         raise BrokerError(
             f"Topic {topic} at {bootstrap} cannot be read: {error.args[0].str()}. Check that it exists, and "

@@ -33,7 +33,7 @@ class RecordTimes:
         missing = sorted(places - self._known.keys())[:_MOST_PARTITIONS]
         if missing:
             try:
-                found = first_messages(self._open(bootstrap, options), missing, _SECONDS)
+                found, _ = first_messages(self._open(bootstrap, options), missing, _SECONDS)
                 self._known |= {place: message.timestamp()[1] for place, message in found.items()}
             except KafkaException as error:
                 self.close()

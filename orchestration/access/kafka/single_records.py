@@ -10,7 +10,7 @@ import hashlib
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -67,18 +67,26 @@ class SingleRecords:
         self._consumer.close()
 
     def first(self, places: Collection[Place], seconds: float) -> dict[Place, Record]:
-        """The first committed record from each of these places on, as ``first_messages``.
+        """The first committed record from each of these places on; a place without one is left out.
 
         Raises:
-            BrokerError: The topics cannot be read by this user.
+            BrokerError: The topics cannot be read by this user, or the broker does not answer in time.
         """
         try:
-            found = first_messages(self._consumer, places, seconds)
+            found, waiting = first_messages(self._consumer, places, seconds)
         except KafkaException as error:
             raise BrokerError(
                 f"Records at {self._bootstrap} cannot be read: {error.args[0].str()}. Check that this user "
                 "may read the topics."
             ) from error
+        if waiting:  # not the same as no record
+            topic, partition = min(waiting)
+            more = f" and of {len(waiting) - 1} more" if len(waiting) > 1 else ""
+            raise BrokerError(
+                f"The broker at {self._bootstrap} did not give a record of topic {topic}, partition "
+                f"{partition}{more}, within {seconds:.0f} seconds. Check that it runs and is not overloaded. "
+                "Without an answer the last record that was read cannot be compared."
+            )
         return {place: _record(message) for place, message in found.items()}
 
 
@@ -103,10 +111,25 @@ def open_consumer(bootstrap: str, options: Mapping[str, str]) -> Consumer:
     return create_client(Consumer, config)
 
 
-def first_messages(consumer: Consumer, places: Collection[Place], seconds: float) -> dict[Place, Message]:
+class FirstMessages(NamedTuple):
+    """What was read of some places.
+
+    Attributes:
+        found: The first committed record from each place on; one that is missing has none, unless it waits.
+        waiting: Topics and partitions that were not answered in time.
+    """
+
+    found: dict[Place, Message]
+    waiting: frozenset[tuple[str, int]]
+
+
+def first_messages(consumer: Consumer, places: Collection[Place], seconds: float) -> FirstMessages:
     """The first committed record from each of these places on, one place per partition.
 
-    A place that is missing has no record behind it, or was not read within ``seconds``.
+    Args:
+        consumer: Tells the end of a partition, or such a partition is waited for.
+        places: Where to read.
+        seconds: How long answers are waited for.
 
     Raises:
         KafkaException: The topics cannot be read by this user.
@@ -123,6 +146,8 @@ def first_messages(consumer: Consumer, places: Collection[Place], seconds: float
             topic, partition = message.topic(), message.partition()
             at = (topic or "", -1 if partition is None else partition)
             if (error := message.error()) is not None:
+                if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                    raise KafkaException(error)
                 if error.code() == KafkaError._PARTITION_EOF and at in waiting:  # noqa: SLF001  # its public name
                     waiting.pop(at)
                 continue
@@ -131,11 +156,11 @@ def first_messages(consumer: Consumer, places: Collection[Place], seconds: float
                 consumer.incremental_unassign([TopicPartition(*at)])
     finally:
         consumer.unassign()
-    return found
+    return FirstMessages(found, frozenset(waiting))
 
 
 def keys_since(  # noqa: PLR0913, PLR0917  # where, since when, and how much at most
-    bootstrap: str, options: Mapping[str, str], topic: str, since_ms: int, most: int, seconds: float
+    bootstrap: str, options: Mapping[str, str], topic: str, since_ms: int | None, most: int, seconds: float
 ) -> set[bytes | None] | None:
     """The keys of a topic's committed messages since a time; None where not all of them can be told.
 
@@ -143,7 +168,7 @@ def keys_since(  # noqa: PLR0913, PLR0917  # where, since when, and how much at 
         bootstrap: The broker's address.
         options: Client options.
         topic: The topic.
-        since_ms: Milliseconds since the epoch.
+        since_ms: Milliseconds since the epoch; None: of its newest messages.
         most: Upper bound of messages that are read.
         seconds: So long is waited for them.
 
@@ -153,12 +178,16 @@ def keys_since(  # noqa: PLR0913, PLR0917  # where, since when, and how much at 
     consumer = open_consumer(bootstrap, {**options, "enable.partition.eof": "true"})
     try:
         parts = consumer.list_topics(topic, timeout=seconds).topics[topic].partitions
-        at_time = [TopicPartition(topic, number, since_ms) for number in parts]
-        begins = [one for one in consumer.offsets_for_times(at_time, timeout=seconds) if one.offset >= 0]
-        for one in begins:
-            first, _ = consumer.get_watermark_offsets(one, timeout=seconds)
-            if one.offset == first > 0:
-                return None  # retention may have deleted messages since then
+        places = [TopicPartition(topic, number) for number in parts]
+        ends = {one.partition: consumer.get_watermark_offsets(one, timeout=seconds) for one in places}
+        for one in places:
+            first, end = ends[one.partition]
+            one.offset = max(first, end - most // len(places)) if since_ms is None else since_ms
+        if since_ms is not None:
+            places = consumer.offsets_for_times(places, timeout=seconds)
+        begins = [one for one in places if 0 <= one.offset < ends[one.partition][1]]
+        if since_ms is not None and any(one.offset == ends[one.partition][0] > 0 for one in begins):
+            return None  # retention may have deleted messages since then
         consumer.assign(begins)
         return _keys(consumer, len(begins), most, seconds)
     except KafkaException as error:

@@ -20,7 +20,6 @@ from common.config.paths import ERASED, Layout
 from common.delta import table as delta_table
 from common.delta.log import LogReader
 from common.delta.small_table import SmallTable
-from common.machine.object_store import storage_options
 from common.machine.storage_folder import StorageFolder
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 _PLACE = ("topic", "partition", "offset")
 
 _LOOKED_FOR = 10_000
-"""How many of the newest erased records a start looks for; an audit looks for all."""
+"""How many of the newest erased records a start looks for, or of a partition; an audit looks for all."""
 
 
 def staging(layout: Layout, bronze: str) -> str:
@@ -99,24 +98,53 @@ def erased_again(layout: Layout, known: pa.Table, table: str) -> int:
         wanted |= (pc.field(names[1]) == number) & near & pc.field(names[2]).isin(offsets)
     try:
         found = DeltaTable(path).to_pyarrow_dataset().to_table(columns=names, filter=wanted)
-    except (DeltaError, pa.ArrowException, FileNotFoundError):
+    except (DeltaError, pa.ArrowException, OSError):
         return 0  # whoever reads the table says what is wrong with it
     return len(erased & set(zip(*(found[name].to_pylist() for name in names), strict=True)))
 
 
 def newest_erased(layout: Layout, sources: Sequence[str]) -> pa.Table | None:
-    """The newest records of complete erasures from some bronze tables; None where there are none."""
+    """The newest records of complete erasures from some bronze tables; None where there are none.
+
+    Raises:
+        TableError: The table of erased records cannot be read.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    path = layout.table_path(ERASED)
-    if LogReader(path).latest_version() is None:
+    known = SmallTable(layout.table_path(ERASED)).read(where=pc.field("bronze").isin(list(sources)))
+    if known is None:
         return None
-    own = pc.field("bronze").isin(list(sources))
-    known = DeltaTable(path, storage_options=storage_options(path)).to_pyarrow_dataset().to_table(filter=own)
     unfinished = pa.array([unfinished_run(layout, one) for one in sources], pa.string())
     known = known.filter(~pc.field("run_id").isin(unfinished)).sort_by([("erased_at", "descending")])
     return known.slice(0, _LOOKED_FOR) if known.num_rows else None
+
+
+def after_erased(layout: Layout, bronze: str, topics: Sequence[str], partition: int, offset: int) -> int:
+    """The first offset from one on whose record was not erased, nor by an erasure that was cut off.
+
+    Args:
+        layout: Where the tables are.
+        bronze: The bronze table.
+        topics: Values of the column ``topic`` of its rows.
+        partition: The partition.
+        offset: The offset to begin with.
+
+    Raises:
+        TableError: The table of erased records cannot be read.
+    """
+    import pyarrow.compute as pc
+
+    known = SmallTable(layout.table_path(ERASED))
+    of_topic = (pc.field("bronze") == bronze) & pc.field("topic").isin(list(topics))
+    while True:
+        end = offset + _LOOKED_FOR
+        near = (pc.field("partition") == partition) & (pc.field("offset") >= offset)
+        rows = known.read(["offset"], of_topic & near & (pc.field("offset") < end))
+        gone = set() if rows is None else set(rows["offset"].to_pylist())
+        offset = next((at for at in range(offset, end) if at not in gone), end)
+        if offset < end:
+            return offset
 
 
 def erased_records(spark: SparkSession, layout: Layout, bronze: str) -> DataFrame | None:

@@ -3,8 +3,9 @@
 The id of the topic stays what it was, and once as many new records have come, the offsets fit again. So the
 last record that bronze has of each partition is compared with the broker's record at that offset: bytes and
 Kafka timestamp. Where they differ, or the topic ends before, the last offset up to which both have the same
-records is searched by halves. Behind its last record bronze has read offsets without one, such as those of
-an aborted transaction: a record that the broker has there now is another history too.
+records is searched. Behind its last record bronze has read offsets without one, such as those of
+an aborted transaction: a record that the broker has there now is another history too, unless it was erased or
+has expired in bronze.
 
 A start compares all partitions. A running job compares those that a micro-batch reads on, before it is
 written (``RecordWatch``): a broker may be put back at any time.
@@ -12,18 +13,22 @@ written (``RecordWatch``): a broker may be put back at any time.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from common.delta.log import LogReader
-from common.delta.maintenance.retention import EXPIRED
+from common.config.paths import ERASED as ERASED_RECORDS
+from common.config.paths import Layout
+from common.delta.log import LogReader, latest_version
+from common.delta.maintenance.retention import expired_topics
 from common.delta.micro_batch import KafkaOffsets
+from common.delta.small_table import told_errors
 from common.delta.table import ERASED
-from common.errors import HistoryGoneError, first_line
+from common.errors import HistoryGoneError, TableError, first_line
+from common.machine.file_modes import DISK_REFUSES, USER_IS_REFUSED
 from common.machine.object_store import storage_options
 from common.machine.storage_folder import StorageFolder
 from common.streaming.topic_identity import (
@@ -36,21 +41,32 @@ from common.streaming.topic_identity import (
     recorded_topics,
 )
 from orchestration.access.kafka.single_records import Record, SingleRecords, digest
+from orchestration.access.progress.erased import after_erased
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.compute as pc
+    from pyarrow.dataset import Dataset
 
-_SECONDS = 3.0
-"""How long records are waited for; what has not come until then is not compared."""
+_SECONDS = 30.0
+"""How long records are waited for; without them nothing may be written: it would replace what is compared."""
 
 _WINDOWS = (16, 10_000, 2**63)
 """Offsets before the end in which the last record is looked for, one after the other: most are near, and the
 statistics of files then rule out all but the newest."""
 
+_MOST_RUNS = 1_000
+"""How many runs of erased records are passed over before it is left open whether others are behind them."""
 
-def with_set_back(
-    path: str,
+_COLUMNS = ["topic", "partition", "offset", "kafka_timestamp", "key", "value", "headers"]
+
+_ROWS = 1_024
+"""How many rows with their content are looked through at once."""
+
+
+def with_set_back(  # noqa: PLR0913, PLR0917  # both sides
+    layout: Layout,
+    table: str,
     last: Mapping[str, Any],
     found: Mapping[str, BrokerTopic],
     bootstrap: str,
@@ -59,7 +75,8 @@ def with_set_back(
     """Topics as the broker has them, with the partitions that were set back, and what was not compared.
 
     Args:
-        path: The bronze table.
+        layout: Where the tables are.
+        table: The bronze table.
         last: The metadata of its newest micro-batch.
         found: The topics that the broker has; topics with another id than bronze has read are left as they
             are.
@@ -67,29 +84,36 @@ def with_set_back(
         options: Client options.
 
     Raises:
-        BrokerError: The topics cannot be read by this user.
+        BrokerError: The topics cannot be read by this user, or the broker does not answer.
         HistoryGoneError: A file of the bronze table cannot be read.
     """
-    states, ends = recorded_topics(last), read_ends(last)
-    moved = {name for name, way in (last.get(RECOVERED) or {}).items() if way == SAME_TOPIC}
+    states, ends, moved = recorded_topics(last), read_ends(last), _moved(last)
     checked = {
         name: states.get(name, TopicState())
         for name in found
-        if name in ends and name not in moved and states.get(name, TopicState()).id in {"", found[name].id}
+        if any(ends.get(name, {}).values()) and states.get(name, TopicState()).id in {"", found[name].id}
     }
     if not checked:
         return dict(found)
-    if not any(end > 0 for name in checked for end in ends[name].values()):
-        return dict(found)
-    compared = {}
+    compared, path = {}, layout.table_path(table)
     with _explained(path):
-        rows = _BronzeRows(path)
-        read = {name: rows.last(_Names.of(name, state), ends[name]) for name, state in checked.items()}
+        rows, taken = _BronzeRows(path), _Taken(layout, table, LogReader(path).properties())
+        names = {name: _Names.of(name, state) for name, state in checked.items()}
+        read = {name: rows.last(names[name], ends[name]) for name in checked if name not in moved}
         with SingleRecords(bootstrap, options) as client:
             for name, state in checked.items():
-                comparison = _Comparison(client, rows, _Names.of(name, state), found[name], ends[name])
-                compared[name] = comparison.compared(read[name], may_lack=_may_lack(path))
+                sides = client, rows, taken, names[name], found[name], ends[name]
+                comparison = _Comparison(*sides, is_same=bool(state.id))
+                if name in moved:
+                    compared[name] = replace(found[name], set_back=comparison.cut_off(ends[name]))
+                else:
+                    compared[name] = comparison.compared(read[name])
     return {**found, **compared}
+
+
+def _moved(last: Mapping[str, Any]) -> set[str]:
+    """Topics that a micro-batch goes on with in a copy: Kafka's timestamps may be others there."""
+    return {name for name, way in (last.get(RECOVERED) or {}).items() if way == SAME_TOPIC}
 
 
 @contextmanager
@@ -98,23 +122,20 @@ def _explained(path: str) -> Iterator[None]:
 
     Raises:
         HistoryGoneError: One cannot be read.
+        OSError: The object store does not answer, or the system refuses this user or the disk.
     """
-    import pyarrow as pa
-    from deltalake.exceptions import DeltaError
 
-    try:
-        yield
-    except (DeltaError, pa.ArrowException, FileNotFoundError) as error:
-        raise HistoryGoneError(
+    def told(error: Exception) -> TableError:
+        if isinstance(error, OSError) and error.errno in DISK_REFUSES | USER_IS_REFUSED:
+            raise error
+        return HistoryGoneError(
             f"{path} cannot be read: {first_line(error)}. A file of the table is damaged or gone. Nothing "
             "was written. Restore the file from a copy; what can be done without one: medallion recover "
             "--plan"
-        ) from error
+        )
 
-
-def _may_lack(path: str) -> bool:
-    """Whether rows of a bronze table were erased or have expired: the broker may have their records still."""
-    return not LogReader(path).properties().keys().isdisjoint({ERASED, EXPIRED})
+    with told_errors(told):
+        yield
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +155,56 @@ class _Names:
         return cls(topic, tuple(TopicState(generation=each).coordinate(topic) for each in generations))
 
 
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """Which records were erased or have expired in bronze: the broker may have them still.
+
+    Attributes:
+        layout: Where the tables are.
+        table: The bronze table.
+        properties: Its properties.
+    """
+
+    layout: Layout
+    table: str
+    properties: Mapping[str, str]
+
+    def after(self, names: _Names, partition: int, offset: int) -> int | None:
+        """The first offset from one on whose record was not taken out; None where that cannot be told."""
+        if ERASED in self.properties and latest_version(self.layout.table_path(ERASED_RECORDS)) is None:
+            return None  # which records were erased is not noted any more
+        newest, older = names.rows[:1], names.rows[1:]
+        try:
+            if older and self._after(older, partition, offset) != offset:
+                return None  # it may be a record of that generation, or none
+            return self._after(newest, partition, offset)
+        except TableError:
+            return None
+
+    def expired_end(self, topics: Sequence[str], partition: int) -> int:
+        """The offset behind the last expired record."""
+        known = expired_topics(self.properties)
+        return max(
+            (known[one].offsets.get(partition, (0, 0))[1] for one in topics if one in known), default=0
+        )
+
+    def _after(self, topics: Sequence[str], partition: int, offset: int) -> int:
+        offset = max(offset, self.expired_end(topics, partition))
+        return after_erased(self.layout, self.table, topics, partition, offset)
+
+
+class _Met(NamedTuple):
+    """A record of the broker that was not taken out of bronze, or none.
+
+    Attributes:
+        begin: An offset behind what was erased before it: that must not come back.
+        offset: Its offset; None where there is none.
+    """
+
+    begin: int
+    offset: int | None
+
+
 @dataclass(frozen=True)
 class _Comparison:
     """Compares one topic with what bronze has read of it.
@@ -141,23 +212,26 @@ class _Comparison:
     Attributes:
         client: Reads records of the broker.
         rows: Reads those of bronze.
+        taken: Tells which of them bronze has no longer.
         names: The topic's names.
         now: The topic as the broker has it.
         ends: Per partition, the next offset that bronze reads.
+        is_same: Whether the topic's id is that of the one that bronze has read; else there is no id.
     """
 
     client: SingleRecords
     rows: _BronzeRows
+    taken: _Taken
     names: _Names
     now: BrokerTopic
     ends: Mapping[int, int]
+    is_same: bool
 
-    def compared(self, read: Mapping[int, int], *, may_lack: bool) -> BrokerTopic:
+    def compared(self, read: Mapping[int, int]) -> BrokerTopic:
         """The topic with what was set back and what was not compared.
 
         Args:
             read: Per partition, the offset of the last record that bronze has.
-            may_lack: Whether rows were taken out of bronze whose records the broker may have.
         """
         first, end = self.now.first, self.now.end
         short = [n for n in read if end.get(n, 0) < self.ends[n]]
@@ -169,28 +243,85 @@ class _Comparison:
         unknown += [n for n, end in self.ends.items() if end > 0 and n not in read]
         common = self._common_ends({*changed, *short})
         same = {n: read[n] + 1 for n in there if n not in {*unknown, *common} and read[n] + 1 < self.ends[n]}
-        behind = {n: one.offset for n, one in self._theirs(same).items() if one.offset < self.ends[n]}
-        # What was erased in bronze was read: that the broker has it says nothing.
-        unknown += behind if may_lack else ()
-        common |= {} if may_lack else {n: same[n] for n in behind}
+        behind, unsure = self._not_taken(same, self.ends)
+        unknown += unsure
+        common |= {n: one.begin for n, one in behind.items() if one.offset is not None}
         back = {
             n: SetBack(end, self.rows.count(self.names, n, end, self.ends[n])) for n, end in common.items()
         }
+        back |= self.cut_off(self.ends.keys() - read.keys())
         return replace(self.now, set_back=back, not_compared=tuple(sorted({*unknown} - {*back})))
+
+    def cut_off(self, partitions: Iterable[int]) -> dict[int, SetBack]:
+        """Those of some partitions that end before what bronze has read; no record is compared.
+
+        Without an id it may be another topic, of which bronze has nothing.
+        """
+        short = [(n, self.now.end.get(n, 0)) for n in partitions if self.is_same]
+        return {
+            n: SetBack(end, self.rows.count(self.names, n, end, self.ends[n]))
+            for n, end in short
+            if end < self.ends[n]
+        }
 
     def _common_ends(self, partitions: Collection[int]) -> dict[int, int]:
         """Per partition, the offset up to which broker and bronze have the same records."""
-        low = {n: self.now.first.get(n, 0) for n in partitions}
+        first = {n: self.now.first.get(n, 0) for n in partitions}
+        low = dict(first)
         high = {n: max(low[n], min(self.ends[n], self.now.end.get(n, 0))) for n in partitions}
         while looked := {n: (low[n] + high[n]) // 2 for n in partitions if low[n] < high[n]}:
-            theirs = {n: one for n, one in self._theirs(looked).items() if one.offset < high[n]}
+            theirs = self._of_both(looked, high)
             mine = self.rows.records(self.names, {n: one.offset for n, one in theirs.items()})
             for number, middle in looked.items():
                 if number in theirs and theirs[number] == mine.get(number):
                     low[number] = theirs[number].offset + 1
                 else:
                     high[number] = middle
-        return low
+        same = {n: offset for n, offset in low.items() if offset > first[n]}
+        behind, _ = self._not_taken(same, self.now.end)
+        return low | {n: min(one.begin, max(low[n], self.now.end.get(n, 0))) for n, one in behind.items()}
+
+    def _of_both(self, places: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, Record]:
+        """The broker's first record from an offset on, before an end, where bronze has one too.
+
+        Either may lack some: by compaction, erasure and expiry, or because bronze began later.
+        """
+        found: dict[int, Record] = {}
+        asked = dict(places)
+        while asked:
+            theirs = {n: one for n, one in self._theirs(asked).items() if asked[n] <= one.offset < ends[n]}
+            mine = self.rows.first(self.names, {n: (one.offset, ends[n]) for n, one in theirs.items()})
+            found |= {n: theirs[n] for n, offset in mine.items() if offset == theirs[n].offset}
+            asked = {n: offset for n, offset in mine.items() if offset > theirs[n].offset}
+        return found
+
+    def _not_taken(
+        self, places: Mapping[int, int], ends: Mapping[int, int]
+    ) -> tuple[dict[int, _Met], set[int]]:
+        """The broker's first record from an offset on, before an end, that was not taken out of bronze.
+
+        What was erased or has expired in bronze was read: that the broker has it says nothing.
+
+        Returns:
+            What was met per partition, and the partitions of which that cannot be told.
+        """
+        found: dict[int, _Met] = {}
+        unsure, asked = set[int](), dict(places)
+        for _ in range(_MOST_RUNS):
+            theirs = {n: one.offset for n, one in self._theirs(asked).items()}
+            theirs = {n: offset for n, offset in theirs.items() if asked[n] <= offset < ends.get(n, 0)}
+            after = {n: self.taken.after(self.names, n, offset) for n, offset in theirs.items()}
+            unsure |= {n for n, offset in after.items() if offset is None}
+            found |= {
+                n: _Met(begin, theirs.get(n)) for n, begin in asked.items() if after.get(n) == theirs.get(n)
+            }
+            asked = {n: at for n, at in after.items() if at is not None and at > theirs[n]}
+            if not asked:
+                break
+        # Of an expired record the same offset may have become another one, which must not be left out.
+        end = {n: self.taken.expired_end(self.names.rows[:1], n) for n in found}
+        met = {n: one if places[n] >= end[n] else one._replace(begin=places[n]) for n, one in found.items()}
+        return met, unsure | asked.keys()
 
     def _theirs(self, places: Mapping[int, int]) -> dict[int, Record]:
         """The broker's first record from an offset on, by partition."""
@@ -213,21 +344,24 @@ class _BronzeRows:
         for width in _WINDOWS:
             left = {number: end for number, end in ends.items() if end > 0 and number not in found}
             near = [_at(names.rows, number, max(0, end - width), end) for number, end in left.items()]
-            found |= self._last_of(names, near) if near else {}
+            spans = _spans(self._data, near)
+            newest_last = sorted(spans.items(), key=lambda span: names.rows.index(span[0][0]), reverse=True)
+            found |= {number: last for (_, number), (_, last) in newest_last}
         return found
 
-    def _last_of(self, names: _Names, near: Sequence[pc.Expression]) -> dict[int, int]:
-        rows = self._data.to_table(columns=["topic", "partition", "offset"], filter=reduce(or_, near))
-        found = rows.group_by(["topic", "partition"]).aggregate([("offset", "max")]).to_pylist()
-        found.sort(key=lambda row: names.rows.index(row["topic"]), reverse=True)
-        return {row["partition"]: row["offset_max"] for row in found}
+    def first(self, names: _Names, ranges: Mapping[int, tuple[int, int]]) -> dict[int, int]:
+        """Per partition, the offset of the first row in a range, of any generation, where it has a row."""
+        found: dict[int, int] = {}
+        for width in _WINDOWS:
+            left = {number: one for number, one in ranges.items() if number not in found}
+            near = [_at(names.rows, n, first, min(first + width, end)) for n, (first, end) in left.items()]
+            for (_, number), (first, _) in _spans(self._data, near).items():
+                found[number] = min(first, found.get(number, first))
+        return found
 
     def records(self, names: _Names, places: Mapping[int, int]) -> dict[int, Record]:
         """The table's records at an offset per partition, of the newest generation that has them."""
-        wanted = [_at(names.rows, number, offset, offset + 1) for number, offset in places.items()]
-        if not wanted:
-            return {}
-        rows = self._data.to_table(filter=reduce(or_, wanted)).to_pylist()
+        rows = _rows_at(self._data, [(names.rows, number, offset) for number, offset in places.items()])
         rows.sort(key=lambda row: names.rows.index(row["topic"]), reverse=True)
         return {row["partition"]: _record(row) for row in rows}
 
@@ -249,7 +383,7 @@ class RecordWatch:
     path: str
     bootstrap: str
     options: Mapping[str, str]
-    _last: dict[tuple[str, int], Record | None] = field(default_factory=dict)
+    _last: dict[tuple[str, int], Record | None] = field(default_factory=dict)  # None: of a moved topic
     _client: SingleRecords | None = None
 
     def is_same(self, start: KafkaOffsets, end: KafkaOffsets) -> bool:
@@ -260,7 +394,7 @@ class RecordWatch:
             end: Where it ends.
 
         Raises:
-            BrokerError: The topics cannot be read by this user.
+            BrokerError: The topics cannot be read by this user, or the broker does not answer.
         """
         places = {
             (topic, int(number)): int(offset)
@@ -283,15 +417,33 @@ class RecordWatch:
         """Take the last records of a micro-batch that was written.
 
         Args:
-            rows: Its rows; None: they are read from the files of its commit.
+            rows: Its rows; None: they are read from the files of its commit. Where these cannot be read, all
+                is compared again before the next micro-batch.
         """
-        self._last |= last_records(self.path, rows)
+        learned = last_records(self.path, rows)
+        if learned is None:
+            self._last = {place: last for place, last in self._last.items() if last is None}
+        self._last |= learned or {}
 
-    def compared(self, start: KafkaOffsets) -> None:
-        """Note that all was compared: a partition of which bronze has no row has nothing to compare."""
-        for topic, partitions in start.items():
-            for number in partitions:
-                self._last.setdefault((topic, int(number)), None)
+    def compared(self, last: Mapping[str, Any]) -> None:
+        """Take the last record that bronze has of each partition, once all of them were compared.
+
+        A partition without one is compared again by each micro-batch that reads it on.
+
+        Args:
+            last: The metadata of bronze's newest micro-batch.
+
+        Raises:
+            HistoryGoneError: A file of the bronze table cannot be read.
+        """
+        states, moved = recorded_topics(last), _moved(last)
+        with _explained(self.path):
+            rows = _BronzeRows(self.path)
+            for topic, ends in read_ends(last).items():
+                names = _Names.of(topic, states.get(topic, TopicState()))
+                records = rows.records(names, rows.last(names, ends))
+                known = dict.fromkeys(ends) if topic in moved else records
+                self._last |= {(topic, number): record for number, record in known.items()}
 
     def _records(self, places: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], Record]:
         if not places:
@@ -302,39 +454,69 @@ class RecordWatch:
         return {(topic, number): record for (topic, number, _), record in found.items()}
 
 
-def last_records(path: str, rows: pa.Table | None) -> dict[tuple[str, int], Record]:
+def last_records(path: str, rows: pa.Table | None) -> dict[tuple[str, int], Record] | None:
     """The last record of each partition, of some rows or of those of a bronze table's newest commit.
 
-    By the topic's own name, also of a later generation. Nothing where the files cannot be read any more.
+    By the topic's own name, also of a later generation. None where the files cannot be read, or not any more.
     """
     import pyarrow as pa
+    from pyarrow import dataset
 
-    if rows is None:
-        try:
-            rows = _newest_rows(path)
-        except (OSError, pa.ArrowException):
-            return {}
-    if rows is None or not rows.num_rows:
-        return {}
-    ends = rows.group_by(["topic", "partition"]).aggregate([("offset", "max")]).to_pylist()
-    at_ends = [
-        _at([one["topic"]], one["partition"], one["offset_max"], one["offset_max"] + 1) for one in ends
-    ]
-    last = rows.filter(reduce(or_, at_ends)).to_pylist()
+    try:
+        files = _newest_files(path) if rows is None else ()
+        if not files and rows is None:
+            return None if files is None else {}
+        data = dataset.dataset(files, format="parquet") if rows is None else dataset.dataset(rows)
+        ends = [((topic,), partition, end) for (topic, partition), (_, end) in _spans(data).items()]
+        last = _rows_at(data, ends)
+    except (OSError, pa.ArrowException):
+        return None
     return {(row["topic"].partition("#")[0], row["partition"]): _record(row) for row in last}
 
 
-def _newest_rows(path: str) -> pa.Table | None:
-    """The rows that the newest commit has added."""
-    from pyarrow import dataset
-
-    log = LogReader(path)
+def _newest_files(path: str) -> list[str] | None:
+    """The files that the newest commit has added; None where they cannot be read."""
+    log, folder = LogReader(path), StorageFolder(path)
     commit = log.commit(log.latest_version() or 0)
-    if commit is None or not commit.added or not StorageFolder(path).is_local:
+    if commit is None or not folder.is_local:
         return None
-    files = [file.path_in(StorageFolder(path).path) for file in commit.added]
-    columns = ["topic", "partition", "offset", "kafka_timestamp", "key", "value", "headers"]
-    return dataset.dataset(files, format="parquet").to_table(columns=columns)
+    return [file.path_in(folder.path) for file in commit.added]
+
+
+def _spans(
+    data: Dataset, near: Sequence[pc.Expression] | None = None
+) -> dict[tuple[str, int], tuple[int, int]]:
+    """The lowest and the highest offset of each topic and partition, of the rows that meet a condition.
+
+    The rows are read in parts.
+    """
+    import pyarrow as pa
+
+    found: dict[tuple[str, int], tuple[int, int]] = {}
+    if near is not None and not near:
+        return found
+    where = None if near is None else reduce(or_, near)
+    for batch in data.to_batches(columns=["topic", "partition", "offset"], filter=where):
+        rows = pa.Table.from_batches([batch]).group_by(["topic", "partition"])
+        for row in rows.aggregate([("offset", "min"), ("offset", "max")]).to_pylist():
+            place, span = (row["topic"], row["partition"]), (row["offset_min"], row["offset_max"])
+            known = found.get(place, span)
+            found[place] = min(known[0], span[0]), max(known[1], span[1])
+    return found
+
+
+def _rows_at(data: Dataset, places: Sequence[tuple[Sequence[str], int, int]]) -> list[dict[str, Any]]:
+    """The rows at some places: the values of the column topic that may have it, partition, offset.
+
+    Row group by row group: the content of a whole commit may be larger than the memory.
+    """
+    if not places:
+        return []
+    where = reduce(or_, (_at(topics, number, offset, offset + 1) for topics, number, offset in places))
+    rows: list[dict[str, Any]] = data.to_table(
+        columns=_COLUMNS, filter=where, batch_size=_ROWS, batch_readahead=1, fragment_readahead=1
+    ).to_pylist()
+    return rows
 
 
 def _at(topics: Collection[str], partition: int, first: int, end: int) -> pc.Expression:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from common.config.paths import ERASED, GAPS, Layout, is_local
+from common.config.paths import DISMISSED, ERASED, GAPS, Layout, is_local
 from common.delta.log import latest_version
 from common.delta.published_pointer import SUFFIX, PublishedVersion, read_published
 from common.errors import TableError, TableMissingError, UsageError, first_line, nearest
@@ -38,6 +38,7 @@ _RENAMED = {"quality.results": {"at": "run_at", "table": "table_name", "column":
 """Columns whose stored names are words of SQL, by table, with their names in a query."""
 _NOT_YET = {
     GAPS: "No gap has been accepted.",
+    DISMISSED: "No receipt has been dismissed.",
     ERASED: "No record has been erased.",
     "quality.results": "No suite has been run; run them with: medallion quality run",
 }

@@ -127,8 +127,9 @@ def _reads_elements(gold: Gold) -> Iterator[Problem]:
 
 def _condition(gold: Gold, silver: Scope) -> Iterator[Problem]:
     """Problems of the condition on the rows that count."""
-    if gold.where is not None:
-        yield from each(f"{gold.table}, where", _row_faults(gold.where, silver), source_of(gold))
+    for argument, sql in (("where", gold.where), ("truncates", gold.truncates)):
+        if sql is not None:
+            yield from each(f"{gold.table}, {argument}", _row_faults(sql, silver), source_of(gold))
 
 
 def _replaces_rows(table: str, replaced: Collection[str]) -> bool:

@@ -10,11 +10,13 @@ from common.config.paths import is_local
 from common.declare import (
     Aggregate,
     Bronze,
+    ChangeFeed,
     Csv,
     Debezium,
     DeltaTable,
     Files,
     Gold,
+    History,
     Join,
     Json,
     Pipeline,
@@ -50,7 +52,8 @@ def notes(pipeline: Pipeline) -> tuple[str, ...]:
         for silver in pipeline.silver
         for note in (*_unchecked_nulls(silver), *_not_told_apart(silver, pipeline))
     )
-    return (*lost, *unchecked, *(note for gold in pipeline.gold for note in _of(gold)), *_published(pipeline))
+    gold = (note for one in pipeline.gold for note in (*_of(one), *_of_truncations(one, pipeline)))
+    return (*lost, *unchecked, *gold, *_published(pipeline))
 
 
 def _of_source(bronze: Bronze) -> Iterator[str]:
@@ -214,6 +217,26 @@ def _remedy(gold: Gold) -> str:
             'reading=Reading(changes="feed").'
         )
     return 'Its function can, if it reads the feed: reading=Reading(changes="feed").'
+
+
+def _of_truncations(gold: Gold, pipeline: Pipeline) -> Iterator[str]:
+    """On truncations of a database's table, which have no key."""
+    silver = next((one for one in pipeline.silver if one.table == gold.reads), None)
+    if silver is None or not isinstance(gold, ChangeFeed | History):
+        return
+    shared = ", ".join(name for name in silver.key if name in gold.key)
+    if gold.truncates is not None and shared:
+        yield (
+            f"{gold.table}: a truncation has no {shared}, which is in the key of {silver.table}: the event "
+            "goes to quarantine as null_key, unless that column is never null. Take one that it has, too: "
+            f"coalesce(cast({shared} as string), 'all')."
+        )
+    loose = isinstance(gold, History) and gold.truncates is None and gold.where is None and not shared
+    if loose and isinstance(silver.value, Debezium):
+        yield (
+            f"{gold.table}: a truncation would be a version without a key. truncates=\"op = 't'\" ends all "
+            "intervals by it, where op is the operation."
+        )
 
 
 def _watermark(gold: Gold) -> str | None:

@@ -73,6 +73,7 @@ def copy(table: str, key: str, order: Sequence[str]) -> list[str]:
         f'    reads="silver.{table}",',
         f"    key=[{names([key])}],",
         f"    sequence_by=[{by}",
+        "    truncates=\"op = 't'\",",
         "),",
     ]
 

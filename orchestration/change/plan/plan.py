@@ -57,6 +57,7 @@ _WITHOUT_COLUMNS = {
     "storage",
     "keep",
     "delete_when",
+    "truncates",
     "processor",
     "write",
     *PACE,

@@ -10,7 +10,7 @@ the same command.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -42,6 +42,7 @@ from orchestration.access.kafka.record_times import RecordTimes
 from orchestration.access.kafka.single_records import Place
 from orchestration.access.kafka.topic_state import broker_topics
 from orchestration.change.recover.damage import SparkSource
+from orchestration.change.recover.lost_records import require_records
 from orchestration.change.recover.startable import append_without_rows
 from orchestration.records.audit.accepted_gaps import Gap, append_gaps, read_gaps, without
 from orchestration.run.job import open_broker
@@ -77,7 +78,8 @@ def accept_gaps(  # noqa: PLR0913  # the options of the command
 
     Raises:
         BrokerError: The broker does not answer: what retention has deleted is not known.
-        CheckpointMismatchError: The checkpoint is not the table's; ``medallion recover`` comes first.
+        CheckpointMismatchError: The checkpoint is not the table's; ``medallion recover`` comes first. Or the
+            table is an older copy, and a silver table has rows of the records between: none is lost yet.
         LeaseHeldError: A job writes the table.
         UsageError: Bronze has read nothing yet, or belongs to another environment.
     """
@@ -93,6 +95,7 @@ def accept_gaps(  # noqa: PLR0913  # the options of the command
         known = read_gaps(layout, declared.table)
         with open_broker(pipeline, settings) as address:
             options = kafka.client_options(settings, pipeline, declared)
+            _require_rows(pipeline, layout, declared, address, options)
             found = broker_topics(address, ends, options)
             deleted = list(_deleted(declared.table, ends, states, found))
             times = _times(address, options, deleted, states)
@@ -103,6 +106,25 @@ def accept_gaps(  # noqa: PLR0913  # the options of the command
         if gaps:
             append_gaps(layout, gaps)
         return Accepted(declared.table, gaps, _go_on(pipeline, settings, layout, declared, last, deleted))
+
+
+def _require_rows(
+    pipeline: Pipeline, layout: Layout, declared: Topic, address: str, options: Mapping[str, str]
+) -> None:
+    """Refuse to pass records of which a silver table has the last rows that there are.
+
+    Behind the gap bronze would look whole, and silver would be filled again without these rows.
+
+    Raises:
+        CheckpointMismatchError: Names them.
+    """
+
+    def ask(topic: Topic, names: Collection[str]) -> Mapping[str, BrokerTopic]:
+        return broker_topics(address, names, options)
+
+    for silver in pipeline.silver:
+        then = f"medallion recover {declared.table} --accept-gap"
+        require_records(layout, silver, (declared,), ask, then)
 
 
 def _deleted(

@@ -23,6 +23,7 @@ from orchestration.change.recover.damage import SparkSource
 from orchestration.change.recover.lost_records import Ask
 from orchestration.change.recover.remedies import Step, plan, queries_in_order
 from orchestration.run.job import spark_for_reading
+from orchestration.run.start_checks import published_locks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,7 +70,7 @@ def recover_all(  # noqa: PLR0913  # the options of the command
 
     Raises:
         CheckpointMismatchError: A bronze table cannot be made again from what is left.
-        LeaseHeldError: A job writes one of the tables.
+        LeaseHeldError: A job writes one of the tables, or publishes to one of the folders.
         PipelineError: The pipeline declares no query of that name.
         UsageError: A folder that must be moved is in an object store.
     """
@@ -79,7 +80,8 @@ def recover_all(  # noqa: PLR0913  # the options of the command
         source = spark or _lazy_spark(pipeline, settings, stack)
         if is_plan:
             return Recovered(plan(pipeline, layout, source, only=only, ask=ask))
-        stack.enter_context(TableLeases(layout, _written(pipeline, layout), "recover"))
+        published = published_locks(pipeline.publish)  # jobs of other data folders write there, too
+        stack.enter_context(TableLeases(layout, _written(pipeline, layout), "recover", published=published))
         _roll_back_torn_commits(pipeline, layout)
         for declared in pipeline.gold:
             if isinstance(declared, Stateful):

@@ -81,7 +81,7 @@ from orchestration.change.recover.damage import (
     table_damage,
 )
 from orchestration.change.recover.file_list import written_again
-from orchestration.change.recover.lost_records import Ask, lost_records
+from orchestration.change.recover.lost_records import Ask, require_records
 from orchestration.records.rejudge.stage import record_paths
 from orchestration.run.start_checks import list_fault, publication_repair
 
@@ -137,6 +137,7 @@ def plan(
         ask: Asks the broker for what it still has; None: it is not asked.
 
     Raises:
+        BrokerError: The broker does not say whether silver, filled again, would lose rows.
         CheckpointMismatchError: A bronze table cannot be made again; or silver, filled again, would lose rows
             whose records are nowhere else.
         UsageError: A checkpoint or a table that must be moved is in an object store.
@@ -166,7 +167,7 @@ def plan(
         elif not reasons and not isinstance(declared, Bronze) and not repaired.isdisjoint(sources(declared)):
             reasons = tuple(other_history(layout, declared))
         if reasons and isinstance(declared, Silver):
-            reasons += _require_records(pipeline, layout, declared, ask)
+            reasons += require_records(layout, declared, pipeline.topics, ask, "medallion recover")
         if reasons and (step := _filled_again(layout, declared, reasons)) is not None:
             steps.append(step)
             if step.kind == "refill" and not isinstance(declared, Publish):
@@ -300,26 +301,6 @@ def _filled_again(layout: Layout, declared: Table | Publish, reasons: tuple[str,
         reasons += lacking
     effort = effort_of(layout, declared.table, reads)
     return Step(declared.table, kind, reasons, reads, moves=moves, effort=effort)
-
-
-def _require_records(pipeline: Pipeline, layout: Layout, silver: Silver, ask: Ask | None) -> tuple[str, ...]:
-    """What was not asked, in words, where silver has read more of bronze than bronze has now.
-
-    Raises:
-        CheckpointMismatchError: Silver has rows of records that are neither in bronze nor in Kafka any more.
-    """
-    if not (ahead := tuple(other_history(layout, silver))):
-        return ()
-    lost, unknown = lost_records(pipeline, layout, silver, ask)
-    if lost:
-        raise CheckpointMismatchError(
-            f"{'; '.join(ahead)}. Bronze would have to read the records between again, and "
-            f"{'; '.join(lost)}: {silver.table} has rows of them, and filled again it would lose them. "
-            f"Nothing was changed. Restore the newest copy of {silver.read_text}. Without one: keep a copy "
-            f"of {silver.table}, move its tables and its checkpoint away, which gives these rows up, and "
-            "then: medallion recover"
-        )
-    return tuple(unknown)
 
 
 def _not_again(layout: Layout, silver: Silver) -> Iterator[str]:

@@ -154,7 +154,11 @@ class _Beginning:
             for number, first in found.first.items()
         }
         self.ways[name] = NEW_TOPIC
-        firsts = ", ".join(f"offset {first} of partition {n}" for n, first in sorted(self.ends[name].items()))
+        unsure = {n: " (not compared)" for n in found.not_compared if n in kept}
+        firsts = ", ".join(
+            f"offset {first} of partition {n}{unsure.get(n, '')}"
+            for n, first in sorted(self.ends[name].items())
+        )
         self.steps.append(
             f"topic {name}: generation {state.generation} (id {found.id or 'not known'}) is read from "
             f"{firsts}; its rows have topic = '{state.coordinate(name)}'"
@@ -191,7 +195,7 @@ def _begin_topics(  # noqa: PLR0913
     with open_broker(pipeline, settings, new_topics=may_create) as address:
         options = kafka.client_options(settings, pipeline, declared)
         found = broker_topics(address, topics.names, options)
-        found = with_set_back(path, last, found, address, options)
+        found = with_set_back(layout, declared.table, last, found, address, options)
     begin = _Beginning(ends, dict(recorded_topics(last)))
     for name in topics.names:
         if name not in found:

@@ -54,8 +54,8 @@ def query(
     """Run SQL over the tables: medallion query "select * from gold.x".
 
     Tables are bronze.x, silver.x, silver.x__quarantine, gold.x and the engine's own: ops.micro_batches,
-    ops.gaps (accepted gaps), ops.erased (erased records), quality.results. Times are UTC. The SQL can read
-    these tables and nothing else, unless --unsafe is given.
+    ops.gaps (accepted gaps), ops.erased (erased records), ops.dismissed_receipts, quality.results. Times are
+    UTC. The SQL can read these tables and nothing else, unless --unsafe is given.
     """
     from orchestration.access.query.duckdb_views import Database, run_query
     from orchestration.cli.access.query_output import print_table, write_csv, write_json

@@ -264,7 +264,7 @@ def _details(table: TableStatus, at: datetime) -> list[list[Text]]:
         details.append([_late(table.late)])
     if table.other is not None and table.other.count:
         details.append([_other(table.other)])
-    if table.fields is not None and table.fields.unknown:
+    if table.fields is not None and (table.fields.unknown or table.fields.is_rename):
         details.append([_unknown(table.fields)])
     if table.source_files is not None:
         details += [[Text(text, style="yellow")] for text in table.source_files.problems()]
@@ -321,6 +321,9 @@ def _source(table: TableStatus) -> Iterator[Text]:
         commits = f"{_number(lag.versions)} commit{'' if lag.versions == 1 else 's'}"
         files = f"{_number(lag.files)} file{'' if lag.files == 1 else 's'}"
         yield Text(f"to read: {commits}, {files}, {bytes_text(lag.bytes)}", style="dim")
+    if (told := table.receipts) is not None:
+        style = "yellow" if told.without or told.faults else "dim"
+        yield Text(f"{told.text} (audit of {told.at:%Y-%m-%d %H:%M:%SZ})", style=style)
     if lag.note and lag.note != table.fault:  # a fault is said above all panels
         yield Text(lag.note, style="yellow" if lag.count is None else "dim")
 

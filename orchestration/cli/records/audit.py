@@ -74,8 +74,8 @@ def audit(
     names: of a table with more than 10,000 rows a range of keys that is chosen anew each time, with --gold
     all rows. An audit with --since compares gold tables with --gold only.
 
-    If the topic has receipts of its producers, an audit without --since compares what they say they have sent
-    with bronze: count and bytes.
+    If the topic has receipts of its producers, what they say they have sent is compared with bronze: count
+    and bytes; with --since from there on. A note says how many records have no receipt, and since when.
 
     A balanced audit records its result; --since last continues from there, cheaply enough to run every few
     minutes. If rows were changed since then (an erasure, a replay), it reads everything again. A gold table

@@ -36,7 +36,8 @@ _NEXT = {
     "erased": "type the command, or have a newer version published",
     "lost commit": "restore the newest copy of the table together with its checkpoint",
     "receipt": "ask who runs the broker what became of these records (an unclean leader election, a disk "
-    "that was put back), and have them sent again",
+    "that was put back), and have them sent again; a receipt that is wrong itself is dismissed by its name: "
+    "medallion receipts dismiss NAME --why TEXT",
     "topic": "start the bronze job: where it cannot go on, it writes nothing and names the command",
 }
 
@@ -79,7 +80,7 @@ def notes(account: Account) -> Iterator[str]:
         yield (
             f"{account.undigested:,} micro-batch{' of' if is_one else 'es of'} {account.reads} "
             f"{'was' if is_one else 'were'} checked by offsets, not byte by byte: the commit has no digest "
-            "of its rows, as where Spark wrote it (its files have checksums) or an earlier version did"
+            "of its rows, as where Spark wrote it into an object store or an earlier version did"
         )
     for one in account.gold:
         if one.left_out and not one.why:

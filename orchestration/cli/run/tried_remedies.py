@@ -46,6 +46,8 @@ def _told(ready: Context) -> str:
         steps = plan(ready.pipeline, ready.layout, None, ask=ask)
     except MedallionError as refusal:
         return f"Tried: {_COMMAND} would be refused now: {refusal}"
+    except Exception:  # noqa: BLE001  # of any library: the refusal itself is what has to be told
+        return ""
     return f"Tried: {_COMMAND} {'; '.join(_words(steps))}" if steps else ""
 
 

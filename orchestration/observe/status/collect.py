@@ -39,6 +39,7 @@ from orchestration.access.declaration.lineage import read_tables
 from orchestration.access.history.alert_state import read_alerts
 from orchestration.access.history.catalog_state import CatalogEntry, read_entries
 from orchestration.access.history.job_state import JobState, read_states
+from orchestration.access.history.receipts_state import receipts_state
 from orchestration.access.history.stopped_queries import stopped_since
 from orchestration.access.progress.query_states import QueryState, read_state
 from orchestration.access.progress.rows_read import rows_between
@@ -243,6 +244,9 @@ class Collector:
             uncommitted=None if topic is None else uncommitted(topic, offsets, _position(progress)),
             kept=_kept(declared, log) if isinstance(declared, Bronze) and now is not None else None,
             source_files=self._source_files(declared) if isinstance(declared, Files) else None,
+            receipts=receipts_state(self._layout, name)
+            if isinstance(declared, Topic) and declared.receipts
+            else None,
         )
 
     def _query(

@@ -59,7 +59,9 @@ def document(status: Status) -> dict[str, Any]:
     ``retention`` (``keep``: how long a record is kept, null for ever; ``expired``: offsets in the ranges from
     which records are deleted; null except for bronze),
     ``source_files`` (``count``, ``changed``: paths, ``faults`` and ``skipped``: why, by path; null
-    except for tables of files).
+    except for tables of files),
+    ``receipts`` (what the newest audit has found of the topic's: ``at``, ``text``, ``without``: records that
+    have none, ``since``: Kafka's time of the oldest of them, ``faults``; null where none has).
     """
     return {
         "pipeline": status.pipeline,
@@ -132,6 +134,11 @@ def _table_document(table: TableStatus, at: datetime) -> dict[str, Any]:
             "changed": list(table.source_files.changed),
             "faults": dict(table.source_files.faults),
             "skipped": dict(table.source_files.skipped),
+        },
+        "receipts": table.receipts
+        and {
+            **{name: iso(getattr(table.receipts, name)) for name in ("at", "since")},
+            **{name: getattr(table.receipts, name) for name in ("text", "without", "faults")},
         },
     }
 

@@ -17,6 +17,7 @@ from orchestration.access.declaration.field_use import FieldUse
 from orchestration.access.history.alert_state import AlertsFile
 from orchestration.access.history.catalog_state import CatalogEntry
 from orchestration.access.history.job_state import BatchFacts, JobState
+from orchestration.access.history.receipts_state import ReceiptsState
 from orchestration.access.progress.query_states import QueryState
 from orchestration.observe.status.late_counts import Late, OtherRecords
 from orchestration.observe.status.lease_holder import Holder, Standby
@@ -36,28 +37,19 @@ FAULTY: frozenset[State] = NEEDS_A_PERSON | {"restarting"}
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """What a table's query has yet to read of its source.
+    """What a table's query has yet to read of its source."""
 
-    Attributes:
-        unit: ``records`` of Kafka, or ``rows`` of a table.
-        count: Number of records or rows; None if it is not known.
-        versions: Number of commits of the source table that hold the rows; None for Kafka.
-        files: Number of files that hold the rows (``numFilesOutstanding``); None for Kafka.
-        bytes: Size of these files (``numBytesOutstanding``); None for Kafka.
-        note: The reason why a number is not known; empty if all are.
-        seconds: Age of the oldest unread record (by Kafka's timestamp) or commit; 0 if nothing is unread.
-        listed: Number of the source's files that this look listed (``numNewListedFiles``); None for Kafka.
-        end: The source's version up to which rows are counted (``backlogEndOffset``); None for Kafka.
-    """
-
-    unit: str
-    count: int | None = None
-    versions: int | None = None
-    files: int | None = None
-    bytes: int | None = None
-    note: str = ""
+    unit: str  # ``records`` of Kafka, or ``rows`` of a table
+    count: int | None = None  # number of records or rows; None if it is not known
+    versions: int | None = None  # number of commits of the source table that hold the rows; None for Kafka
+    files: int | None = None  # number of files that hold the rows (``numFilesOutstanding``); None for Kafka
+    bytes: int | None = None  # size of these files (``numBytesOutstanding``); None for Kafka
+    note: str = ""  # the reason why a number is not known; empty if all are
+    # Age of the oldest unread record (by Kafka's timestamp) or commit; 0 if nothing is unread
     seconds: float | None = None
+    # Number of the source's files that this look listed (``numNewListedFiles``); None for Kafka
     listed: int | None = None
+    # The source's version up to which rows are counted (``backlogEndOffset``); None for Kafka
     end: int | None = None
 
 
@@ -67,17 +59,14 @@ class Freshness:
 
     A record counts as in the table once the table's query has processed it, also if it was rejected, a
     duplicate, or changed nothing.
-
-    Attributes:
-        newest_at: Kafka timestamp of the newest record that is in the table; None before the first.
-        waiting_since: Kafka timestamp of the oldest record that is not; None if no record waits.
-        is_known: Whether ``waiting_since`` is known; if not, records may wait.
-        unknown_since: Since when it is not known, as far as this process has looked; None if it is.
     """
 
+    # Kafka timestamp of the newest record that is in the table; None before the first
     newest_at: datetime | None
+    # Kafka timestamp of the oldest record that is not; None if no record waits
     waiting_since: datetime | None
-    is_known: bool
+    is_known: bool  # whether ``waiting_since`` is known; if not, records may wait
+    # Since when it is not known, as far as this process has looked; None if it is
     unknown_since: datetime | None = None
 
     def unknown_seconds(self, at: datetime) -> float:
@@ -102,16 +91,12 @@ UNKNOWN_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class TimeToLoss:
-    """When, at the present rates, unread data is deleted before the query reads it.
+    """When, at the present rates, unread data is deleted before the query reads it."""
 
-    Attributes:
-        seconds: Seconds until then; infinite (``never``) if the reader gains or nothing limits it; 0 if data
-            is lost already; None if it is not known.
-        cause: What deletes the data, such as ``retention.ms of topic quakes``; empty for never.
-    """
-
+    # Seconds until then; infinite (``never``) if the reader gains or nothing limits it; 0 if data is lost
+    # already; None if it is not known
     seconds: float | None
-    cause: str = ""
+    cause: str = ""  # what deletes the data, such as ``retention.ms of topic quakes``; empty for never
 
     @property
     def is_never(self) -> bool:
@@ -121,46 +106,31 @@ class TimeToLoss:
 
 @dataclass(frozen=True, slots=True)
 class Uncommitted:
-    """Records of open transactions: behind them a reader of committed records sees an end that is too early.
+    """Records of open transactions: behind them a reader of committed ones sees an end that is too early."""
 
-    Attributes:
-        records: Records between the last stable offset and the end of the topic.
-        seconds: How long the last stable offset has not moved, as far as this process has seen it.
-        is_at_least: Whether the offset stood there at the first look of this process already, so that it may
-            have stood for longer.
-    """
-
-    records: int
-    seconds: float
+    records: int  # records between the last stable offset and the end of the topic
+    seconds: float  # how long the last stable offset has not moved, as far as this process has seen it
+    # Whether the offset stood there at the first look of this process already, so that it may have stood for
+    # longer
     is_at_least: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class QueryNow:
-    """What the query of a table does now.
+    """What the query of a table does now."""
 
-    Attributes:
-        state: See ``State``.
-        phase: The same in words for people, such as ``micro-batch 17 for 3 s``.
-        since: Start of the state; None if it is not known.
-        error: The cause of a failure, in one line; contains nothing of a record.
-        restarts: Restarts of the query since its job started.
-        last_batch: Facts of the newest finished micro-batch; None if its job recorded none.
-        is_opening: Whether its job still starts Spark, or waits for the broker.
-        has_end: Whether it processes the available data and ends; its start waits for its source's end.
-        is_held: Whether an operator has stopped it.
-        waits_for: The query that has failed, and that this one hangs on; empty where it waits for none.
-    """
-
-    state: State
-    phase: str
-    since: datetime | None = None
-    error: str = ""
-    restarts: int = 0
+    state: State  # see ``State``
+    phase: str  # the same in words for people, such as ``micro-batch 17 for 3 s``
+    since: datetime | None = None  # start of the state; None if it is not known
+    error: str = ""  # the cause of a failure, in one line; contains nothing of a record
+    restarts: int = 0  # restarts of the query since its job started
+    # Facts of the newest finished micro-batch; None if its job recorded none
     last_batch: BatchFacts | None = None
-    is_opening: bool = False
+    is_opening: bool = False  # whether its job still starts Spark, or waits for the broker
+    # Whether it processes the available data and ends; its start waits for its source's end
     has_end: bool = False
-    is_held: bool = False
+    is_held: bool = False  # whether an operator has stopped it
+    # The query that has failed, and that this one hangs on; empty where it waits for none
     waits_for: str = ""
 
     @property
@@ -171,48 +141,33 @@ class QueryNow:
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
-    """Rows in quarantine, per reason; a row with two reasons counts for both.
-
-    Attributes:
-        recent: What silver has read and quarantined in the last minutes; None before its first commit.
-    """
+    """Rows in quarantine, per reason; a row with two reasons counts for both."""
 
     table: str
     rows: int | None
     reasons: tuple[tuple[str, int], ...]
+    # What silver has read and quarantined in the last minutes; None before its first commit
     recent: RecentRows | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The retention of a bronze table.
+    """The retention of a bronze table."""
 
-    Attributes:
-        keep: How long it keeps a record, as declared; None: for ever.
-        expired: Number of offsets in the ranges from which retention has deleted records.
-        text: The expired records in one line: topics, partitions, offsets, times; empty if there are none.
-    """
-
-    keep: str | None
-    expired: int = 0
+    keep: str | None  # how long it keeps a record, as declared; None: for ever
+    expired: int = 0  # number of offsets in the ranges from which retention has deleted records
+    # The expired records in one line: topics, partitions, offsets, times; empty if there are none
     text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceFiles:
-    """The files of a bronze table of files.
+    """The files of a bronze table of files."""
 
-    Attributes:
-        count: Files that were found, those that cannot be read included.
-        changed: Files that changed after they were found, and are not read again.
-        faults: Why files cannot be read, by path.
-        skipped: Why files were given up by ``medallion files skip``, by path.
-    """
-
-    count: int
-    changed: tuple[str, ...]
-    faults: Mapping[str, str]
-    skipped: Mapping[str, str]
+    count: int  # files that were found, those that cannot be read included
+    changed: tuple[str, ...]  # files that changed after they were found, and are not read again
+    faults: Mapping[str, str]  # why files cannot be read, by path
+    skipped: Mapping[str, str]  # why files were given up by ``medallion files skip``, by path
 
     def problems(self) -> Iterator[str]:
         """What a person should look at."""
@@ -231,62 +186,47 @@ def _files(count: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TableStatus:
-    """The status of one table.
+    """The status of one table."""
 
-    Attributes:
-        table: The full name.
-        kind: ``topic``, ``files``, ``silver``, a kind of gold table such as ``upsert``, or ``publish``.
-        reads: The topics or tables that the table's query reads.
-        path: The table's path.
-        now: Rows, files, bytes, version and newest commit; None before the first write.
-        lag: What the table's query has yet to read.
-        rows_per_second: The query's reading rate over the micro-batches that ended in the last 60 s; 0 if
-            the query is idle, None if the rate is not known.
-        last_batch_id: The newest finished micro-batch.
-        watermark: The event-time watermark; None if there is none yet.
-        quarantine: The quarantine of a silver table; None for other tables.
-        late: Late rows of a table with a watermark; None for other tables and before the first write.
-        other: Other tables' records that a silver table with a condition ``where`` has read; None for other
-            tables and before the first write.
-        fields: Fields of bronze's newest records, compared with silver's schema; None if they are not
-            compared (``orchestration.access.declaration.field_use``).
-        holder: The process that writes the table; None if its job is stopped.
-        query: What the query does now.
-        freshness: From Kafka to this table; None for a publication.
-        loss: When unread data is deleted.
-        uncommitted: Records of open transactions in the topics of a bronze table; None for other tables and
-            if the broker does not answer.
-        failures: Failures and restarts of the query since its job started; None if there are none.
-        kept: How long a bronze table keeps records; None for other tables and before the first write.
-        fault: Why the table cannot be read; its numbers are not known then. Empty if it can.
-        catalog: The table in a catalog, with the error of a side table if it has none itself; None if no
-            catalog is in use.
-        source_files: The files that a bronze table of files reads; None for other tables.
-    """
-
-    table: str
-    kind: str
-    reads: tuple[str, ...]
-    path: str
-    now: Snapshot | None
-    lag: Lag
+    table: str  # the full name
+    kind: str  # ``topic``, ``files``, ``silver``, a kind of gold table such as ``upsert``, or ``publish``
+    reads: tuple[str, ...]  # the topics or tables that the table's query reads
+    path: str  # the table's path
+    now: Snapshot | None  # rows, files, bytes, version and newest commit; None before the first write
+    lag: Lag  # what the table's query has yet to read
+    # The query's reading rate over the micro-batches that ended in the last 60 s; 0 if the query is idle,
+    # None if the rate is not known
     rows_per_second: float | None
-    last_batch_id: int | None
-    watermark: datetime | None
-    quarantine: Quarantine | None
+    last_batch_id: int | None  # the newest finished micro-batch
+    watermark: datetime | None  # the event-time watermark; None if there is none yet
+    quarantine: Quarantine | None  # the quarantine of a silver table; None for other tables
+    # Late rows of a table with a watermark; None for other tables and before the first write
     late: Late | None
+    # Other tables' records that a silver table with a condition ``where`` has read; None for other tables and
+    # before the first write
     other: OtherRecords | None
+    # Fields of bronze's newest records, compared with silver's schema; None if they are not compared
+    # (``orchestration.access.declaration.field_use``)
     fields: FieldUse | None
-    holder: Holder | None
-    query: QueryNow
-    freshness: Freshness | None
-    loss: TimeToLoss
+    holder: Holder | None  # the process that writes the table; None if its job is stopped
+    query: QueryNow  # what the query does now
+    freshness: Freshness | None  # from Kafka to this table; None for a publication
+    loss: TimeToLoss  # when unread data is deleted
+    # Records of open transactions in the topics of a bronze table; None for other tables and if the broker
+    # does not answer
     uncommitted: Uncommitted | None = None
+    # Failures and restarts of the query since its job started; None if there are none
     failures: QueryState | None = None
+    # How long a bronze table keeps records; None for other tables and before the first write
     kept: Kept | None = None
-    fault: str = ""
+    fault: str = ""  # why the table cannot be read; its numbers are not known then. Empty if it can
+    # The table in a catalog, with the error of a side table if it has none itself; None if no catalog is in
+    # use
     catalog: CatalogEntry | None = None
+    # The files that a bronze table of files reads; None for other tables
     source_files: SourceFiles | None = None
+    # What the newest audit has found of its topic's receipts; None where none has, or for others
+    receipts: ReceiptsState | None = None
 
     @property
     def layer(self) -> str:
@@ -296,25 +236,19 @@ class TableStatus:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The status of a pipeline.
-
-    Attributes:
-        broker_note: The reason if the broker's offsets are not known.
-        alerts: The alerts, as the process that watches them has written them; None if none has.
-        freshness_goal: Seconds for which a record may wait before a person should look; None: any time.
-        standbys: Processes of this host that wait to go on with a job of the pipeline.
-        jobs: The states of the jobs of this host, those that run first.
-    """
+    """The status of a pipeline."""
 
     pipeline: str
     at: datetime
     broker: str | None
-    broker_note: str
+    broker_note: str  # the reason if the broker's offsets are not known
     tables: tuple[TableStatus, ...]
+    # The alerts, as the process that watches them has written them; None if none has
     alerts: AlertsFile | None = None
+    # Seconds for which a record may wait before a person should look; None: any time
     freshness_goal: float | None = None
-    standbys: tuple[Standby, ...] = ()
-    jobs: tuple[JobState, ...] = ()
+    standbys: tuple[Standby, ...] = ()  # processes of this host that wait to go on with a job of the pipeline
+    jobs: tuple[JobState, ...] = ()  # the states of the jobs of this host, those that run first
 
     @property
     def awaited(self) -> frozenset[str]:

@@ -34,7 +34,7 @@ def problems(status: Status) -> tuple[Problem, ...]:
     found = [
         problem
         for table in status.tables
-        for problem in (*_of_table(table), *_of_freshness(table, status), *_of_source_files(table))
+        for problem in (*_of_table(table), *_of_freshness(table, status), *_of_source(table))
     ]
     found += [Problem("warning", "", takeover_text(job)) for job in kills(status.jobs, status.at)]
     found += [Problem("warning", "", text) for text in without_standby(status.jobs, status.awaited)]
@@ -94,7 +94,10 @@ def _of_freshness(table: TableStatus, status: Status) -> Iterator[Problem]:
         yield Problem("warning", table.table, f"not known for {duration(unknown)} whether a record waits")
 
 
-def _of_source_files(table: TableStatus) -> Iterator[Problem]:
+def _of_source(table: TableStatus) -> Iterator[Problem]:
+    if table.receipts is not None and table.receipts.faults:
+        faults = f"faults of receipts ({table.receipts.faults:,})"
+        yield Problem("warning", table.table, f"the newest audit found {faults}: medallion audit names them")
     for text in () if table.source_files is None else table.source_files.problems():
         yield Problem("warning", table.table, text)
 

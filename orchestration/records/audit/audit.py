@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -42,11 +42,11 @@ from common.errors import (
     nearest,
 )
 from orchestration.access.declaration.lineage import readers_of
-from orchestration.access.kafka.receipts_topic import GivenReceipts
+from orchestration.access.history.receipts_state import keep_receipts_state, receipts_state
 from orchestration.access.progress.erased import erased_records, unfinished_run
 from orchestration.records.audit import last_audit
 from orchestration.records.audit.accepted_gaps import read_gaps, skipped_files
-from orchestration.records.audit.gold.blame import blamed
+from orchestration.records.audit.gold.blame import blamed, read_for
 from orchestration.records.audit.gold.changes import (
     gold_faults,
     history_faults,
@@ -55,7 +55,7 @@ from orchestration.records.audit.gold.changes import (
     published,
     published_faults,
 )
-from orchestration.records.audit.gold.content import ContentAudit, GoldProof
+from orchestration.records.audit.gold.content import Compared, ContentAudit, GoldProof
 from orchestration.records.audit.gold.sent import message_faults
 from orchestration.records.audit.offset_ranges import why_full_audit
 from orchestration.records.audit.other_records import Decision
@@ -63,9 +63,11 @@ from orchestration.records.audit.result import SHOWN, Account, Fault, PartitionA
 from orchestration.records.audit.starting_point import PartitionCounts, StartingPoint
 from orchestration.records.audit.stored_bytes.bronze_bytes import byte_faults, undigested
 from orchestration.records.audit.stored_bytes.file_bytes import changed_files, without_digest
-from orchestration.records.audit.table_log import Pins, TableLog, pin, pins_of_sources, read_log
+from orchestration.records.audit.table_log import Pins, TableLog, by_others, pin, pins_of_sources, read_log
 from orchestration.records.audit.topic_faults import Ask, compare_with_broker
 from orchestration.records.receipts.account import compare_receipts
+from orchestration.records.receipts.compare import BEGINNING, Start
+from orchestration.records.receipts.dismiss import Receipts, dismissals
 from silver.write.past_conditions import past_conditions
 
 if TYPE_CHECKING:
@@ -77,9 +79,6 @@ _FILE = re.compile(r"\S+\.parquet")
 _AGAIN_SECONDS = 5.0
 
 Say = Callable[[str], None]
-Receipts = Callable[[Topic], GivenReceipts]
-"""Gives the receipts of a topic's producers; raises ``BrokerError`` where the broker does not answer."""
-
 Since = datetime | Literal["last"] | None
 """Where an audit starts: at a time, at the end of the last balanced audit, or (None) at the beginning."""
 
@@ -146,8 +145,8 @@ def audit_all(  # noqa: PLR0913  # the options of the command
     under all of them from whose faults they may follow. A balanced audit saves its end for ``--since last``.
 
     Without ``ask`` the topics are not compared with the broker, and the accounts say so. With ``gold`` the
-    gold tables that are made of them are compared with their definitions. With ``receipts`` an audit from the
-    beginning compares what producers say they have sent with bronze.
+    gold tables that are made of them are compared with their definitions. With ``receipts`` what producers
+    say they have sent is compared with bronze, from where the audit starts.
 
     If a table does not balance and its tables were written meanwhile, its audit runs once more: while a
     replay moves rows from quarantine to silver, the rows are in both tables for a moment.
@@ -160,14 +159,20 @@ def audit_all(  # noqa: PLR0913  # the options of the command
     found: list[Account] = []
     for silver in silvers:
         made = made_of(pipeline, silver, [one.table for one in found])
-        one = _Audit(spark, pipeline, silver, layout, made, since, say, accepted, content)
+        wrong = _wrong_gold(fault for each in found for fault in each.faults)
+        one = _Audit(spark, pipeline, silver, layout, made, since, say, accepted, content, wrong)
         found.append(_audited(one, again_seconds, ask, receipts))
     return blamed(pipeline, found)
 
 
 @dataclass(frozen=True)
 class _Audit:
-    """The audit of one silver table, and of the gold tables that are compared with it."""
+    """The audit of one silver table, and of the gold tables that are compared with it.
+
+    Attributes:
+        gold: The gold tables.
+        wrong: Other gold tables that are not what their declarations give; they may be made of these.
+    """
 
     spark: SparkSession
     pipeline: Pipeline
@@ -178,6 +183,7 @@ class _Audit:
     say: Say
     accepted: Collection[str]
     content: ContentAudit | None
+    wrong: frozenset[str] = frozenset()
 
     @property
     def read(self) -> list[Bronze]:
@@ -209,7 +215,7 @@ def _audited(one: _Audit, again_seconds: float, ask: Ask | None, receipts: Recei
         time.sleep(again_seconds)
         found = one.once()
     for topic in topics:
-        if receipts is not None and topic.receipts and one.since is None:
+        if receipts is not None and topic.receipts:
             found = _with_receipts(found, one.spark, layout, topic, last[topic.table], receipts, ask)
     faults = (*found.faults, *(fault for each in compared for fault in each.faults))
     notes = (*found.notes, *(note for each in compared for note in each.notes))
@@ -236,22 +242,33 @@ def _with_receipts(  # noqa: PLR0913, PLR0917  # an account, and what it is comp
     lost: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for gap in read_gaps(layout, topic.table):
         lost.setdefault((gap.topic, gap.partition), []).append((gap.first_offset, gap.last_offset))
+    known = receipts_state(layout, topic.table)
+    columns = ("topic", "partition", "offset", "key", "value", "kafka_timestamp")
     found = compare_receipts(
         spark,
         topic,
         given,
-        bronze=spark.read.format("delta").load(path).select("topic", "partition", "offset", "key", "value"),
+        bronze=spark.read.format("delta").load(path).select(*columns),
         last=last,
         commits=[one.metadata for one in read_log(topic.table, path, topic.table).commits],
         gone=erased_records(spark, layout, topic.table),
         begins=_begins(account, topic, path),
         accepted=lost,
         ask=None if ask is None else partial(ask, topic),
+        dismissed=dismissals(layout, str(topic.receipts)),
+        start=_start(account, known.wrong if known else ()),
     )
+    keep_receipts_state(layout, topic.table, found.state)
     faults = [Fault("receipt", text, count) for text, count in found.faults(SHOWN)]
-    return replace(
-        account, faults=(*account.faults, *faults), notes=(*account.notes, found.note, found.coverage)
-    )
+    return replace(account, faults=(*account.faults, *faults), notes=(*account.notes, *found.notes))
+
+
+def _start(account: Account, again: Collection[str]) -> Start:
+    """Where an audit has started, for receipts; those of the names are compared wherever they begin."""
+    if not account.since:
+        return BEGINNING
+    firsts = {(one.topic, one.partition): one.looked_from or one.first for one in account.partitions}
+    return Start(account.since, firsts, again)
 
 
 def _begins(account: Account, topic: Topic, path: str) -> dict[tuple[str, int], int]:
@@ -277,12 +294,36 @@ def _with_values(audit: _Audit, content: ContentAudit, account: Account, logs: S
     of_silver, more = _value_faults(audit, content, account, logs)
     audit.say(f"{silver.table}: comparing the gold tables with their definitions")
     compared = tuple(content.compared(audit.gold))
+    if not content.proof.is_whole:
+        # The wrong rows from which a fault of gold follows may not be in the sample of a table below it.
+        whole = replace(content, proof=replace(content.proof, is_whole=True))
+        wrong = audit.wrong | _wrong_gold(fault for _, fault in compared if fault is not None)
+        below = frozenset[str]().union(*(read_for(audit.pipeline, table) for table in wrong))
+        if of_silver or silver.table in below:
+            of_silver, more = _value_faults(audit, whole, account, logs)
+        compared = tuple(_compared_whole(whole, audit.gold, compared, below))
     of_gold = [fault for _, fault in compared if fault is not None]
     publications = published(audit.pipeline, silver, audit.gold)
     of_messages, notes = message_faults(content, publications)
     faults = (*account.faults, *of_silver, *of_gold, *of_messages)
     gold = tuple(table for table, _ in compared)
     return replace(account, faults=faults, gold=gold, notes=(*account.notes, *more, *notes))
+
+
+def _wrong_gold(faults: Iterable[Fault]) -> frozenset[str]:
+    return frozenset(fault.table for fault in faults if fault.name == "content")
+
+
+def _compared_whole(
+    whole: ContentAudit, tables: Sequence[Gold], compared: Iterable[Compared], below: Collection[str]
+) -> Iterator[Compared]:
+    """How gold tables were compared: those from which faults may follow in all rows, not in a sample."""
+    for shown, fault in compared:
+        gold = next(one for one in tables if shown.table in {one.table, *one.side_tables})
+        if shown.range_of and gold.table in below:
+            yield whole.one(gold, shown.table)
+        else:
+            yield shown, fault
 
 
 def _value_faults(
@@ -358,7 +399,7 @@ def _has_moved(found: Account, layout: Layout) -> bool:
 
 def _audit_once(audit: _Audit) -> tuple[Account, Sequence[TableLog]]:
     """The account of the tables as they are now; the logs of silver and bronze as it has read them."""
-    spark, pipeline, silver, layout = audit.spark, audit.pipeline, audit.silver, audit.layout
+    pipeline, silver, layout = audit.pipeline, audit.silver, audit.layout
     began, decision = time.monotonic(), _decision(pipeline, silver, layout)
     audit.say(f"{silver.table}: reading the logs")
     notes = []
@@ -381,7 +422,10 @@ def _audit_once(audit: _Audit) -> tuple[Account, Sequence[TableLog]]:
     covers_all = start is None or bool(start.counts)
     bronze = [part.pins.bronze for part in parts]
     of_gold, gold = _faults_behind(audit, start.gold if start else {})
-    faults = (*_faults_of(parts), *_byte_faults(spark, pipeline, silver, bronze), *of_gold)
+    counted = _faults_of(parts)
+    of_bytes, of_others = _byte_faults(audit, bronze, counted)
+    of_others += _changed_by_others(audit, [*bronze, *pins.tables[1:]])
+    faults = (*counted, *of_bytes, *of_gold)
     if not faults and covers_all and len(parts) == 1 and not _save(layout, pins, total, gold):
         notes.append(
             f"{silver.table} has read a commit of {silver.read_text} only in part: the next --since last "
@@ -396,7 +440,7 @@ def _audit_once(audit: _Audit) -> tuple[Account, Sequence[TableLog]]:
         looked_at=sum(one.offsets for one in partitions),
         partitions=total,
         faults=faults,
-        notes=(*notes, *_notes_of(parts, pipeline, layout), *_undigested(silver, pins)),
+        notes=(*notes, *_notes_of(parts, pipeline, layout), *_undigested(silver, pins), *of_others),
         undigested=sum(map(undigested, bronze)),
         each=silver.each or "",
         seconds=time.monotonic() - began,
@@ -444,11 +488,29 @@ def _counted(
 
 
 def _byte_faults(
-    spark: SparkSession, pipeline: Pipeline, silver: Silver, bronze: Sequence[TableLog]
-) -> list[Fault]:
-    """Faults of the bytes of bronze tables, of each by its first reader alone."""
-    own = (log for log in bronze if _is_first_reader(pipeline, silver, log.table))
-    return [fault for log in own for fault in byte_faults(spark, log)]
+    audit: _Audit, bronze: Sequence[TableLog], counted: Sequence[Fault]
+) -> tuple[list[Fault], list[str]]:
+    """Faults of the bytes of bronze tables, of each by its first reader alone; and notes."""
+    faults, notes = list[Fault](), list[str]()
+    lacking = {one.table for one in counted}
+    for log in bronze:
+        if _is_first_reader(audit.pipeline, audit.silver, log.table):
+            of_log, more = byte_faults(audit.spark, log, is_counted=log.table not in lacking)
+            faults += of_log
+            notes += more
+    return faults, notes
+
+
+def _changed_by_others(audit: _Audit, logs: Sequence[TableLog]) -> Iterator[str]:
+    """Notes of changes by other programs: not all that they may change is compared."""
+    for log in logs:
+        versions = [one.version for one in by_others(log) if one.commit.removed]
+        if more := [one for one in versions if f"{log.table}@{one}" not in audit.accepted]:
+            listed = ", ".join(map(str, more[:SHOWN]))
+            yield (
+                f"{log.table}: another program has changed rows (version {listed}); headers, reasons and "
+                "watermarks are not compared, nor what the account calls not compared"
+            )
 
 
 def _changed_files(audit: _Audit, pins: Pins) -> Iterator[Fault]:
@@ -564,4 +626,4 @@ def _with_earlier_counts(one: PartitionAccount, start: StartingPoint | None) -> 
         return one
     names = {*one.counts, *earlier.counts}
     counts = {name: one.counts.get(name, 0) + earlier.counts.get(name, 0) for name in names}
-    return PartitionAccount(one.topic, one.partition, earlier.first, one.end, counts)
+    return PartitionAccount(one.topic, one.partition, earlier.first, one.end, counts, one.first)

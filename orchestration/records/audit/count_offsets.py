@@ -41,6 +41,7 @@ from orchestration.records.audit.table_log import (
     kafka_positions,
     missing_batches,
     put_back,
+    taken_back,
 )
 from orchestration.records.audit.values.comparable import comparable
 from silver.judge.reasons_and_verdict import NULL_EVENT_TIME, NULL_KEY
@@ -181,10 +182,19 @@ class TableAudit:
         return self.silver.late == "merge" or not log.is_whole or bool(log.steps("late"))
 
     @property
-    def _is_of_today(self) -> bool:
-        """Whether all rows of silver are by today's declaration, as far as its whole log says."""
-        log = self.pins.silver
-        return log.base is None and not comparable(self.silver, log, [self.pins.bronze]).why
+    def _is_ordered(self) -> bool:
+        """Whether the order of a key's rows says which of them stays, as far as the whole logs say."""
+        log, bronze, silver = self.pins.silver, self.pins.bronze, self.silver
+        if silver.dedupe != "exact" or silver.each is not None or self.own or log.base is not None:
+            return False
+        found = comparable(silver, log, [bronze])
+        if silver.keep == "newest":
+            return not found.why
+        # What decided otherwise which record came first: an earlier condition, a load, records by others.
+        loaded = any(one.by == "first load" for one in log.commits)
+        others = any(one.is_foreign and not one.commit.removed for one in bronze.commits)
+        back = any(taken_back([one.commit for one in each.commits]) for each in (log, bronze))
+        return not (found.why or found.why_no_verdict or found.excuse or loaded or others or back)
 
     def _account(
         self, found: DataFrame, sources: Sources, ranges: Mapping[Partition, Range]
@@ -405,7 +415,7 @@ class TableAudit:
         self.say(f"{silver.table}: looking up {seen.get(rows.REST, 0):,} rows that are in no table")
         if seen.get(rows.REST) and bronze is not None:
             rest = found.where(f"{rows.FATE} = '{rows.REST}' and not {rows.IS_ABSENT}")
-            is_ordered = silver.keep == "newest" and not (silver.each or self.own) and self._is_of_today
+            is_ordered = self._is_ordered
             keys = witness.bronze_keys(bronze, rest, silver, self.decision, is_ordered=is_ordered)
             with SparkRows(keys, None, _FEW).kept(whole=True, expected=seen[rows.REST]) as bronze_keys:
                 typed = bronze_keys.frame
@@ -415,11 +425,13 @@ class TableAudit:
                 if silver.each is not None:
                     _add(counts, "empty", typed.where(witness.IS_EMPTY))
                     typed = typed.where(f"not {witness.IS_EMPTY}")
-                alone = witness.without_witness(typed.where(f"not {witness.IS_TOMBSTONE}"), accepted, silver)
+                split = any(len(one.commit.added) > 1 for one in self.pins.bronze.commits)
+                keyed = typed.where(f"not {witness.IS_TOMBSTONE}")
+                alone = witness.without_witness(keyed, accepted, silver, is_split=split)
                 valueless = typed.where(witness.IS_TOMBSTONE)
                 if silver.tombstones == "keep":
                     # Tombstones from before the declaration kept them are in bronze alone.
-                    valueless = witness.without_witness(valueless, accepted, silver)
+                    valueless = witness.without_witness(valueless, accepted, silver, is_split=split)
                 marked = SparkRows(witness.mark_first_of_key(alone), None, _FEW)
                 with marked.kept(whole=True, expected=seen[rows.REST]) as lone:
                     _add(counts, "tombstones", valueless)
@@ -452,7 +464,7 @@ class TableAudit:
         self._add_rows(
             "missing",
             f"in {self.pins.bronze.table} and processed, but in no table, and no row of {self.silver.table} "
-            "has its key",
+            "has its key, or only one that it should have kept out",
             lone.frame.where("is_first"),
             self._again,
         )

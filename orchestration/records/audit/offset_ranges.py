@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from common.delta.checkpoint import DeltaPosition
 from common.delta.commit import Commit, DataFile
+from common.delta.log import LogReader
 from common.machine.storage_folder import StorageFolder
 from common.streaming.topic_identity import BEGINS_ANEW
 from orchestration.records.audit.offset_places import KAFKA, NEVER, PLACE, Source, Sources
@@ -175,7 +176,7 @@ def unprocessed_from(
     return progress.processed.get(place, first) if progress.is_complete else NEVER
 
 
-def all_exist(log: TableLog, files: tuple[DataFile, ...]) -> bool:
+def all_exist(log: TableLog | LogReader, files: Iterable[DataFile]) -> bool:
     """Whether all of these data files still exist."""
     for file in files:
         folder, _, name = file.path_in(log.path).rpartition("/")

@@ -17,7 +17,7 @@ from typing import Any
 from common.config.paths import Layout
 from common.declare import Silver
 from common.delta.checkpoint import Checkpoint, DeltaPosition, delta_position_of
-from common.delta.commit import Commit
+from common.delta.commit import RESTORE, Commit
 from common.delta.log import LogReader
 from common.delta.match.batch_match import REBUILT
 from common.delta.micro_batch import of_each
@@ -333,23 +333,47 @@ def commit_ms(commit: Commit) -> int:
     return round(commit.timestamp.timestamp() * 1000)
 
 
+def taken_back(commits: Sequence[Commit]) -> frozenset[int]:
+    """The versions that a later RESTORE has undone, and those of such RESTOREs.
+
+    A RESTORE to a time is a change like any other: it does not say what it has undone.
+    """
+    found, top = set[int](), None
+    for one in reversed(commits):
+        if top is not None and one.version > top:
+            found.add(one.version)
+        elif one.operation == RESTORE and one.restored_to is not None:
+            found.add(one.version)
+            top = one.restored_to
+    return frozenset(found)
+
+
+def by_others(log: TableLog) -> Sequence[TableCommit]:
+    """The commits of other programs whose changes the newest version may have."""
+    gone = taken_back([one.commit for one in log.commits])
+    rebuilt = max((one.version for one in log.commits if one.is_rebuilt), default=-1)
+    return [
+        one for one in log.commits if one.is_foreign and one.version > rebuilt and one.version not in gone
+    ]
+
+
 def foreign_commits(log: TableLog) -> Iterator[str]:
-    """Descriptions of the commits that changed rows and were not written by the engine."""
-    for one in log.commits:
-        if one.is_foreign:
-            at = utc_text(one.commit.timestamp)
-            yield f"{log.table} version {one.version}, {one.commit.operation}, {at}"
+    """Descriptions of the commits of other programs."""
+    for one in by_others(log):
+        at = utc_text(one.commit.timestamp)
+        yield f"{log.table} version {one.version}, {one.commit.operation}, {at}"
 
 
 def put_back(log: TableLog) -> str:
     """What to type to take back the newest commits of a table that another program has written; empty where
-    its newest commit is the engine's.
+    its newest commit is the engine's, or they are taken back.
     """
-    first = None
+    first, others = None, {one.version for one in by_others(log)}
+    gone = taken_back([one.commit for one in log.commits])
     for one in reversed(log.commits):
-        if one.is_foreign:
+        if one.version in others:
             first = one.version
-        elif one.commit.added or one.commit.removed:
+        elif (one.commit.added or one.commit.removed) and one.version not in gone:
             break
     if first is None or first == 0:
         return ""

@@ -27,17 +27,11 @@ NOT_ASKED = "no broker was asked"
 
 
 class ComparedTopics(NamedTuple):
-    """What comparing topics with the broker has found.
+    """What comparing topics with the broker has found."""
 
-    Attributes:
-        faults: What is wrong with them.
-        why: Why something could not be compared; empty if all was.
-        notes: Partitions whose last record was not compared.
-    """
-
-    faults: tuple[Fault, ...] = ()
-    why: str = ""
-    notes: tuple[str, ...] = ()
+    faults: tuple[Fault, ...] = ()  # what is wrong with them
+    why: str = ""  # why something could not be compared; empty if all was
+    notes: tuple[str, ...] = ()  # partitions whose last record was not compared
 
 
 def compare_with_broker(topic: Topic, last: Mapping[str, Any] | None, ask: Ask | None) -> ComparedTopics:
@@ -95,10 +89,15 @@ def _recreated(table: str, name: str, known: TopicState, now: BrokerTopic) -> Fa
 
 def _offset_faults(topic: Topic, name: str, ends: Mapping[int, int], now: BrokerTopic) -> Iterator[Fault]:
     for number, back in sorted(now.set_back.items()):
+        differs = (
+            f"it lacks the {back.lacking:,} records that {topic.table} has read there"
+            if back.lacking
+            else f"it has another history than {topic.table} has read, without a record, up to {ends[number]}"
+        )
         yield Fault(
             "topic",
             f"topic {name}, partition {number}, was put back to an older state: from offset {back.common} on "
-            f"it lacks the {back.lacking:,} records that {topic.table} has read there",
+            f"{differs}",
             max(back.lacking, 1),
         )
     for number, end in sorted(ends.items()):

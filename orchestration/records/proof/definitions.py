@@ -13,8 +13,13 @@ from common.errors import SqlError
 from common.sql.duckdb.text import columns_of, expression, statement
 from common.sql.duckdb.values import TIME
 from common.sql.quoting import double_quoted
+from common.sql.statement import read_statement
+from gold.view.copied import copied_columns
 
 START, END = "window_start", "window_end"
+"""The columns of a gold table with its windows' bounds."""
+IN_ROWS = {START: "__start", END: "__end"}
+"""The same bounds beside the columns of a source, which may have such names too."""
 
 Types = Mapping[str, str]
 """Columns in their order -> DuckDB's names of their types."""
@@ -27,14 +32,13 @@ class Definition:
     Attributes:
         sql: The query; it gives at least the table's columns.
         keys: Columns that identify a row; empty where none are known to.
-        may_round: Whether columns of floating-point numbers are results of arithmetic, whose last digits may
-            differ.
+        rounded: Columns that are results of arithmetic: the last digits of floats in them may differ.
         left_out: Columns that the query does not give -> why DuckDB does not compute them.
     """
 
     sql: str
     keys: tuple[str, ...]
-    may_round: bool
+    rounded: frozenset[str] = frozenset()
     left_out: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -50,7 +54,9 @@ def definition(gold: Gold, sources: Mapping[str, str], columns: Mapping[str, Typ
     """
     if isinstance(gold, View):
         tables = {name: (view, columns[name]) for name, view in sources.items()}
-        return Definition(statement(gold.statement, tables, written=True), (), may_round=True)
+        read = read_statement(gold.statement, {name: [*types] for name, (_, types) in tables.items()})
+        rounded = frozenset(columns[gold.table]) - copied_columns(read)
+        return Definition(statement(gold.statement, tables, written=True), (), rounded)
     if isinstance(gold, Upsert):
         return _upsert(gold, sources[gold.reads], columns)
     if isinstance(gold, Aggregate):
@@ -94,7 +100,7 @@ def _upsert(gold: Upsert, source: str, columns: Mapping[str, Types]) -> Definiti
     SELECT {", ".join(kept)}, {ends} AS "__ends" FROM {source}{where}
   ) QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY {by}) = 1"""
     alive = f'SELECT * FROM ({text}) WHERE NOT "__ends"'
-    return Definition(alive, tuple(gold.key), may_round=False, left_out=left_out)
+    return Definition(alive, tuple(gold.key), left_out=left_out)
 
 
 def _aggregate(gold: Aggregate, source: str, types: Types) -> Definition:
@@ -102,23 +108,25 @@ def _aggregate(gold: Aggregate, source: str, types: Types) -> Definition:
         raise SqlError("leaves rows out that are later than its watermark")
     by = named(gold.by or {})
     groups = {name: written(sql, types) for name, sql in by.items()}
-    bounds = {} if gold.window is None else dict.fromkeys((START, END), TIME)
-    measures, left_out = _each(named(gold.measures), {**types, **bounds})
+    bounds = {} if gold.window is None else IN_ROWS
+    free = {name: own for name, own in bounds.items() if name not in map(str.lower, types)}
+    measures, left_out = _each(named(gold.measures), {**types, **dict.fromkeys(free, TIME)})
     where = "" if gold.where is None else f" WHERE {written(gold.where, types)}"
     rows = f"(SELECT * FROM {source}{where})"
-    window: tuple[str, ...] = ()
     if isinstance(gold.window, Window):
-        rows, window = windows_of(rows, gold.window), (START, END)
+        rows = windows_of(rows, gold.window)
     elif isinstance(gold.window, Session):
-        rows, window = _sessions(rows, gold.window, list(groups.values())), (START, END)
+        rows = _sessions(rows, gold.window, list(groups.values()))
     # The groups are columns of an inner query: an output column may have the name of one of its inputs.
-    inner = [f"{sql} AS {double_quoted(f'__by {name}')}" for name, sql in groups.items()]
-    own = [f"{double_quoted(f'__by {name}')} AS {double_quoted(name)}" for name in groups]
-    keys = [double_quoted(f"__by {name}") for name in groups] + list(window)
-    text = f"""SELECT {", ".join([*own, *window, *measures]) or "1"}
+    inner = [f"{sql} AS __k{number}" for number, sql in enumerate(groups.values())]
+    inner += [f"{own} AS {name}" for name, own in free.items()]
+    own = [f"__k{number} AS {double_quoted(name)}" for number, name in enumerate(groups)]
+    own += [f"{column} AS {name}" for name, column in bounds.items()]
+    keys = [f"__k{number}" for number in range(len(groups))] + [*bounds.values(), *free]
+    text = f"""SELECT {", ".join([*own, *measures]) or "1"}
   FROM (SELECT *{"".join(f", {one}" for one in inner)} FROM {rows})
   GROUP BY {", ".join(keys)}"""
-    return Definition(text, (*groups, *window[:1]), may_round=True, left_out=left_out)
+    return Definition(text, (*groups, *[*bounds][:1]), frozenset(named(gold.measures)), left_out=left_out)
 
 
 def _each(
@@ -137,14 +145,17 @@ def _each(
 
 
 def windows_of(rows: str, window: Window) -> str:
-    """Rows once per window that contains them; windows start at multiples of the slide, plus the offset."""
+    """Rows once per window that contains them, with its bounds as ``IN_ROWS`` names them.
+
+    Windows start at multiples of the slide, plus the offset.
+    """
     size, slide = (length_of(text).microseconds for text in (window.size, window.slide or window.size))
     offset = length_of(window.offset).microseconds if window.offset is not None else 0
     at = f"epoch_us({double_quoted(window.on)})"
     last = f"{at} - (({at} - {offset}) % {slide} + {slide}) % {slide}"
-    return f"""(SELECT * EXCLUDE (__start), make_timestamptz(__start) AS {START},
-      make_timestamptz(__start + {size}) AS {END}
-    FROM (SELECT *, unnest(range({last}, {at} - {size}, -{slide})) AS __start FROM {rows}
+    return f"""(SELECT * EXCLUDE (__from), make_timestamptz(__from) AS {IN_ROWS[START]},
+      make_timestamptz(__from + {size}) AS {IN_ROWS[END]}
+    FROM (SELECT *, unnest(range({last}, {at} - {size}, -{slide})) AS __from FROM {rows}
       WHERE {double_quoted(window.on)} IS NOT NULL))"""
 
 
@@ -155,8 +166,8 @@ def _sessions(rows: str, session: Session, groups: Sequence[str]) -> str:
     named = "".join(f", {sql} AS __g{number}" for number, sql in enumerate(groups))
     part = f"PARTITION BY {by.rstrip(', ')}" if groups else ""
     of_session = f"PARTITION BY {by}__session"
-    return f"""(SELECT * EXCLUDE (__session, __begins), min({on}) OVER ({of_session}) AS {START},
-      make_timestamptz(epoch_us(max({on}) OVER ({of_session})) + {gap}) AS {END}
+    return f"""(SELECT * EXCLUDE (__session, __begins), min({on}) OVER ({of_session}) AS {IN_ROWS[START]},
+      make_timestamptz(epoch_us(max({on}) OVER ({of_session})) + {gap}) AS {IN_ROWS[END]}
     FROM (SELECT *, sum(__begins::INTEGER) OVER ({part} ORDER BY {on} ROWS UNBOUNDED PRECEDING) AS __session
       FROM (SELECT *, coalesce(epoch_us({on}) - epoch_us(lag({on}) OVER ({part} ORDER BY {on})) > {gap}, true)
           AS __begins

@@ -87,14 +87,18 @@ def _comparison(  # noqa: PLR0913, PLR0917  # what a comparison is made of
             why = f"DuckDB computes it as {mine}, not exactly"
         if why is not None:
             yield not_compared(table, f"column {name}", why)
-        elif defined.may_round and kind in _FLOATS and name not in defined.keys:
+        elif kind in _FLOATS and name in defined.rounded and name not in defined.keys:
             close.append(name)
         else:
             exact.append(name)
+    if not (exact or close):
+        return
     of = ", ".join(f"{name}@{version}" for name, version in state.sources.items())
-    names = (*exact, *close)
-    cast = ", ".join(f"CAST({_q(name)} AS {columns[name]}) AS {_q(name)}" for name in names)
-    keys = ", ".join(f"{_q(name)}: {_q(name)}" for name in defined.keys if name in columns)
+    # By number: a column may have the name of one of the comparison's own.
+    names = {name: f"c{number}" for number, name in enumerate((*exact, *close))}
+    want = ", ".join(f"TRY_CAST({_q(name)} AS {columns[name]}) AS {number}" for name, number in names.items())
+    have = ", ".join(f"{_q(name)} AS {number}" for name, number in names.items())
+    keys = ", ".join(f"{_q(name)}: {names[name]}" for name in defined.keys if name in names)
     view = _q(f"definition of {table}")
     yield f"CREATE VIEW {view} AS\n  {defined.sql};\n"
     yield compared(
@@ -105,7 +109,12 @@ def _comparison(  # noqa: PLR0913, PLR0917  # what a comparison is made of
         found=f"coalesce(sum(found), 0) || ' rows at version {state.version} of {state.newest}, ' "
         "|| count(*) FILTER (NOT is_same) || ' differ'",
         shown=f"shown_keys(min(to_json({{{keys}}})::VARCHAR, 5) FILTER (NOT is_same))" if keys else "''",
-        rows=_groups(exact, close, f"(SELECT {cast} FROM {view})", found),
+        rows=_groups(
+            [names[name] for name in exact],
+            [names[name] for name in close],
+            f"(SELECT {want} FROM {view})",
+            f"(SELECT {have} FROM {found})",
+        ),
         otherwise=standard_text(f"not compared: {excuse}" if excuse else "different"),
     )
 
@@ -115,8 +124,8 @@ def _groups(exact: Sequence[str], close: Sequence[str], want: str, have: str) ->
 
     Rows that are alike in all columns need no comparison; those that are left are compared rank by rank.
     """
-    names = "".join(f"{_q(name)}, " for name in (*exact, *close))
-    by = "".join(f"{_q(name)}, " for name in exact)
+    names = "".join(f"{name}, " for name in (*exact, *close))
+    by = "".join(f"{name}, " for name in exact)
     near = _near(close) if close else "false"
     return f"""FROM (
   SELECT {by}sum(e)::BIGINT AS expected, sum(f)::BIGINT AS found,
@@ -134,11 +143,11 @@ def _near(close: Sequence[str]) -> str:
     In which column they are put in order first is tried in turn: where two values of it differ in their last
     digits only, the other columns decide.
     """
-    row = "{" + ", ".join(f"c{at}: {_q(name)}" for at, name in enumerate(close)) + "}"
-    same = " AND ".join(f"is_close(p[1].c{at}, p[2].c{at})" for at in range(len(close)))
+    row = "{" + ", ".join(f"{name}: {name}" for name in close) + "}"
+    same = " AND ".join(f"is_close(p[1].{name}, p[2].{name})" for name in close)
     ways = []
     for first in close:
-        order = ", ".join(_q(name) for name in dict.fromkeys((first, *close)))
+        order = ", ".join(dict.fromkeys((first, *close)))
         sides = ", ".join(
             f"flatten(list(list_transform(range({more} - {less}), lambda n: {row}) ORDER BY {order}) "
             f"FILTER ({more} > {less}))"

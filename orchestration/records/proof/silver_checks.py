@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,15 +11,20 @@ from common.sql.quoting import double_quoted, standard_text
 from orchestration.records.audit.offset_places import NEVER
 from orchestration.records.proof.checks import compared, heading, not_compared, stated
 from orchestration.records.proof.given import Given
-from orchestration.records.proof.value_columns import ValueColumns, of_silver
+from orchestration.records.proof.value_columns import READ_OTHERWISE, ValueColumns, of_silver
+from silver.read.column_names import COORDINATES, ELEMENT_COLUMN, INGESTED_AT, KAFKA_TIMESTAMP
+from silver.read.unknown_fields import RESCUED
 
 _AT = 'topic, partition, "offset"'
 _AT_IN_SILVER = '_kafka_topic AS topic, _kafka_partition AS partition, _kafka_offset AS "offset"'
 _SAME_PLACE = '{0}.topic = {1}.topic AND {0}.partition = {1}.partition AND {0}."offset" = {1}."offset"'
 _FIRST = 'shown_places(min({topic: topic, partition: partition, "offset": "offset"}, 5)'
 _FIRST_OTHERS = f"{_FIRST} FILTER (NOT is_same))"
-_FIRST_ALONE = f"{_FIRST} FILTER (NOT has_witness AND is_alike))"
-_WHEN = "event time"
+_ALONE = "count(*) FILTER (is_alike AND NOT has_witness)"
+_KEY, _WHERE, _WHEN = "k", "where", "at"
+"""Columns of a user have numbers in the statements, as their names may be any: ``k0``, ``k1`` … are those of
+the key, ``at`` is the event time, ``c0``, ``c1`` … are all of them."""
+_OWN = {*COORDINATES, KAFKA_TIMESTAMP, INGESTED_AT, ELEMENT_COLUMN, RESCUED}
 _TABLES = ("bronze", "silver", "late", "quarantine", "dropped", "waiting")
 
 
@@ -233,54 +239,60 @@ WHERE following > "offset" + 1;
             why = "; ".join(dict.fromkeys(values.why_not.values()))
             yield not_compared(self.about, "witness of each duplicate", why)
             return
-        keys = ", ".join(f"try({values.texts[name]}) AS {double_quoted(name)}" for name in key)
-        keys += f', try({values.texts[_WHEN]}) AS "{_WHEN}"' if _WHEN in values.texts else ""
-        conditions = [text for name, text in values.texts.items() if name not in {*key, _WHEN}]
+        conditions = [text for name, text in values.texts.items() if name.startswith(_WHERE)]
+        of_key = {f"{_KEY}{number}": name for number, name in enumerate(key)}
+        of_key |= {_WHEN: self.given.silver.event_time} if _WHEN in values.texts else {}
+        keys = "".join(f", {self._read_again(values.texts[at], name)} AS {at}" for at, name in of_key.items())
         own = " AND ".join(f"coalesce(try({text}), false)" for text in conditions)
-        other = f"WHEN NOT ({own}) THEN 'other' " if own else ""
+        is_sure = values.is_read_alike(name for name in values.texts if name.startswith(_WHERE))
+        other = f"WHEN NOT ({own}) AND {is_sure} THEN 'other' " if own else ""
         yield f"""\
 -- What is only in bronze, and the key of each such record, read from its bytes.
 {title}
-SELECT {_AT}, ingested_at AS "read at", "timestamp" AS "sent at",
+SELECT {_AT}, ingested_at AS read_at, "timestamp" AS sent_at,
   {values.is_read_alike(values.texts)} AS is_alike,
-  CASE {tombstone}{other}ELSE 'duplicates' END AS kind, {keys}
+  CASE {tombstone}{other}ELSE 'duplicates' END AS kind{keys}
 FROM ({values.source(rest)});"""
         yield self._witnesses(key, is_newest=_WHEN in values.texts)
 
     def _key_and_conditions(self, key: Sequence[str]) -> ValueColumns:
         """The expressions of the key's columns, and the conditions by which a record is the table's own."""
         silver, values = self.given.silver, ValueColumns(self.given.silver)
-        for name in key:
-            if isinstance(silver.columns, Mapping) and name in silver.columns:
-                values.add(name, silver.columns[name])
-            else:
-                values.why_not[name] = "a function makes the columns"
+        values.add_key(key)
+        ordered = (silver.event_time,) if silver.keep == "newest" else ()
+        if why := self._lacks([*key, *ordered]):
+            values.why_not[_KEY] = why
         declared = () if silver.where is None else (silver.where,)
         for number, condition in enumerate(dict.fromkeys((*declared, *self.given.past_conditions))):
-            values.add(f"where {number}", condition)
+            values.add(f"{_WHERE}{number}", condition)
         if silver.keep == "newest" and not self.given.values.why and isinstance(silver.columns, Mapping):
             values.add(_WHEN, silver.columns[silver.event_time])
         return values
 
     def _witnesses(self, key: Sequence[str], *, is_newest: bool) -> str:
         """Of each duplicate; where the newest row of a key is kept, one that is not older."""
-        same = " AND ".join(f"s.{double_quoted(name)} = r.{double_quoted(name)}" for name in key)
+        also, same = "", ""
         if is_newest:
-            when = double_quoted(self.given.silver.event_time)
-            mine = f"s.{when}, s._kafka_timestamp, s._kafka_topic, s._kafka_partition, s._kafka_offset"
-            theirs = f'r."{_WHEN}", r."sent at", r.topic, r.partition, r."offset"'
-            same += f" AND coalesce(row({mine}) >= row({theirs}), true)"
-        has = f"EXISTS (FROM {self.silver} AS s WHERE {same})" if self.silver else "false"
+            also = (
+                f", {double_quoted(self.given.silver.event_time)} AS {_WHEN}, _kafka_timestamp AS sent_at, "
+            )
+            also += _AT_IN_SILVER
+            ordered = (_WHEN, "sent_at", "topic", "partition", '"offset"')
+            mine, theirs = (", ".join(f"{rows}.{name}" for name in ordered) for rows in ("s", "r"))
+            same = f" AND coalesce(row({mine}) >= row({theirs}), true)"
+        has = self._has_key(key, "r", also, same)
         return compared(
             about=self.about,
             check="'witness of each duplicate'",
-            holds="count(*) = count(*) FILTER (has_witness OR NOT is_alike)",
+            holds="count(*) = count(*) FILTER (is_alike AND has_witness)",
             expected=f"'a row of {self.about} with the key of each of ' || count(*) || ' duplicates'",
-            found=f"count(*) FILTER (has_witness) || ' have one'{_unread('has_witness')}",
-            shown=_FIRST_ALONE,
+            found="count(*) FILTER (is_alike AND has_witness) || ' have one'",
+            shown=f"{_FIRST} FILTER (is_alike AND NOT has_witness))",
             rows=f"""FROM (
   SELECT r.*, {has} AS has_witness FROM {self.temporary("rest")} AS r WHERE kind = 'duplicates')""",
-            otherwise=self._unless_erased(key),
+            otherwise=f"""CASE WHEN {_ALONE} = 0
+    THEN 'not compared: ' || count(*) FILTER (NOT is_alike) || ' of ' || count(*) || ': {READ_OTHERWISE}'
+    ELSE {self._unless_erased(key)} END""",
         )
 
     def _unless_erased(self, key: Sequence[str]) -> str:
@@ -290,11 +302,11 @@ FROM ({values.source(rest)});"""
         """
         if self.erased is None:
             return "'different'"
-        keys = ", ".join(double_quoted(name) for name in key)
+        keys = ", ".join(f"{_KEY}{number}" for number in range(len(key)))
         ours = f"FROM {self.erased} AS e WHERE e.bronze = {standard_text(self.given.topic.table)}"
-        return f"""CASE WHEN count(DISTINCT row({keys})) FILTER (NOT has_witness) <= (
+        return f"""CASE WHEN count(DISTINCT row({keys})) FILTER (is_alike AND NOT has_witness) <= (
     SELECT count(*) FROM (SELECT DISTINCT {_AT} {ours}))
-      AND min("read at") FILTER (NOT has_witness) > (SELECT min(erased_at) {ours})
+      AND min(read_at) FILTER (is_alike AND NOT has_witness) > (SELECT min(erased_at) {ours})
     THEN 'not compared: those without one may be copies of erased records' ELSE 'different' END"""
 
     def _counted(self) -> str:
@@ -368,8 +380,10 @@ CROSS JOIN LATERAL (SELECT coalesce(n, 0) AS found)''',
         if self.late is None or self.given.silver.late != "merge":
             return
         key = self.given.silver.event_key
-        same = " AND ".join(f"s.{double_quoted(name)} = l.{double_quoted(name)}" for name in key)
-        has = f"EXISTS (FROM {self.silver} AS s WHERE {same})" if self.silver else "false"
+        if why := self._lacks(key):
+            yield not_compared(self.about, "key of each late row that was not merged", why)
+            return
+        has = self._has_key(key, "l")
         yield compared(
             about=self.about,
             check="'key of each late row that was not merged'",
@@ -379,10 +393,17 @@ CROSS JOIN LATERAL (SELECT coalesce(n, 0) AS found)''',
             shown=f"{_FIRST} FILTER (NOT has_witness))",
             rows=f"""FROM (
   SELECT p.*, {has} AS has_witness
-  FROM {self.late} AS l
-  JOIN {self.temporary("places")} AS p ON p.topic = l._kafka_topic AND p.partition = l._kafka_partition
-    AND p."offset" = l._kafka_offset AND p.place = 'late')""",
+  FROM (SELECT {_numbered(key)}, {_AT_IN_SILVER} FROM {self.late}) AS l
+  JOIN {self.temporary("places")} AS p ON {_SAME_PLACE.format("p", "l")} AND p.place = 'late')""",
         )
+
+    def _has_key(self, key: Sequence[str], rows: str, columns: str = "", condition: str = "") -> str:
+        """The condition that silver has the key of a row of ``rows``, an alias."""
+        if self.silver is None:
+            return "false"
+        same = " AND ".join(f"s.{_KEY}{n} = {rows}.{_KEY}{n}" for n in range(len(key)))
+        mine = f"SELECT {_numbered(key)}{columns} FROM {self.silver}"
+        return f"EXISTS (FROM ({mine}) AS s WHERE {same}{condition})"  # names quoted or our own
 
     def _values(self) -> Iterator[str]:
         """Silver's columns computed again from bronze's bytes."""
@@ -395,72 +416,102 @@ CROSS JOIN LATERAL (SELECT coalesce(n, 0) AS found)''',
         if not allowed.are_any:
             return
         values = of_silver(self.given.silver)
-        names = [name for name in values.texts if name in self.columns_of]
+        there = {name.lower() for name in self.columns_of}
+        names = [name for name in values.texts if name.lower() in there]
         for why in dict.fromkeys(values.why_not.values()):
             same_why = [name for name, text in values.why_not.items() if text == why]
             yield not_compared(self.about, f"values of {', '.join(same_why)}", why)
+        if values.texts and (others := self._undeclared(values)):
+            yield not_compared(
+                self.about, f"values of {', '.join(others)}", "the declaration has no such column"
+            )
         if not names:
             if not values.why_not:
                 yield not_compared(self.about, "values", "a function makes the columns")
             return
-        same = " AND ".join(
-            f"{double_quoted(f'own {name}')} IS NOT DISTINCT FROM "
-            f"{self._read_again(values.texts[name], name)}"
-            for name in names
-        )
-        own = ", ".join(f"s.{double_quoted(name)} AS {double_quoted(f'own {name}')}" for name in names)
         for title, table in (("silver", self.silver), ("late rows", self.late)):
-            if table is None:
-                continue
-            rows = f"""(
+            if table is not None:
+                yield self._compared_values(title, table, values, names)
+
+    def _compared_values(self, title: str, table: str, values: ValueColumns, names: Sequence[str]) -> str:
+        """The rows of one table: of a row only a column that DuckDB may read otherwise is excused."""
+        allowed = self.given.values
+        # Of each column: 0 where it is what the bytes give, 2 where it is not, 1 where DuckDB cannot tell.
+        read = ",\n      ".join(
+            f"CASE WHEN c{n} IS NOT DISTINCT FROM {self._read_again(values.texts[name], name)} THEN 0 "
+            f"WHEN {values.is_read_alike([name])} THEN 2 ELSE 1 END AS d{n}"
+            for n, name in enumerate(names)
+        )
+        worst = f"greatest({', '.join(f'd{n}' for n in range(len(names)))})"
+        unread = ", ".join(
+            f"CASE WHEN count(*) FILTER (d{n} = 1) > 0 THEN {standard_text(name)} END"
+            for n, name in enumerate(names)
+        )
+        differs = standard_text(f"not compared: {allowed.excuse}" if allowed.excuse else "different")
+        own = ", ".join(f"s.{double_quoted(name)} AS c{n}" for n, name in enumerate(names))
+        rows = f"""(
     SELECT b.topic, b.partition, b."offset", b.kafka_timestamp AS "timestamp", b.value,
-      s._kafka_timestamp AS "own time", {own}
+      s._kafka_timestamp AS own_time, {own}
     FROM {self.bronze} AS b
     JOIN {table} AS s
       ON b.topic = s._kafka_topic AND b.partition = s._kafka_partition AND b."offset" = s._kafka_offset
     WHERE {allowed.condition("b.topic", "b.partition", 'b."offset"')})"""
-            yield compared(
-                about=self.about,
-                check=standard_text(f"values of {title}: {', '.join(names)}"),
-                holds="count(*) = count(*) FILTER (is_same OR NOT is_alike)",
-                expected="'the values of ' || count(*) || ' records in bronze'",
-                found=f"count(*) FILTER (is_same) || ' are the same'{_unread('is_same')}",
-                shown=f"{_FIRST} FILTER (NOT is_same AND is_alike))",
-                rows=f"""FROM (
-  SELECT {_AT}, is_same, CASE WHEN is_same THEN true ELSE {values.is_read_alike(names)} END AS is_alike
+        return compared(
+            about=self.about,
+            check=standard_text(f"values of {title}: {', '.join(names)}"),
+            holds="count(*) = count(*) FILTER (worst = 0)",
+            expected="'the values of ' || count(*) || ' records in bronze'",
+            found="count(*) FILTER (worst = 0) || ' are the same'",
+            shown=f"{_FIRST} FILTER (worst = 2))",
+            rows=f"""FROM (
+  SELECT *, CASE WHEN own_time IS DISTINCT FROM "timestamp" THEN 2 ELSE {worst} END AS worst
   FROM (
-    SELECT *, "own time" IS NOT DISTINCT FROM "timestamp"
-      AND {same} AS is_same
+    SELECT {_AT}, "timestamp", own_time,
+      {read}
     FROM ({values.source(rows)})))""",
-                otherwise=standard_text(f"not compared: {allowed.excuse}" if allowed.excuse else "different"),
-            )
+            otherwise=f"""CASE WHEN count(*) FILTER (worst = 2) > 0 THEN {differs}
+    ELSE 'not compared: ' || count(*) FILTER (worst = 1) || ' of ' || count(*) || ' records, in '
+      || concat_ws(', ', {unread}) || ': {READ_OTHERWISE}' END""",
+        )
 
     def _read_again(self, text: str, name: str) -> str:
         """A column computed from a value, null where that fails."""
-        is_field = text.startswith('("field ') and text.endswith('")')
-        return f"try_cast({text if is_field else f'try({text})'} AS {self.columns_of[name]})"
+        is_field = re.fullmatch(r'"field \d+"', text) is not None
+        found = text if is_field else f"try({text})"
+        kinds = {other.lower(): kind for other, kind in self.columns_of.items()}
+        return f"try_cast({found} AS {kinds[name.lower()]})" if name.lower() in kinds else found
+
+    def _lacks(self, key: Sequence[str]) -> str:
+        """Why rows of the table cannot be found by a key, in words; empty where they can."""
+        there = {name.lower() for name in self.columns_of}
+        lacking = [name for name in key if self.silver is not None and name.lower() not in there]
+        return f"the table has no column {', '.join(lacking)}, which the declaration has" if lacking else ""
+
+    def _undeclared(self, values: ValueColumns) -> list[str]:
+        """The columns of the table that are neither declared nor the engine's."""
+        known = {name.lower() for name in (*values.texts, *values.why_not)} | _OWN
+        return [name for name in self.columns_of if name.lower() not in known]
 
     def _raw_bytes(self) -> Iterator[str]:
-        """Key, value and time of quarantined records against bronze's."""
+        """Key, value, headers and time of quarantined records against bronze's."""
         if self.quarantine is None:
             return
         yield compared(
             about=self.given.silver.quarantine,
             check="'bytes of quarantine'",
             holds="count(*) = count(*) FILTER (is_same)",
-            expected="'key and value of ' || count(*) || ' records in bronze'",
+            expected="'key, value and headers of ' || count(*) || ' records in bronze'",
             found="count(*) FILTER (is_same) || ' are the same'",
             shown=_FIRST_OTHERS,
             rows=f"""FROM (
   SELECT b.topic, b.partition, b."offset", q.kafka_timestamp IS NOT DISTINCT FROM b.kafka_timestamp
-    AND q.key IS NOT DISTINCT FROM b.key AND q.value IS NOT DISTINCT FROM b.value AS is_same
+    AND q.key IS NOT DISTINCT FROM b.key AND q.value IS NOT DISTINCT FROM b.value
+    AND q.headers IS NOT DISTINCT FROM b.headers AS is_same
   FROM {self.quarantine} AS q JOIN {self.bronze} AS b ON {_SAME_PLACE.format("q", "b")}
   WHERE q.verdict IS DISTINCT FROM 'drop')""",
         )
 
 
-def _unread(condition: str) -> str:
-    """What is said of records without a condition whose bytes DuckDB may read otherwise."""
-    count = f"count(*) FILTER (NOT {condition} AND NOT is_alike)"
-    why = "not compared: DuckDB may read a value of theirs otherwise than its bytes have it"
-    return f" || CASE WHEN {count} > 0 THEN ', ' || {count} || ' {why}' ELSE '' END"
+def _numbered(key: Sequence[str]) -> str:
+    """The columns of a key by their numbers."""
+    return ", ".join(f"{double_quoted(name)} AS {_KEY}{number}" for number, name in enumerate(key))

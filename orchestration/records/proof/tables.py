@@ -9,6 +9,7 @@ from common.delta.log import LogReader
 from common.errors import TableError, first_line
 from common.sql.quoting import double_quoted, standard_text
 from orchestration.access.query.duckdb_views import Database
+from orchestration.records.audit.offset_ranges import all_exist
 
 
 @dataclass
@@ -38,14 +39,18 @@ class Tables:
             return self._names[table, version]
         layer, _, own = table.partition(".")
         name = f"{layer}.{double_quoted(f'{own}@{version}')}"
-        here = f"CREATE VIEW {name} AS SELECT * FROM {self.database.source(path, version)}"
+        read = _with_its_rows(table, path, version)
+        here = f"CREATE VIEW {name} AS SELECT * FROM {self.database.source(path, read)}"
         try:
             self.database.connection.execute(f"CREATE SCHEMA IF NOT EXISTS {layer}")
             self.database.connection.execute(here)
         except (duckdb.Error, OSError) as error:
             raise TableError(f"{table} cannot be read at version {version}: {first_line(error)}") from error
-        scan = f"delta_scan({self.located(path)}, version = {version})"
+        scan = f"delta_scan({self.located(path)}, version = {read})"
         self.statements.append(f"CREATE SCHEMA IF NOT EXISTS {layer};")
+        if read != version:
+            why = f"the files of version {version} are cleaned away, and the commits since changed no row"
+            self.statements.append(f"-- {table} is read at version {read}: {why}.")
         self.statements.append(f"CREATE VIEW {name} AS SELECT * FROM {scan};")
         self._names[table, version] = name
         return name
@@ -74,6 +79,29 @@ class Tables:
         except duckdb.Error as error:
             raise TableError(first_line(error)) from error
         return {str(row[0]): str(row[1]) for row in found}
+
+
+def _with_its_rows(table: str, path: str, version: int) -> int:
+    """A version whose files are there: this one, else the newest one of the same rows, as after a compaction.
+
+    Raises:
+        TableError: The files are cleaned away, and the rows have changed since.
+    """
+    log = LogReader(path)
+    if version == (newest := log.latest_version()):
+        return version  # what is gone of it is a fault
+    try:
+        now = set(log.live_files())
+        if newest is None or all_exist(log, set(log.live_files(version)) - now):
+            return version
+    except TableError:
+        return version  # whether DuckDB can read it, it says itself
+    if any(one.added or one.is_change for one in log.commits(version + 1)):
+        raise TableError(
+            f"{table} cannot be read at version {version}: its files are cleaned away. Compare it once the "
+            f"tables that read it have read version {newest}"
+        )
+    return newest
 
 
 def as_duckdb_has_it(path: str) -> str:

@@ -38,6 +38,9 @@ _READ_ALIKE = {
 and spells it anew, which shows in a text and in a decimal of more digits than a double has."""
 _DIGITS_OF_A_DOUBLE = 15
 
+READ_OTHERWISE = "DuckDB may read a value otherwise than its bytes have it"
+"""What is said of records that have such a field."""
+
 _COORDINATES = {"topic": "VARCHAR", "partition": "INTEGER", "offset": "BIGINT", "timestamp": TIME}
 
 
@@ -84,6 +87,15 @@ class ValueColumns:
         except (SqlError, PipelineError) as error:
             self.why_not[name] = str(error).splitlines()[0]
 
+    def add_key(self, key: Sequence[str]) -> None:
+        """Add the columns of a key by their numbers, as ``k0``: their names may be any."""
+        columns = self.silver.columns
+        for number, name in enumerate(key):
+            if isinstance(columns, Mapping) and name in columns:
+                self.add(f"k{number}", columns[name])
+            else:
+                self.why_not[f"k{number}"] = "a function makes the columns"
+
     def source(self, rows: str) -> str:
         """A query that adds the fields to rows of bronze, which have at least coordinates and value."""
         listed = ", ".join(standard_text(path) for path, _ in self._paths)
@@ -111,6 +123,11 @@ class ValueColumns:
             return Value(double_quoted(name), _COORDINATES[name])
         where = "$" + "".join(f'."{name}"' for name in self._written(path, self._fields))
         kind = _type(path, self._fields)
+        decimals = getattr(self.silver.value, "decimals", "number")
+        if kind.startswith("DECIMAL") and decimals != "number":
+            raise SqlError(
+                f"has {'.'.join(path)}, a decimal that is written as {decimals}, which is not read"
+            )
         if (where, kind) not in self._paths:
             self._paths.append((where, kind))
         number = self._paths.index((where, kind)) + 1
@@ -135,9 +152,12 @@ def _alike(number: int, path: str, kind: str) -> str:
     if kind in _READ_ALIKE:
         own = _READ_ALIKE[kind]
     else:
-        digits = int(re.findall(r"\d+", kind)[0]) if kind.startswith("DECIMAL") else 0
-        of_double = ", 'DOUBLE'" if 0 < digits <= _DIGITS_OF_A_DOUBLE else ""
-        own = f"{{kind}} IN ({_WHOLE}{of_double})"
+        own = f"{{kind}} IN ({_WHOLE})"
+        if kind.startswith("DECIMAL"):
+            digits, places = map(int, re.findall(r"\d+", kind))
+            # The reader takes no more places than the type has, so a small number has few digits.
+            is_short = f'abs("field {number}"::DOUBLE) < 1e{_DIGITS_OF_A_DOUBLE - places}'
+            own += f" OR ({{kind}} = 'DOUBLE' AND {digits <= _DIGITS_OF_A_DOUBLE or is_short})"
     there = f"coalesce(try(json_type(decode(value), {standard_text(path)})), 'NULL')"
     is_own = own.replace("{kind}", there).replace("{text}", f"fields[{number}]")
     return f"({there} = 'NULL' OR {is_own})"

@@ -10,17 +10,20 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from common.declare import Topic
 from common.errors import BrokerError
 from common.streaming.topic_identity import BrokerTopic, read_ends
+from orchestration.access.history.receipts_state import ReceiptsState
 from orchestration.access.kafka.receipts import Receipt, Span
 from orchestration.access.kafka.receipts_topic import GivenReceipts
 from orchestration.records.receipts.compare import (
+    BEGINNING,
     InBronze,
     Partition,
+    Start,
     Uncovered,
     Wrong,
     generations,
@@ -29,15 +32,17 @@ from orchestration.records.receipts.compare import (
     uncovered,
     without_records,
 )
-from orchestration.records.receipts.numbers import Uncounted, uncounted
+from orchestration.records.receipts.dismiss import Dismissal
+from orchestration.records.receipts.numbers import Uncounted, named, uncounted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _ATTEMPTS = 3
 _PAUSE_SECONDS = 1.0
-_MOST_PARTITIONS = 5
-"""Most partitions whose records without a receipt are named."""
+_TIME = "%Y-%m-%d %H:%M:%SZ"
+_MOST_SHOWN = 5
+"""Most partitions with records without a receipt, and most dismissed records, that are named."""
 
 Ask = Callable[[Collection[str]], Mapping[str, BrokerTopic]]
 """Gives the topics of these names as the broker has them; raises ``BrokerError`` where it does not answer."""
@@ -45,33 +50,21 @@ Ask = Callable[[Collection[str]], Mapping[str, BrokerTopic]]
 
 @dataclass(frozen=True, slots=True)
 class ReceiptsAccount:
-    """What comparing receipts has found.
+    """What comparing receipts has found."""
 
-    Attributes:
-        topic: The topic of the receipts.
-        compared: Those of records that bronze has read.
-        lost: Those of records that bronze has not read, and that the broker does not have.
-        waiting: How many are of records that bronze has not read yet.
-        why_waiting: Why the broker was not asked for these; empty if it was.
-        left_out: How many are of records that are gone as they should, or of an earlier topic of the name.
-        numbers: The numbers that are not those of one receipt each.
-        cut: How many receipts retention has deleted from the topic.
-        wrong: How many of its records are no receipts, by why.
-        uncovered: The records of bronze that no receipt is of.
-        newest: When the newest receipt was written; None: there is none.
-    """
-
-    topic: str
-    compared: InBronze
-    lost: Sequence[Wrong]
-    waiting: int
-    why_waiting: str
-    left_out: int
-    numbers: Sequence[Uncounted]
-    cut: int
-    wrong: Mapping[str, int]
-    uncovered: Sequence[Uncovered] = ()
-    newest: datetime | None = None
+    topic: str  # of the receipts
+    compared: InBronze  # those of records that bronze has read
+    lost: Sequence[Wrong]  # of records that bronze has not read, and that the broker does not have
+    waiting: int  # of records that bronze has not read yet
+    why_waiting: str  # why the broker was not asked for these; empty if it was
+    left_out: int  # of records that are gone as they should, of an earlier topic, or before the start
+    numbers: Sequence[Uncounted]  # that are not those of one receipt each
+    cut: int  # how many receipts retention has deleted from the topic
+    wrong: Mapping[str, Sequence[str]]  # the names of its records that are no receipts, by why
+    uncovered: Sequence[Uncovered] = ()  # records of bronze that no receipt is of
+    newest: datetime | None = None  # when the newest receipt was written
+    dismissed: Sequence[Dismissal] = ()  # records of the topic that count for nothing
+    start: Start = BEGINNING
 
     def faults(self, most: int) -> Iterator[tuple[str, int]]:
         """Text and count of each fault; of one kind at most so many, then how many more."""
@@ -83,8 +76,37 @@ class ReceiptsAccount:
         if more := len(self.numbers[most:]):
             yield f"{self.topic}: and {more:,} more ranges of numbers", more
         yield from (
-            (f"{self.topic}: {count:,} of its records: {why}", count) for why, count in self.wrong.items()
+            (f"{self.topic}: {len(names):,} of its records: {why}{named(names)}", len(names))
+            for why, names in self.wrong.items()
         )
+
+    @property
+    def notes(self) -> Iterator[str]:
+        """How many receipts were compared, what has none, and what is dismissed."""
+        yield self.note
+        yield self.coverage
+        if self.dismissed:
+            some = "; ".join(map(str, self.dismissed[-_MOST_SHOWN:]))
+            more = "…; " if len(self.dismissed) > _MOST_SHOWN else ""
+            yield f"{self.topic}: {len(self.dismissed):,} dismissed: {more}{some}"
+
+    @property
+    def without(self) -> int:
+        """How many records of bronze have no receipt."""
+        return sum(one.records for one in self.uncovered)
+
+    @property
+    def oldest(self) -> datetime | None:
+        """Kafka's time of the oldest of them."""
+        return min((one.oldest for one in self.uncovered if one.oldest is not None), default=None)
+
+    @property
+    def state(self) -> ReceiptsState:
+        """What of it is kept."""
+        names = tuple(one.receipt.name for one in self.compared.wrong)
+        faults = len([*names, *self.lost, *self.numbers, *self.wrong])
+        now = datetime.now(UTC)
+        return ReceiptsState(now, self.coverage, self.without, self.oldest, faults, names)
 
     @property
     def note(self) -> str:
@@ -101,7 +123,8 @@ class ReceiptsAccount:
             why = f", which were not looked for: {self.why_waiting}" if self.why_waiting else ""
             texts.append(f"{self.waiting:,} are of records not read yet{why}")
         if self.left_out:
-            texts.append(f"{self.left_out:,} are of records that are gone")
+            before = f" or begin before {self.start.text}" if self.start.text else ""
+            texts.append(f"{self.left_out:,} are of records that are gone{before}")
         if self.cut:
             texts.append(f"retention of {self.topic} has deleted {self.cut:,}")
         return "; ".join(texts)
@@ -109,17 +132,15 @@ class ReceiptsAccount:
     @property
     def coverage(self) -> str:
         """How many records of bronze have no receipt, and when the newest one came."""
-        newest = (
-            "there is no receipt"
-            if self.newest is None
-            else f"the newest is of {self.newest:%Y-%m-%d %H:%M:%SZ}"
-        )
+        newest = f"the newest is of {self.newest:{_TIME}}" if self.newest else "there is no receipt"
+        read = f" since {self.start.text}" if self.start.text else ""
         if not self.uncovered:
-            return f"{self.topic}: each record of bronze has a receipt; {newest}"
-        count = sum(one.records for one in self.uncovered)
-        some = "; ".join(map(str, self.uncovered[:_MOST_PARTITIONS]))
-        more = "; …" if len(self.uncovered) > _MOST_PARTITIONS else ""
-        return f"{self.topic}: {count:,} records of bronze have no receipt ({some}{more}); {newest}"
+            return f"{self.topic}: each record of bronze{read} has a receipt; {newest}"
+        some = "; ".join(map(str, self.uncovered[:_MOST_SHOWN]))
+        more = "; …" if len(self.uncovered) > _MOST_SHOWN else ""
+        oldest = f", the oldest of {self.oldest:{_TIME}}" if self.oldest else ""
+        found = f"{self.without:,} records of bronze{read} have no receipt{oldest}"
+        return f"{self.topic}: {found} ({some}{more}); {newest}"
 
 
 def compare_receipts(  # noqa: PLR0913  # what may be gone is said by name
@@ -134,6 +155,8 @@ def compare_receipts(  # noqa: PLR0913  # what may be gone is said by name
     begins: Mapping[Partition, int],
     accepted: Mapping[Partition, Sequence[Span]],
     ask: Ask | None,
+    dismissed: Sequence[Dismissal] = (),
+    start: Start = BEGINNING,
 ) -> ReceiptsAccount:
     """Compare receipts with bronze and with the broker.
 
@@ -148,11 +171,15 @@ def compare_receipts(  # noqa: PLR0913  # what may be gone is said by name
             begins there. By the topic of its rows and the partition.
         accepted: The offsets that somebody has accepted as lost, by the same.
         ask: Asks the broker; None: it is not asked.
+        dismissed: Those that count for nothing.
+        start: Where the audit starts.
     """
-    own = [one for one in given.receipts if _is_declared(topic, one) or one.topic in read_ends(last)]
-    found = sort_receipts(own, last, begins, accepted)
+    counted = given.without({one.receipt for one in dismissed})
+    others = set(given.receipts).difference(counted.receipts)
+    own = [one for one in counted.receipts if _is_declared(topic, one) or one.topic in read_ends(last)]
+    found = sort_receipts(own, last, begins, accepted, start)
     lost, why = _lost([one for one in found.waiting if _is_declared(topic, one)], ask)
-    numbers = list(uncounted(own))
+    numbers = list(uncounted(own, others))
     cut = [one for one in numbers if given.is_cut and one.first == 1 and not one.is_twice]
     compared = in_bronze(spark, bronze, found.due, gone)
     return ReceiptsAccount(
@@ -164,9 +191,17 @@ def compare_receipts(  # noqa: PLR0913  # what may be gone is said by name
         left_out=found.left_out + compared.erased,
         numbers=[one for one in numbers if one not in cut],
         cut=sum(one.receipts for one in cut),
-        wrong=given.wrong,
-        uncovered=uncovered(spark, bronze, own, last, generations(commits, lambda name: _reads(topic, name))),
+        wrong=counted.wrong,
+        uncovered=uncovered(
+            spark,
+            start.within(bronze),
+            own,
+            last,
+            generations(commits, lambda name: _reads(topic, name)),
+        ),
         newest=given.newest,
+        dismissed=dismissed,
+        start=start,
     )
 
 

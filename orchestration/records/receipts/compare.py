@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import reduce
 from operator import or_
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as F
 
+from common.delta.commit import from_epoch_ms
 from common.streaming.topic_identity import BrokerTopic, TopicState, read_ends, recorded_topics
 from orchestration.access.kafka.receipts import Receipt, Span
 
@@ -22,39 +25,52 @@ Partition = tuple[str, int]
 """The topic of bronze's rows, and the partition."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wrong:
-    """A receipt whose records are not as it says.
+class Start(NamedTuple):
+    """Where an audit starts: in words, which are empty at the beginning, and by partition the first offset.
 
-    Attributes:
-        receipt: The receipt.
-        records: How many of its records are not there, or all where other bytes are.
-        why: What is there instead.
+    Receipts that begin before are left out, but for those in ``again``, whose names are known to be wrong.
     """
 
+    text: str = ""
+    offsets: Mapping[Partition, int] = MappingProxyType({})
+    again: Collection[str] = ()
+
+    def leaves_out(self, receipt: Receipt, place: Partition) -> bool:
+        """Whether the records of a receipt begin before."""
+        return receipt.offsets[0][0] < self.offsets.get(place, 0) and receipt.name not in self.again
+
+    def within(self, bronze: DataFrame) -> DataFrame:
+        """The rows of bronze from there on."""
+        before = (_is_in(*place) & (F.col("offset") < begin) for place, begin in self.offsets.items())
+        return bronze.where(~reduce(or_, before, F.lit(False))) if self.offsets else bronze
+
+
+BEGINNING = Start()
+"""Of an audit of all records."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """A receipt whose records are not as it says."""
+
     receipt: Receipt
-    records: int
-    why: str
+    records: int  # how many of them are not there, or all where other bytes are
+    why: str  # what is there instead
 
     def __str__(self) -> str:
         one = self.receipt
         place = f"{one.topic}/{one.partition}, offsets {one.offsets[0][0]:,} to {one.offsets[-1][1]:,}"
-        return f"{place}: producer {one.producer} has a receipt for {one.records:,} records; {self.why}"
+        name = f" {one.name}" if one.name else ""
+        return f"{place}: producer {one.producer} has a receipt{name} for {one.records:,} records; {self.why}"
 
 
 @dataclass(frozen=True, slots=True)
 class Sorted:
-    """Receipts by what can be said of them.
+    """Receipts by what can be said of them."""
 
-    Attributes:
-        due: Those of offsets that bronze has read, each with the topic of its rows.
-        waiting: Those of offsets that bronze has not read yet.
-        left_out: How many are of records that bronze rightly has no more, or of an earlier topic of the name.
-    """
-
-    due: tuple[tuple[Receipt, str], ...]
-    waiting: tuple[Receipt, ...]
-    left_out: int
+    due: tuple[tuple[Receipt, str], ...]  # of offsets that bronze has read, each with the topic of its rows
+    waiting: tuple[Receipt, ...]  # of offsets that bronze has not read yet
+    left_out: int  # of records that are rightly gone, of an earlier topic of the name, or before the start
 
 
 def sort_receipts(
@@ -62,6 +78,7 @@ def sort_receipts(
     last: Mapping[str, Any] | None,
     begins: Mapping[Partition, int],
     lost: Mapping[Partition, Sequence[Span]],
+    start: Start = BEGINNING,
 ) -> Sorted:
     """Sort receipts by what bronze has read.
 
@@ -70,6 +87,7 @@ def sort_receipts(
         last: The metadata of bronze's newest micro-batch: what has been read by it.
         begins: Before which offset bronze has no records, as it should, by its topic and partition.
         lost: The offsets that were accepted as lost, by the same.
+        start: Where the audit starts.
     """
     ends, known = read_ends(last), recorded_topics(last)
     due: list[tuple[Receipt, str]] = []
@@ -82,7 +100,11 @@ def sort_receipts(
             left_out += 1
         elif one.offsets[-1][1] >= ends.get(one.topic, {}).get(one.partition, 0):
             waiting.append(one)
-        elif one.offsets[0][0] < begins.get(place, 0) or _overlap(one.offsets, lost.get(place, ())):
+        elif (
+            one.offsets[0][0] < begins.get(place, 0)
+            or start.leaves_out(one, place)
+            or _overlap(one.offsets, lost.get(place, ()))
+        ):
             left_out += 1
         else:
             due.append((one, place[0]))
@@ -113,19 +135,12 @@ def without_records(waiting: Sequence[Receipt], now: Mapping[str, BrokerTopic]) 
 
 @dataclass(frozen=True, slots=True)
 class InBronze:
-    """What comparing receipts with bronze has found.
+    """What comparing receipts with bronze has found."""
 
-    Attributes:
-        receipts: How many receipts were compared.
-        records: How many records they are of.
-        wrong: Those that bronze does not have so.
-        erased: How many were left out, because a record of them was erased.
-    """
-
-    receipts: int = 0
-    records: int = 0
-    wrong: tuple[Wrong, ...] = ()
-    erased: int = 0
+    receipts: int = 0  # how many were compared
+    records: int = 0  # how many records these are of
+    wrong: tuple[Wrong, ...] = ()  # those that bronze does not have so
+    erased: int = 0  # how many were left out, because a record of them was erased
 
 
 def in_bronze(
@@ -164,13 +179,14 @@ def in_bronze(
 
 @dataclass(frozen=True, slots=True)
 class Uncovered:
-    """Records of bronze, of one partition, that no receipt is of: their number, first and last offset."""
+    """Records of a partition of bronze that no receipt is of: number, first and last offset, oldest time."""
 
     topic: str
     partition: int
     records: int
     first: int
     last: int
+    oldest: datetime | None = None
 
     def __str__(self) -> str:
         return f"{self.topic}/{self.partition}: {self.records:,}, offsets {self.first:,} to {self.last:,}"
@@ -212,7 +228,7 @@ def uncovered(
     """The records that bronze has read and no receipt is of, by topic and partition.
 
     Args:
-        bronze: Bronze: topic, partition, offset.
+        bronze: Bronze: topic, partition, offset, kafka_timestamp.
         receipts: All receipts of its topics.
         last: The metadata of bronze's newest micro-batch: what has been read by it.
         read: The topics that bronze has read.
@@ -231,9 +247,7 @@ def uncovered(
     ]
     known = recorded_topics(last)
     beyond = [  # what bronze has read since, of which receipts may have come since, too
-        (F.col("topic") == known.get(name, TopicState()).coordinate(name))
-        & (F.col("partition") == partition)
-        & (F.col("offset") >= end)
+        _is_in(known.get(name, TopicState()).coordinate(name), partition) & (F.col("offset") >= end)
         for name, ends in read_ends(last).items()
         for partition, end in ends.items()
     ]
@@ -243,10 +257,12 @@ def uncovered(
     same = [own[name] == spans[name] for name in ("topic", "partition", "bucket")]
     alone = own.join(spans, [*same, own["offset"].between(spans["first"], spans["last"])], "left_anti")
     of_each = alone.groupBy("topic", "partition").agg(
-        F.count("*").alias("n"), F.min("offset").alias("first"), F.max("offset").alias("last")
+        F.count("*"), F.min("offset"), F.max("offset"), F.unix_millis(F.min("kafka_timestamp"))
     )
-    rows = of_each.orderBy("topic", "partition").collect()
-    return tuple(Uncovered(row[0], row[1], row["n"], row["first"], row["last"]) for row in rows)
+    return tuple(
+        Uncovered(topic, partition, records, first, last, None if ms is None else from_epoch_ms(ms))
+        for topic, partition, records, first, last, ms in of_each.orderBy("topic", "partition").collect()
+    )
 
 
 def _overlap(spans: Sequence[Span], others: Sequence[Span]) -> bool:
@@ -274,6 +290,10 @@ def _bucketed(spark: SparkSession, rows: Sequence[tuple[int, str, int, int, int]
     given = spark.createDataFrame(rows, "receipt int, topic string, partition int, first bigint, last bigint")
     buckets = F.expr(f"sequence(first div {_BUCKET}, last div {_BUCKET})")
     return given.withColumn("bucket", F.explode(buckets))
+
+
+def _is_in(topic: str, partition: int) -> Column:
+    return (F.col("topic") == topic) & (F.col("partition") == partition)
 
 
 def _bucket() -> Column:

@@ -8,26 +8,20 @@ from itertools import pairwise
 
 from orchestration.access.kafka.receipts import Receipt
 
+_MOST_NAMED = 5
+
 
 @dataclass(frozen=True, slots=True)
 class Uncounted:
-    """Numbers of one run and partition that are not those of one receipt each.
+    """Numbers of one run and partition that are not those of one receipt each."""
 
-    Attributes:
-        topic: The topic of the records.
-        partition: The partition of the records.
-        producer: Names the run.
-        first: The first of consecutive numbers.
-        last: The last of them.
-        is_twice: Whether several receipts have them; otherwise none has.
-    """
-
-    topic: str
+    topic: str  # of the records, as the partition
     partition: int
-    producer: str
-    first: int
+    producer: str  # names the run
+    first: int  # of consecutive numbers
     last: int
-    is_twice: bool = False
+    is_twice: bool = False  # whether several receipts have them; otherwise none has
+    names: tuple[str, ...] = ()  # of these receipts
 
     @property
     def receipts(self) -> int:
@@ -37,7 +31,7 @@ class Uncounted:
     def __str__(self) -> str:
         place = f"{self.topic}/{self.partition}: producer {self.producer} has"
         if self.is_twice:
-            number = f"several receipts with the number {self.first:,}"
+            number = f"several receipts with the number {self.first:,}{named(self.names)}"
             return f"{place} {number}: each run needs a name of its own"
         if self.first == self.last:
             return f"{place} later receipts, and its receipt with the number {self.first:,} is missing"
@@ -45,21 +39,32 @@ class Uncounted:
         return f"{place} later receipts, and its receipts with the numbers {numbers} are missing"
 
 
-def uncounted(receipts: Iterable[Receipt]) -> Iterator[Uncounted]:
-    """The numbers that are missing or given twice, below the highest one of each run and partition."""
-    runs: dict[tuple[str, int, str], list[int]] = {}
+def named(names: Sequence[str]) -> str:
+    """The names of records, of many the first, in brackets; empty where they have none."""
+    shown = ", ".join(names[:_MOST_NAMED])
+    more = ", …" if len(names) > _MOST_NAMED else ""
+    return f" ({shown}{more})" if any(names) else ""
+
+
+def uncounted(receipts: Iterable[Receipt], dismissed: Iterable[Receipt] = ()) -> Iterator[Uncounted]:
+    """The numbers that are missing or given twice, below the highest one of each run and partition.
+
+    Args:
+        receipts: All that count.
+        dismissed: Others: their numbers are not missing, and none is missing for theirs.
+    """
+    runs: dict[tuple[str, int, str], dict[int, list[str]]] = {}
     for one in receipts:
         if one.number is not None:
-            runs.setdefault((one.topic, one.partition, one.producer), []).append(one.number)
+            run = runs.setdefault((one.topic, one.partition, one.producer), {})
+            run.setdefault(one.number, []).append(one.name)
+    for one in dismissed:
+        run = runs.get((one.topic, one.partition, one.producer), {})
+        if one.number is not None and one.number < max(run, default=0):
+            run.setdefault(one.number, [])
     for place, numbers in runs.items():
-        for first, last, is_twice in _steps([0, *sorted(numbers)]):
-            yield Uncounted(*place, first, last, is_twice)
-
-
-def _steps(numbers: Sequence[int]) -> Iterator[tuple[int, int, bool]]:
-    """Where ascending numbers do not count by one: what lies between, or the number that is there again."""
-    for at, (before, number) in enumerate(pairwise(numbers)):
-        if number > before + 1:
-            yield before + 1, number - 1, False
-        elif number == before != numbers[at - 1]:
-            yield number, number, True
+        for before, number in pairwise((0, *sorted(numbers))):
+            if number > before + 1:
+                yield Uncounted(*place, before + 1, number - 1)
+            if len(names := numbers[number]) > 1:
+                yield Uncounted(*place, number, number, is_twice=True, names=tuple(names))

@@ -26,7 +26,7 @@ from common.declare.intervals import length_of
 from common.errors import SqlError, TableError, first_line
 from common.sql.duckdb.text import columns_of, expression
 from common.sql.quoting import double_quoted
-from orchestration.records.proof.definitions import END, START, windows_of, written
+from orchestration.records.proof.definitions import END, IN_ROWS, START, windows_of, written
 from orchestration.records.trace.behind import RECORD, source_of, view_rows
 from orchestration.records.trace.tables import Tables
 
@@ -125,7 +125,7 @@ def _keys(
 def _keys_of_groups(tables: Tables, gold: Aggregate, rows: str) -> GoldKeys:
     by = named(gold.by or ())
     if isinstance(gold.window, Window):
-        found = _keys(tables, by, windows_of(rows, gold.window), {START: START})
+        found = _keys(tables, by, windows_of(rows, gold.window), {START: IN_ROWS[START]})
         return replace(found, columns=(*by, START), row=(*by, START))
     if isinstance(gold.window, Session):
         found = _keys(tables, by, rows, {AT: double_quoted(gold.window.on)})

@@ -19,6 +19,22 @@ _PLACES = "__places"
 _FIELDS = ("topic", "partition", "offset")
 
 
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """What the bytes of a record say of its place in a silver table.
+
+    Attributes:
+        is_alike: Whether DuckDB reads its key and the condition as the bytes have them; else the rest says
+            nothing.
+        is_own: Whether it is a record of the table.
+        place: The record of a row there with its key; None without one.
+    """
+
+    is_alike: bool
+    is_own: bool
+    place: Place | None
+
+
 @dataclass
 class Lookups:
     """What is known of records of one bronze table.
@@ -34,14 +50,15 @@ class Lookups:
     places: Sequence[Place]
     _held: dict[str, Mapping[Place, list[dict[str, Any]]]] = field(default_factory=dict)
     _values: dict[str, ValueColumns] = field(default_factory=dict)
-    _witnesses: dict[str, Mapping[Place, tuple[bool, Place | None]]] = field(default_factory=dict)
+    _witnesses: dict[str, Mapping[Place, Witness]] = field(default_factory=dict)
     _judged: dict[tuple[str, int], TableCommit | None] = field(default_factory=dict)
 
     @cached_property
     def rows(self) -> Mapping[Place, dict[str, Any]]:
         """Their rows in bronze, without key, value and headers."""
         columns = (
-            f"kafka_timestamp, ingested_at, value IS NULL AS is_tombstone, {self.tables.files()} AS file"
+            "kafka_timestamp, ingested_at, value IS NULL AS is_tombstone, "
+            f"{self.tables.file_of(self.bronze)} AS file"
         )
         found = self._found(self.bronze, columns)
         return {place: rows[0] for place, rows in found.items()}
@@ -104,38 +121,36 @@ class Lookups:
         """The key of a silver table and its condition ``where``, as DuckDB reads them from bronze's bytes."""
         if silver.table not in self._values:
             values = self._values[silver.table] = ValueColumns(silver)
-            for name in silver.event_key:
-                if isinstance(silver.columns, Mapping):
-                    values.add(name, silver.columns[name])
-                else:
-                    values.why_not[name] = "a function makes the columns"
+            values.add_key(silver.event_key)
             if silver.where is not None:
                 values.add("where", silver.where)
         return self._values[silver.table]
 
-    def witness(self, silver: Silver, place: Place) -> tuple[bool, Place | None]:
-        """Whether a record that is in bronze alone is a silver table's own, and a row there with its key."""
+    def witness(self, silver: Silver, place: Place) -> Witness:
+        """What the bytes of a record that is in bronze alone say of its place in a silver table."""
         if silver.table not in self._witnesses:
             self._witnesses[silver.table] = self._with_keys(silver, self.values(silver))
         return self._witnesses[silver.table][place]
 
-    def _with_keys(self, silver: Silver, values: ValueColumns) -> Mapping[Place, tuple[bool, Place | None]]:
-        key = [double_quoted(name) for name in silver.event_key]
-        listed = ", ".join(f"{text} AS {double_quoted(name)}" for name, text in values.texts.items())
+    def _with_keys(self, silver: Silver, values: ValueColumns) -> Mapping[Place, Witness]:
+        key = {f"k{number}": double_quoted(name) for number, name in enumerate(silver.event_key)}
+        listed = ", ".join(f'{text} AS "{name}"' for name, text in values.texts.items())
+        listed += f", {values.is_read_alike(values.texts)} AS is_alike"
         own = 'coalesce("where", false)' if "where" in values.texts else "true"
         bronze, mine = self.tables.source(self.bronze), self.tables.source(silver.table)
         rows = f"""(SELECT topic, partition, "offset", kafka_timestamp AS "timestamp", value
           FROM {bronze} WHERE {self._among()})"""
         same = " AND ".join(f"r.{name} = s.{name}" for name in key)
-        columns = ", ".join(f"s.{double_quoted(f'_kafka_{name}')} AS w{n}" for n, name in enumerate(_FIELDS))
+        columns = [f"{name} AS {number}" for number, name in key.items()]
+        columns += [f"{double_quoted(f'_kafka_{name}')} AS w{n}" for n, name in enumerate(_FIELDS)]
         found = self.tables.rows(
-            f"""SELECT r.topic, r.partition, r."offset", {own} AS own, w0, w1, w2
+            f"""SELECT r.topic, r.partition, r."offset", {own} AS own, is_alike, w0, w1, w2
             FROM (SELECT topic, partition, "offset", {listed} FROM ({values.source(rows)})) AS r
-            LEFT JOIN (SELECT {", ".join(f"s.{name}" for name in key)}, {columns} FROM {mine} AS s) AS s
-            ON {same}"""
+            LEFT JOIN (SELECT {", ".join(columns)} FROM {mine}) AS s ON {same}"""
         )
         return {
-            Place(row["topic"], row["partition"], row["offset"]): (
+            Place(row["topic"], row["partition"], row["offset"]): Witness(
+                bool(row["is_alike"]),
                 bool(row["own"]),
                 None if row["w0"] is None else Place(row["w0"], row["w1"], row["w2"]),
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from common.declare import Aggregate, Gold, History, Join, View, Window
-from orchestration.records.proof.definitions import END, windows_of
+from orchestration.records.proof.definitions import END, IN_ROWS, windows_of
 from orchestration.records.trace.gold_keys import AT, GoldKeys
 from orchestration.records.trace.tables import Tables, iso
 
@@ -54,7 +54,8 @@ def _of_group(tables: Tables, gold: Aggregate, rows: str, found: Sequence[Mappin
     behind = f"the watermark, {gold.watermark} behind the newest event"
     if gold.mode == "append" and isinstance(gold.window, Window):
         source = tables.source(gold.table)
-        (of_record,) = tables.rows(f"SELECT max({END}) AS at FROM {windows_of(f'({rows})', gold.window)}")
+        windows = windows_of(f"({rows})", gold.window)
+        (of_record,) = tables.rows(f"SELECT max({IN_ROWS[END]}) AS at FROM {windows}")
         (written,) = tables.rows(f"SELECT max({END}) AS at FROM {source}")
         if written["at"] is None or written["at"] < of_record["at"]:
             return f"no row yet: it waits until {behind}, has passed {iso(of_record['at'])}"

@@ -12,6 +12,7 @@ from common.delta.maintenance.retention import expired_topics
 from common.errors import UsageError
 from orchestration.records.audit.accepted_gaps import read_gaps
 from orchestration.records.audit.table_log import TableCommit
+from orchestration.records.proof.value_columns import READ_OTHERWISE
 from orchestration.records.trace.lookups import Lookups, read_to
 from orchestration.records.trace.row_history import RowChange, row_changes
 from orchestration.records.trace.tables import Place, Tables, commit_document, iso
@@ -101,7 +102,7 @@ class Record:
             log no longer says; the other commits that changed the record's rows, oldest first.
         """
         batch = self.looked.judged_by(silver, self.place)
-        columns = f"{self.tables.files()} AS file"
+        columns = f"{self.tables.file_of(silver.table)} AS file"
         held = self.looked.held(silver.table, columns, "_kafka_").get(self.place, [])
         file, rows = (_file_name(held[0]["file"]) if held else None), len(held)
         changes, came = self._changes(silver, is_there=rows > 0) if is_alone else [], None
@@ -167,16 +168,17 @@ class Record:
     def _of_key(self, silver: Silver) -> dict[str, Any]:
         """What a record is whose place its key tells: a duplicate, another table's, or missing."""
         values = self.looked.values(silver)
-        if values.why_not:
+        witness = None if values.why_not else self.looked.witness(silver, self.place)
+        if witness is None or not witness.is_alike:
             what = "duplicate" if silver.where is None else "duplicate, or another table's record"
-            return {"place": what, "witness": None, "why": "; ".join(dict.fromkeys(values.why_not.values()))}
-        is_own, witness = self.looked.witness(silver, self.place)
-        if not is_own:
+            why = "; ".join(dict.fromkeys(values.why_not.values())) or READ_OTHERWISE
+            return {"place": what, "witness": None, "why": why}
+        if not witness.is_own:
             return {"place": "another table's record"}
-        if witness is None:
+        if witness.place is None:
             return {"place": "missing", "why": f"no row of {silver.table} has its key: see medallion audit"}
         kept = {"how": "the newest row of a key is kept"} if silver.keep == "newest" else {}
-        return {"place": "duplicate", "witness": witness.document(), **kept}
+        return {"place": "duplicate", "witness": witness.place.document(), **kept}
 
 
 def _file_name(path: str | None) -> str | None:

@@ -55,6 +55,7 @@ class Tables:
     pipeline: Pipeline
     layout: Layout
     _logs: dict[str, TableLog] = field(default_factory=dict)
+    _files: dict[str, str] = field(default_factory=dict)
 
     def log(self, table: str, query: str = "") -> TableLog:
         """The commits that a table's log still has."""
@@ -88,9 +89,13 @@ class Tables:
         found = self.rows(f"DESCRIBE SELECT * FROM {rows}")
         return {str(row["column_name"]): str(row["column_type"]) for row in found}
 
-    def files(self) -> str:
-        """SQL of the column with the data file of a row; null where delta-rs reads the table."""
-        return "NULL" if self.database.note else "filename"
+    def file_of(self, table: str) -> str:
+        """SQL of the data file of a row; null where delta-rs reads the table, or it has such a column."""
+        if table not in self._files:
+            source = None if self.database.note else self.source(table)
+            has_none = source is None or "filename" in map(str.lower, self.types(source))
+            self._files[table] = "NULL" if has_none else "filename"
+        return self._files[table]
 
 
 def commit_document(one: TableCommit | None) -> dict[str, Any]:

@@ -22,10 +22,11 @@ from common.config.settings import load_settings
 from common.declare import Message, Pipeline
 from common.declare.declared import copy_with
 from orchestration.access.kafka.producer import Receipts, produce
-from orchestration.access.kafka.receipts import Collector, Receipt
+from orchestration.access.kafka.receipts import Collector, Receipt, record_digest
 from orchestration.access.kafka.receipts_topic import read_receipts
 from orchestration.records.audit.audit import audit
 from orchestration.records.audit.result import Account
+from orchestration.records.receipts.dismiss import dismiss
 from orchestration.run.job import open_broker
 from orchestration.run.topic_checks import broker_asker, receipts_reader
 from tests.conftest import make_settings
@@ -47,12 +48,19 @@ def messages(numbers: Sequence[int]) -> Iterator[Message]:
         yield Message(f"k{n % 7}".encode() if n % 10 else None, value if n % 10 != 5 else None)
 
 
-def account(engine: Engine) -> Account:
+def account(engine: Engine, **options: Any) -> Account:
     ask = broker_asker(engine.pipeline, engine.settings, engine.layout)
     receipts = receipts_reader(engine.pipeline, engine.settings)
     (silver,) = engine.pipeline.silver
     return audit(
-        engine.spark, engine.pipeline, silver, engine.layout, again_seconds=0, ask=ask, receipts=receipts
+        engine.spark,
+        engine.pipeline,
+        silver,
+        engine.layout,
+        again_seconds=0,
+        ask=ask,
+        receipts=receipts,
+        **options,
     )
 
 
@@ -102,25 +110,36 @@ def test_what_was_acknowledged_is_what_was_read(
         ("receipt", 2),
         ("receipt", 1),
     ]
-    bytes_differ, not_there, none = (fault.text for fault in faulty.faults)
-    assert "producer other bytes has a receipt for" in bytes_differ
+    texts = bytes_differ, not_there, none = [fault.text for fault in faulty.faults]
+    assert "producer other bytes has a receipt " in bytes_differ
     assert bytes_differ.endswith("bronze has a record at each offset, but other bytes than were sent")
     assert re.search(
-        r"not there has a receipt for 2 records; the topic ends at offset [\d,]+, bef", not_there
+        r"not there has a receipt \w{32} for 2 records; the topic ends at offset [\d,]+, bef", not_there
     )
-    assert none == f"{receipts}: 1 of its records: its version is not 1"
+    assert none == f"{receipts}: 1 of its records: its version is not 1 ({record_digest(None, b'{}')[:32]})"
     (note,) = [note for note in faulty.notes if "receipts" in note]
     assert note.endswith(
         "; 1 are not as sent; 1 are of records that the broker has lost; 1 are of records not read yet; "
         "1 are of records that are gone"
     )
+    assert [fault.text for fault in account(engine, since="last").faults] == texts
 
     key = tmp_path / "key"
     key.write_text("secret")
     signed = Engine(spark, engine.pipeline, make_settings(tmp_path, broker, f"kafka.receipts_key=file:{key}"))
     faults = account(signed).faults
     assert [(fault.name, fault.count) for fault in faults] == [("receipt", 3), ("receipt", 1)]
-    assert faults[0].text == f"{receipts}: 3 of its records: it is not signed by kafka.receipts_key"
+    assert unnamed(faults[0].text) == f"{receipts}: 3 of its records: it is not signed by kafka.receipts_key"
+
+    names = re.findall(r"\b[0-9a-f]{32}\b", " ".join(texts))
+    read = receipts_reader(engine.pipeline, engine.settings)
+    assert len(dismiss(engine.pipeline, engine.layout, read, names, "forged")) == 3
+    for since in (None, "last"):
+        settled = account(engine, since=since)
+        assert settled.faults == ()
+        assert any(f"{receipts}: 3 dismissed: " in note for note in settled.notes)
+    since_last = [note for note in settled.notes if "each record of bronze since the audit of 2" in note]
+    assert len(since_last) == 1
 
 
 def test_who_has_no_key_can_neither_displace_a_receipt_nor_invent_one_nor_stop_the_audit(
@@ -143,7 +162,7 @@ def test_who_has_no_key_can_neither_displace_a_receipt_nor_invent_one_nor_stop_t
     put(broker, receipts, [forged for one in genuine for forged in forgeries(one)])
     assert set(read_receipts(broker, receipts, {}, "secret").receipts) == set(genuine)
     faulty = account(engine)
-    texts = {fault.text: fault.count for fault in faulty.faults}
+    texts = {unnamed(fault.text): fault.count for fault in faulty.faults}
     assert texts == {
         f"{receipts}: {len(genuine) * count:,} of its records: {why}": len(genuine) * count
         for why, count in {
@@ -163,14 +182,18 @@ def test_who_has_no_key_can_neither_displace_a_receipt_nor_invent_one_nor_stop_t
     lacking = account(Engine(spark, pipeline_of(topic, left), settings))
     spans = f"offsets {gone.offsets[0][0]:,} to {gone.offsets[-1][1]:,}"
     place = f"{topic}/{gone.partition}: {gone.records:,}, {spans}"
-    assert any(
-        f"{gone.records:,} records of bronze have no receipt ({place})" in one for one in lacking.notes
-    )
+    without = f"{gone.records:,} records of bronze have no receipt, the oldest of 2"
+    assert any(without in one and f" ({place}); " in one for one in lacking.notes)
     (fault,) = lacking.faults
     assert fault.text == (
         f"{left}: {topic}/{gone.partition}: producer {gone.producer} has later receipts, and its receipt "
         "with the number 2 is missing"
     )
+
+
+def unnamed(text: str) -> str:
+    """A fault without the names of the records that are none."""
+    return re.sub(r" \([0-9a-f, …]+\)$", "", text)
 
 
 def forgeries(genuine: Receipt) -> Iterator[tuple[bytes | None, bytes | None]]:

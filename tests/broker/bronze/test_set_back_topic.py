@@ -96,7 +96,9 @@ class Shop:
         """A job whose start saw nothing wrong refuses before its next micro-batch of bronze is written."""
         engine, before = self.engine, self.engine.version("bronze.orders")
         wiring = Wiring(engine.spark, engine.pipeline, engine.settings, engine.layout, engine.broker)
-        with mock.patch.object(topic_checks, "with_set_back", lambda path, last, found, *rest: found):
+        with mock.patch.object(
+            topic_checks, "with_set_back", lambda layout, table, last, found, *rest: found
+        ):
             streams = list(wiring.streams("bronze"))
         supervisor = Supervisor(engine.spark, StopSignal(), stop_timeout_seconds=60)
         supervisor.start(streams, available_now=True)

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from common.declare import ChangeFeed, Debezium, Message, Pipeline, Silver, Topic
-from common.errors import RuleFailedError
 from orchestration.access.declaration.load_file import load_pipeline
 from tests.conftest import make_settings
 from tests.spark.silver.test_captured_envelopes import CAPTURED, envelopes, loaded, payload, row_type
@@ -138,13 +137,22 @@ def test_the_same_seed_gives_the_same_bytes(ran: Ran) -> None:
         assert list(islice(topic.sample(8), MESSAGES)) != ran.sent[topic.name]
 
 
-def test_a_truncation_stops_silver_and_says_so(ran: Ran) -> None:
-    """It names no row, so no table could take it; it is not passed over."""
-    envelope = {"before": None, "after": None, "op": "t", "ts_ms": 1, "source": {"ts_ms": 1, "lsn": 9}}
-    message = Message(None, json.dumps(envelope).encode())
+def test_a_truncation_takes_away_the_orders_before_it(ran: Ran) -> None:
+    """Half of the log: orders that were changed after it stay, as in the source."""
+    changes = [json.loads(message.value) for message in ran.sent["orders"] if message.value is not None]
+    newest: dict[int, int] = {}
+    for change in changes:
+        row = change["after"] or change["before"]
+        newest[row["order_id"]] = max(change["source"]["lsn"], newest.get(row["order_id"], 0))
+    middle = sorted(newest.values())[len(newest) // 2] + 1
+    assert middle not in newest.values()
+    source = {"ts_ms": 1767225600000, "lsn": middle}
+    message = Message(None, json.dumps({"before": None, "after": None, "op": "t", "source": source}).encode())
     ran.engine.append_bronze("bronze.orders", bronze("orders", [message], MESSAGES))
-    with pytest.raises(RuleFailedError, match="no_truncation"):
-        ran.engine.run("silver")
+    ran.engine.run("silver", "gold")
+    left = {key for key in applied(ran.sent["orders"]) if newest[key] > middle}
+    assert {key for (key,) in ran.gold("orders", ("order_id",))} == left
+    assert left
 
 
 def captured() -> dict[str, list[str]]:

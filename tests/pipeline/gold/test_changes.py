@@ -231,6 +231,7 @@ def test_a_change_of_no_known_kind_stops_the_query_until_it_is_declared(spark: A
     with pytest.raises(ChangeRefusedError, match=r"gold\.copy.* 1 keys .* t/0/4\. .*truncation") as refused:
         engine.run("gold")
     assert "x" not in str(refused.value).split("truncation")[0].split()
+    assert "declare truncates=\"op = 't'\", and then: medallion rebuild gold.copy" in str(refused.value)
     assert {row["k"]: row["version"] for row in engine.rows(COPY.table)} == {"a": 1, "b": 1}
     source.delete("version < 5")
     going_on = Engine(spark, replace(PIPELINE, gold=[replace(COPY, ignores=("m", "t"))]), engine.settings)

@@ -22,12 +22,13 @@ ROWS = [
     ("b2", "b", 2, 50.0),
     ("c1", "c", 9, 60.0),
 ]
-NUMBERED = "select k, row_number() over (partition by p order by at) as n from silver.rows"
-FIRST = f"select k from ({NUMBERED}) where n = 1"
+# Columns may have the names of the comparison's own.
+NUMBERED = "select k as w, row_number() over (partition by p order by at) as least from silver.rows"
+FIRST = f"select w as n0 from ({NUMBERED}) where least = 1"
 LIMITED = "select k, amount from silver.rows order by at desc limit 4"
 SOME = "select p, first(amount) as amount from silver.rows group by p"
 EACH = "select k, amount as credit_limit from silver.rows -- limit 3, first(x)"
-TOTAL = f"select k from ({NUMBERED.replace('at)', 'at, k)')}) where n = 1"
+TOTAL = f"select w as k from ({NUMBERED.replace('at)', 'at, k)')}) where least = 1"
 
 # The first of each kind of statement that leaves rows open; the others are long.
 CASES = [

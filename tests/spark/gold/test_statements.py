@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -13,6 +15,7 @@ from common.sql.statement import read_statement
 from gold.aggregate.stateful import grouped
 from gold.join.columns import joined
 from gold.join.stream_join import pairs
+from tests.pipeline.gold.statements import test_truncations as truncations
 from tests.pipeline.gold.test_random import BEGINS, EXACT, FILTERED, NEWER, TAKEN_BACK
 from tests.support.oracles import gold_sql
 from tests.support.oracles.silver_history import (
@@ -134,3 +137,18 @@ def test_a_joins_statement_names_the_other_row_as_a_whole(spark: Any) -> None:
     found = rows(made(near, frames))
     assert found == rows(pairs(frames[ORDERS], frames["silver.days"], near))
     assert found
+
+
+def test_a_truncation_takes_away_what_is_before_it(spark: Any) -> None:
+    """Of a change feed and of a history; one that is the change of a row too leaves what is equal to it."""
+    every = truncations.changes(random.Random(63), keys=60)  # noqa: S311  # a seeded case, no secret
+    drawn = [replace(one, offset=n) for n, one in enumerate(every) if one.a != truncations.LEFT]
+    came = [
+        (one.k, one.n, one.op, one.a, "t", 0, one.offset, truncations.NOON, truncations.NOON) for one in drawn
+    ]
+    frames = {truncations.FEED.reads: spark.createDataFrame(came, truncations.SCHEMA)}
+    copied = made(truncations.FEED, frames).select("k", "n", "a").orderBy("k").toArrow().to_pylist()
+    assert copied == truncations.copied(drawn)
+    assert 0 < len(copied) < 60
+    states = made(truncations.STATES, frames).select("k", "a", "valid_from", "valid_to").collect()
+    assert sorted(map(tuple, states), key=str) == truncations.states(drawn)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from common.streaming.topic_identity import TOPICS, TopicState
 from orchestration.access.kafka.receipts import Receipt
-from orchestration.records.receipts.compare import Generation, uncovered
+from orchestration.records.receipts.compare import BEGINNING, Generation, Start, uncovered
 
 pytestmark = pytest.mark.long
 
@@ -30,15 +31,25 @@ def test_records_without_a_receipt_are_counted_however_far_their_offsets_are(spa
     rows = [("orders", 0, offset) for offset in range(10)]
     rows += [(SECOND, 0, offset) for offset in (0, 7, FAR, FAR + 4, FAR + 5)]
     rows += [(SECOND, 1, 0), ("others", 0, 0)]
-    bronze = spark.createDataFrame(rows, "topic string, partition int, offset bigint")
+    dated = [(*row, datetime.fromtimestamp(row[2] % FAR, UTC)) for row in rows]
+    schema = "topic string, partition int, offset bigint, kafka_timestamp timestamp"
+    bronze = spark.createDataFrame(dated, schema)
 
-    def told(*receipts: Receipt) -> list[str]:
-        return [str(one) for one in uncovered(spark, bronze, receipts, LAST, READ)]
+    def told(*receipts: Receipt, start: Start = BEGINNING) -> list[str]:
+        found = uncovered(spark, start.within(bronze), receipts, LAST, READ)
+        assert [one.oldest for one in found] == [
+            datetime.fromtimestamp(one.first % FAR, UTC) for one in found
+        ]
+        return [str(one) for one in found]
 
     assert told() == [
         "orders/0: 10, offsets 0 to 9",
         f"{SECOND}/0: 4, offsets 0 to {FAR + 4:,}",
         f"{SECOND}/1: 1, offsets 0 to 0",
+    ]
+    assert told(start=Start("", {("orders", 0): 6, (SECOND, 0): FAR + 1, (SECOND, 1): 1})) == [
+        "orders/0: 4, offsets 6 to 9",
+        f"{SECOND}/0: 1, offsets {FAR + 4:,} to {FAR + 4:,}",
     ]
     of_both = receipt("", (0, 6))  # a producer that does not know the topic's id
     assert told(of_both, receipt("A", (7, 9)), receipt("B", (FAR, FAR + 3), (FAR + 4, FAR + 9))) == [

@@ -9,12 +9,13 @@ from __future__ import annotations
 import base64
 import json
 import random
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import duckdb
 import pyarrow as pa
@@ -241,13 +242,46 @@ def test_each_encoding_is_what_was_in_the_table(spark: Any, name: str) -> None:
 
 
 def test_the_pages_conversions_are_those_that_are_tested() -> None:
-    for kind, shown in (
-        ("day", "after.day"),
-        ("ms", "…"),
-        ("us", "…"),
-        ("ns", "…"),
-    ):
-        assert f"`{KINDS[kind].page.format(shown)}`" in PAGE
+    for kind in ("day", "ms", "us", "ns"):
+        assert KINDS[kind].page.format("after.v") in PAGE
+
+
+def types_of_the_page() -> list[list[list[str]]]:
+    """Of each row of the page's table, the pieces of code in each cell."""
+    table = PAGE[PAGE.index("## Values") : PAGE.index("## In Avro")]
+    lines = [line for line in table.splitlines() if line.startswith("| ") and "`" in line]
+    return [[re.findall("`(.*?)`", cell) for cell in line.strip("| ").split(" | ")] for line in lines]
+
+
+@pytest.mark.parametrize("decimals", ["text", "base64"])
+def test_each_type_of_the_page_gives_what_the_page_says(
+    spark: Any, decimals: Literal["text", "base64"]
+) -> None:
+    """The values are those of a real connector, as far as PostgreSQL has the type."""
+    is_text = decimals == "text"
+    rows = [row for row in types_of_the_page() if is_text != ('decimals="base64"' in row[0])]
+    assert len(rows) == (32 if is_text else 1)
+    events = []
+    for turn in range(max(len(row[1]) for row in rows)):
+        sent = [f'"f{n}": {row[1][turn]}' for n, row in enumerate(rows) if turn < len(row[1])]
+        events.append(f'{{"op": "c", "after": {{{", ".join(sent)}}}}}'.encode())
+    frame = parse_values(
+        spark.createDataFrame(
+            [("t", 0, n, None, 0, None, None, each, None) for n, each in enumerate(events)], SCHEMA
+        ),
+        Debezium(", ".join(f"f{n} {row[2][0]}" for n, row in enumerate(rows)), decimals=decimals),
+    )
+    shown = [
+        F.coalesce(F.expr(row[3][0].replace("after.v", f"after.f{n}")).cast("string"), F.lit("null")).alias(
+            f"f{n}"
+        )
+        for n, row in enumerate(rows)
+    ]
+    found = frame.orderBy(f"{META}.offset").select(f"{META}.fault", *shown).collect()
+    assert {row["fault"] for row in found} == {None}
+    for n, row in enumerate(rows):
+        assert len(row[1]) == len(row[4]), row
+        assert [one[f"f{n}"] for one in found[: len(row[4])]] == row[4], row
 
 
 def test_a_decimal_in_base64_has_the_value_of_the_table(spark: Any) -> None:

@@ -85,7 +85,7 @@ def test_columns_of_json_have_the_declared_names_and_types(rows: Callable[..., A
 
 ROW = "id bigint, name string"
 FLAT = b'{"before":null,"after":{"id":1,"name":"a"},"op":"c","ts_ms":5,"source":{"db":"d","table":"t","x":1}}'
-SOURCE = (None, "d", None, "t", *(None,) * 12)
+SOURCE = (None, "d", None, "t", *(None,) * 13)
 
 
 def test_an_envelope_is_read_with_and_without_its_schema(rows: Callable[..., Any]) -> None:

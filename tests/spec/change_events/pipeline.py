@@ -2,8 +2,31 @@ from medallion import ChangeFeed, Debezium, History, Json, Pipeline, Silver, Sto
 
 pipeline = Pipeline(
     name="changes",
-    bronze=[Topic("documents"), Topic("places"), Topic("parts"), Topic("prices")],
+    bronze=[
+        Topic("documents"),
+        Topic("events", topics=["pga.shop.events"]),
+        Topic("places"),
+        Topic("parts"),
+        Topic("prices"),
+    ],
     silver=[
+        Silver(
+            "events",
+            reads="bronze.events",
+            value=Debezium("id int, v string"),
+            columns={
+                "id": "coalesce(after.id, before.id)",
+                "changed": "coalesce(cast(coalesce(after.id, before.id) as string), 'all')",
+                "v": "after.v",
+                "op": "op",
+                "snapshot": "source.snapshot",
+                "lsn": "source.lsn",
+                "at": "timestamp_millis(source.ts_ms)",
+            },
+            key=["changed", "lsn"],
+            event_time="at",
+            watermark="1 day",
+        ),
         Silver(
             "documents",
             reads="bronze.documents",
@@ -59,6 +82,24 @@ pipeline = Pipeline(
                 name: f"row.{name}"
                 for name in ("body", "raw", "uid", "numbers", "amounts", "texts", "pairs", "doc")
             },
+        ),
+        ChangeFeed(
+            "events",
+            reads="silver.events",
+            key=["id"],
+            sequence_by=["lsn"],
+            columns=["id", "v", "lsn"],
+            truncates="op = 't' or op = 'r' and snapshot in ('last', 'last_in_data_collection')",
+        ),
+        History(
+            "events_in_time",
+            reads="silver.events",
+            key=["id"],
+            valid_by="at",
+            sequence_by=["lsn"],
+            columns=["v"],
+            delete_when="op = 'd'",
+            truncates="op = 't' or op = 'r' and snapshot in ('last', 'last_in_data_collection')",
         ),
         History("places", reads="silver.places", key=["id"], valid_by="at", columns=["place"]),
         Upsert(

@@ -112,6 +112,7 @@ PLAIN: Mapping[str, Sequence[str]] = {
         "parse_url('http://a.b/c?k=1', 'QUERY') || {s}", "get_json_object(to_json({x}), '$.b')", "conv(string({i}), 10, 16)",
         "monthname({D})", "dayname({D})", "quote({s})", "url_encode({s})", "substring_index({s}, 'a', 1)",
         "case {s} when 'a' then 'x' when \"b\" then 'O''B' else {s} end", "try_element_at(map_keys({m}), 1)",
+        "to_json(({i}, {s}))", "to_json(struct(({s}), {i}))", "aggregate({S}, '', (n, D) -> N || coalesce(d, {s}))",
     ],
     "b": [
         "{i} = {i}", "{i} > 1", "{l} <= 9", "{i} <> {i}", "{s} = {s}", "{s} < 'b'", "{s} <=> {s}", "{i} <=> {i}", "{i} is null",
@@ -123,6 +124,8 @@ PLAIN: Mapping[str, Sequence[str]] = {
         "contains({s}, 'a')", "like({s}, 'a%')", "equal_null({s}, 'a')", "{i} % 2 == 0", "{i} != 1", "!{b}", "isnull({x})",
         "map_contains_key({m}, 'a')", "arrays_overlap({S}, array('a'))", "{S} = array('a')", "{x} = {x}", "{s} like any ('a%', '%b')",
         "(case when {b} then {i} end) is null", "{x}.a > 1", "{l} = {i}", "{s} > {s} or {s} is null", "luhn_check({s})", "{s} collate UTF8_LCASE = 'A'",
+        "exists({S}, N -> n > {s})", "forall({S}, n -> n >= {s} or N is null)", "exists({I}, (V) -> v > {i})", "({i}, {s}) = ({i}, {s})",
+        "({i}, {s}) in ((1, 'a'), (9, 'b'), (10, null))",
     ],
     "D": [
         "cast({t} as date)", "date_add({D}, 1)", "{D} + interval 1 day", "{D} - interval '1' month", "last_day({D})",
@@ -139,7 +142,7 @@ PLAIN: Mapping[str, Sequence[str]] = {
         "{t} + (- interval 1 day 1 hour)", 'date_trunc("HOUR", {t})', "from_utc_timestamp({t}, 'Asia/Tokyo')", "try_to_timestamp({s})",
     ],
     "S": [
-        "split({s}, ' ')", "array({s}, {s})", "array_distinct({S})", "filter({S}, e -> e <> 'a')", "transform({S}, e -> e || '-')",
+        "split({s}, ' ')", "array({s}, {s})", "array_distinct({S})", "filter({S}, e -> e <> 'a')", "transform({S}, e -> e || '-')", "transform({S}, Day -> day || {s})",
         "array_sort({S})", "map_keys({m})", "coalesce({S}, array())", "array_union({S}, array('z'))", "slice({S}, 1, 1)", "sort_array({S}, false)",
         "concat({S}, {S})", "array_remove({S}, 'a')", "array_append({S}, {s})", "filter({S}, (e, at) -> at % 2 = 0)", "reverse({S})",
         "array_compact({S})", "regexp_extract_all({s}, '([a-z])')", "array_repeat({s}, 2)", "flatten(array({S}, {S}))",
@@ -182,7 +185,7 @@ AGGREGATES: Mapping[str, Sequence[str]] = {
     "b": ["any({b})", "some({b})", "every({b})", "bool_or({b})", "bool_and({b})", "max({b})", "count(*) > 1", "bool_or({i} > 5)"],
     "D": ["max({D})", "min({D})"],
     "t": ["max({t})", "min({t})"],
-    "S": ["array_sort(collect_set({s}))", "sort_array(collect_list({s}))"],
+    "S": ["array_sort(collect_set({s}))", "sort_array(collect_list({s}))", "array(to_json(max(({i}, {s}))))"],
 }  # fmt: skip
 """What gives a value of a type for a group of rows."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from tests.support.drawn.expressions import EQUAL, TEXT_AND, THROWING, Column, Drawer, letter_of
@@ -15,7 +15,7 @@ from tests.support.drawn.parts import Part, joined, optional, part
 from tests.support.drawn.tables import COLUMNS
 
 _ALIASES = ("a", "b", "o", "q1", "q2", "k", "t", "orders", "st", "x", "e__f")
-_NAMES = ("c0", "c1", "c2", "c3", "k", "v", "n", "id", "x", "order", "a__b", "day")
+_NAMES = ("c0", "c1", "c2", "c3", "k", "v", "n", "id", "x", "order", "a__b", "day", "a__k", "o__v")
 _JOINS = (
     "join",
     "inner join",
@@ -155,9 +155,16 @@ class Statements:
     def _from(self, depth: int, named: Mapping[str, Query], first: str) -> tuple[list[Source], Part]:
         taken: set[str] = set()
         sources = [self._source(depth, named, taken, first)]
-        text = sources[0].text
+        text, was_using = sources[0].text, False
         for _ in range(self.random.choice([0, 0, 0, 1, 1, 1, 2])):
             other = self._source(depth, named, taken)
+            if (
+                not was_using
+                and self._chance(0.15)
+                and (made := self._using(text, sources, other)) is not None
+            ):
+                was_using, (text, sources) = True, made
+                continue
             text, is_shown = self._join(text, sources, other)
             if is_shown:
                 sources.append(other)
@@ -193,6 +200,31 @@ class Statements:
         joined_ = part(text, self._gap(), kind, " ", other.text, " on ", on, instead=(text,))
         return joined_, is_shown
 
+    def _using(
+        self, text: Part, sources: Sequence[Source], other: Source
+    ) -> tuple[Part, list[Source]] | None:
+        """A join by a column of both sides, with which the star of each side's table then begins."""
+        ours = [column.name for each in sources for column in each.columns]
+        kinds = {column.name: column.kind for each in sources for column in each.columns}
+        names = [
+            each.name
+            for each in other.columns
+            if ours.count(each.name) == 1
+            and (kinds[each.name], each.kind) in EQUAL
+            and each.name not in TEXT_AND
+        ]
+        if not names:
+            return None
+        name, kind = self.random.choice(names), self.random.choice(_JOINS)
+        is_shown = " semi " not in kind and " anti " not in kind
+        first = [
+            replace(each, columns=tuple(sorted(each.columns, key=lambda column: column.name != name)))
+            for each in (*sources, *([other] if is_shown else []))
+        ]
+        return part(
+            text, self._gap(), kind, " ", other.text, f" using ({_quoted(name)})", instead=(text,)
+        ), first
+
     def _source(self, depth: int, named: Mapping[str, Query], taken: set[str], first: str = "") -> Source:
         chance = self.random.random()
         free = [each for each in _ALIASES if each not in taken]
@@ -218,7 +250,8 @@ class Statements:
             return Source(part("(", inner.text, f") {word}{head}"), alias, self._columns(alias, columns))
         table = self.random.choice(["silver.orders", "silver.orders", "gold.orders", "silver.q1"])
         kinds = tuple((name, letter_of(kind)) for name, kind in COLUMNS[table].items())
-        if self._chance(0.12) and table not in taken and not taken:
+        beside = {"silver.orders": "gold.orders", "gold.orders": "silver.orders"}.get(table, "")
+        if taken in (set(), {beside, "orders"}) and self._chance(0.12 + 0.3 * len(taken)):
             taken |= {table, table.partition(".")[2]}
             return Source(part(table), table, self._columns(table, kinds))
         return self._named(part(table), kinds, alias, "", taken)
@@ -231,7 +264,8 @@ class Statements:
         return Source(shown, alias, self._columns(alias, columns))
 
     def _columns(self, alias: str, columns: Sequence[tuple[str, str]]) -> tuple[Column, ...]:
-        return tuple(Column(f"{alias}.{_quoted(name)}", kind, name) for name, kind in columns)
+        write = str.upper if self._chance(0.05) else str
+        return tuple(Column(f"{alias}.{write(_quoted(name))}", kind, name) for name, kind in columns)
 
     def _lateral(self, sources: list[Source], taken: set[str]) -> tuple[Part, list[Source]]:
         columns = [column for each in sources for column in each.columns]

@@ -23,8 +23,8 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 
 RULE_VERSIONS = {
     ("earthquakes", "silver.quakes"): "68e141c92db1",
-    ("orders_cdc", "silver.customers"): "a04b1f9fec2c",
-    ("orders_cdc", "silver.orders"): "05d868335855",
+    ("orders_cdc", "silver.customers"): "eceb9cd7cffe",
+    ("orders_cdc", "silver.orders"): "62feccae352f",
 }
 
 MARKS = {
@@ -48,11 +48,11 @@ MARKS = {
     (
         "orders_cdc",
         "gold.customers",
-    ): "columns=ef1b9d44 deletes 'd'= ignores 'm'= key=5d7c415d operation=063bd517 reads=00bd40ad sequence_by=f1111dd8 upserts 'c'= upserts 'r'= upserts 'u'=",  # noqa: E501  # one line, one declaration
+    ): "columns=ef1b9d44 deletes 'd'= ignores 'm'= key=5d7c415d operation=063bd517 reads=00bd40ad sequence_by=f1111dd8 truncates=0655e07f upserts 'c'= upserts 'r'= upserts 'u'=",  # noqa: E501  # one line, one declaration
     (
         "orders_cdc",
         "gold.orders",
-    ): "columns=79f8ceba deletes 'd'= ignores 'm'= key=fe01ea8d operation=063bd517 reads=4fc95b48 sequence_by=f1111dd8 upserts 'c'= upserts 'r'= upserts 'u'=",  # noqa: E501  # one line, one declaration
+    ): "columns=79f8ceba deletes 'd'= ignores 'm'= key=fe01ea8d operation=063bd517 reads=4fc95b48 sequence_by=f1111dd8 truncates=0655e07f upserts 'c'= upserts 'r'= upserts 'u'=",  # noqa: E501  # one line, one declaration
     (
         "orders_cdc",
         "gold.orders_with_customers",
@@ -65,7 +65,7 @@ POSITIONS = {
     "Avro": "schema framing max_bytes",
     "Bytes": "",
     "ChangeFeed": "name reads key sequence_by operation upserts deletes ignores columns reading storage "
-    "unchanged where",
+    "unchanged where truncates",
     "ConsoleSink": "rows",
     "Csv": "schema separator null_text required timestamps max_bytes",
     "Custom": "name reads write tables reading storage also_reads",
@@ -73,7 +73,7 @@ POSITIONS = {
     "Expect": "name arguments severity",
     "ForeachSink": "writer",
     "History": "name reads key valid_by columns delete_when reading storage unchanged where "
-    "sequence_by untracked ignore_nulls surrogate_key snapshots",
+    "sequence_by untracked ignore_nulls surrogate_key snapshots truncates",
     "Join": "name reads joins on columns how mode within reading storage where",
     "Json": "schema strict required timestamps max_depth max_bytes framing decimals",
     "KafkaSink": "topic key value kafka headers partition register_schemas",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,9 +12,10 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, write_deltalake
 
-from common.declare import ConsoleSink, MemorySink, Publish
+from common.declare import ConsoleSink, ForeachSink, MemorySink, Publish
+from common.delta.micro_batch import MicroBatch
 from common.delta.table import BEGINS_FEED, maintenance_metadata
-from gold.publish.query import _to_console, hand_over, is_feed_whole
+from gold.publish.query import _to_console, _to_each, hand_over, is_feed_whole, number_of_rows
 
 
 @pytest.mark.parametrize(
@@ -80,6 +82,29 @@ def test_a_writer_is_opened_gets_the_rows_and_is_closed_with_the_error(
             hand_over(writer, rows, 7)
     calls = [("open", 0, 7), *(("process", row) for row in processed), ("close", error or type(None))]
     assert writer.calls == calls
+
+
+def test_other_rows_of_the_same_micro_batch_have_another_number(tmp_path: Path) -> None:
+    """As after an older copy of a checkpoint or of the table: a writer that remembers numbers gets them."""
+    first = MicroBatch("shop", "publish.x", "q", 7, (5,), before=(3,), source_commits=("a",))
+    others = [
+        replace(first, positions=(6,)),
+        replace(first, before=(4,)),
+        replace(first, source_commits=("b",)),
+    ]
+    numbers = {number_of_rows(one) for one in (first, *others)}
+    assert len(numbers) == 4
+    assert {number >> 32 for number in numbers} == {7}
+    assert number_of_rows(replace(first, is_first=False)) == number_of_rows(first)  # of a replay
+    assert number_of_rows(first, is_named=False) == 7  # as an earlier release has sent it
+    assert max(numbers) < number_of_rows(replace(first, batch_id=8)) < 2**63
+    writer = Writer(opens=True)
+    rows: Any = SimpleNamespace(rdd=SimpleNamespace(foreachPartition=lambda part: part(["a"])))
+    send = _to_each(ForeachSink(writer), str(tmp_path))
+    for one in (first, first, others[0]):
+        send(rows, one)
+    written = [call[2] for call in writer.calls if call[0] == "open"]
+    assert written == [number_of_rows(one) for one in (first, first, others[0])]
 
 
 def test_a_function_of_a_row_is_a_writer_too() -> None:

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,12 +58,19 @@ class Export:
         (self.checkpoint / "offsets" / str(number)).write_text(f"v1\n{{}}\n{json.dumps(position(version))}")
 
     def write(self, number: int) -> None:
+        for version in range(6, 2 * number + 2):
+            self.commit(version)
         self.plan(number, 2 * number + 2)
-        self.files.own(self.batch(number), str(self.checkpoint))
-        assert not self.files.has(self.batch(number), self.path)
-        self.files.finish(self.batch(number), [], {})
-        assert self.files.has(self.batch(number), self.path)
+        since = self.files.own(self.batch(number), str(self.checkpoint))
+        assert not self.files.has(self.batch(number), self.path, since)
+        self.files.finish(self.batch(number), [], {}, since)
+        assert self.files.has(self.batch(number), self.path, since)
         (self.checkpoint / "commits" / str(number)).write_text("v1\n{}")
+
+    def declare(self, folder: str) -> None:
+        """Give the publication a path."""
+        self.publish = replace(self.publish, to=FileSink(folder))
+        self.files = PublishedFiles(folder)
 
     def manifest(self, number: int) -> Path:
         return Path(self.files.folder, "_manifest", f"{number:020}.json")
@@ -114,8 +122,58 @@ def _gone(export: Export) -> None:
     shutil.rmtree(export.files.folder)
     with pytest.raises(CheckpointMismatchError, match=r"medallion recover publish\.files"):
         export.files.own(export.batch(3), str(export.checkpoint))
-    other = PublishedFiles(f"{export.files.folder}_new")  # as it is declared from now on
-    assert not other.was_taken_by(str(export.checkpoint))
+
+
+def _cut_off_in_a_new_folder(export: Export) -> None:
+    """The path is changed; the first micro-batch there fails, or its process ends, before its manifest."""
+    export.declare(f"{export.files.folder}_new")
+    assert not export.faults()
+    for _ in range(2):
+        since = export.files.own(export.batch(3), export.path)
+        assert not export.files.has(export.batch(3), export.path, since)
+    export.plan(3, 8)
+
+
+def _new_folder_put_back(export: Export) -> None:
+    """The path is changed, and the folder is put back to what it was in its first micro-batch."""
+    _cut_off_in_a_new_folder(export)
+    export.write(3)
+    assert not export.faults()
+    export.manifest(3).unlink()
+
+
+def _changed_back(export: Export) -> None:
+    """The path is changed, and changed back: what went elsewhere meanwhile is no gap."""
+    former = export.files.folder
+    export.declare(f"{former}_new")
+    for number in (3, 4):
+        export.write(number)
+    export.declare(former)
+    assert not export.faults()
+    export.write(5)
+    assert not export.faults()
+    export.write(6)
+    assert list(export.files.file_faults()) == []
+    export.manifest(5).unlink()
+    assert [one.rpartition("has ")[0] for one in export.files.file_faults()] == [
+        f"{former} has no micro-batch 5, and "
+    ]
+
+
+def _changed_back_and_put_back(export: Export) -> None:
+    _changed_back(export)
+    export.manifest(6).unlink()
+
+
+def _moved(export: Export) -> None:
+    """With its files; nothing is left where it was."""
+    folder = Path(export.files.folder)
+    export.declare(str(folder.rename(f"{folder}_moved")))
+
+
+def _moved_and_put_back(export: Export) -> None:
+    _moved(export)
+    export.manifest(2).unlink()
 
 
 def _without_positions(export: Export) -> None:
@@ -136,6 +194,12 @@ def _without_positions(export: Export) -> None:
         (_other_positions, "is that of other rows than micro-batch 2 has now", ""),
         (_older_source, "it has read another version 5 of silver.orders", None),
         (_gone, "has none of the micro-batches that were written there", None),
+        (_cut_off_in_a_new_folder, "", None),
+        (_new_folder_put_back, "has committed micro-batches up to 3, and .*_new ends with -1", None),
+        (_changed_back, "", ""),
+        (_changed_back_and_put_back, "has committed micro-batches up to 6, and .* ends with 2", ""),
+        (_moved, "", ""),
+        (_moved_and_put_back, "has committed micro-batches up to 2, and .*_moved ends with 1", ""),
     ],
 )
 def test_a_start_compares_files_checkpoint_and_source(
@@ -150,19 +214,19 @@ def test_a_start_compares_files_checkpoint_and_source(
 
 def test_a_micro_batch_of_other_rows_or_behind_a_gap_is_refused(export: Export) -> None:
     third = export.batch(3)
-    assert not export.files.has(third, export.path)
+    assert not export.files.has(third, export.path, 0)
     for other in ({"before": (position(5),)}, {"batch_id": 2, "positions": (position(5),)}):
         changed = MicroBatch(**{**_fields(third if "before" in other else export.batch(2)), **other})
         with pytest.raises(CheckpointMismatchError, match="is that of other rows than micro-batch 2 has now"):
-            export.files.has(changed, export.path)
+            export.files.has(changed, export.path, 0)
     SourceNote(export.path).write(third.before, last_commits(third.before, export.sources))
-    assert not export.files.has(third, export.path)
+    assert not export.files.has(third, export.path, 0)
     SourceNote(export.path).write(third.before, [{"version": 5, "sha256": "of a job beside"}])
     with pytest.raises(CheckpointMismatchError, match="is that of other rows than micro-batch 2 has now"):
-        export.files.has(third, export.path)
+        export.files.has(third, export.path, 0)
     export.manifest(2).unlink()
     with pytest.raises(CheckpointMismatchError, match="lacks micro-batch 2, which was written there"):
-        export.files.has(third, export.path)
+        export.files.has(third, export.path, 0)
 
 
 def test_files_that_are_gone_or_cut_off_are_faults_of_the_audit(export: Export, tmp_path: Path) -> None:
@@ -172,7 +236,7 @@ def test_files_that_are_gone_or_cut_off_are_faults_of_the_audit(export: Export, 
     for name, content in (("a", b"1234"), ("b", b"12")):
         (folder / "batch=2" / name).write_bytes(content)
     names = ["batch=2/a", "batch=2/b"]
-    export.files.finish(export.batch(2), names, {"batch=2/a": 4, "batch=2/b": 2})
+    export.files.finish(export.batch(2), names, {"batch=2/a": 4, "batch=2/b": 2}, 0)
     assert list(export.files.file_faults()) == []
     (folder / "batch=2" / "a").write_bytes(b"123")
     (folder / "batch=2" / "b").unlink()

@@ -64,6 +64,7 @@ def blamed(pipeline: Pipeline, accounts: Sequence[Account]) -> list[Account]:
     bronze = {one.table for one in pipeline.bronze}
     wrong = {place for place, name in places if name in _CAUSES and place not in bronze}
     changed = {place for place, name in places if name in _OF_BRONZE and place in bronze}
+    unseen = {one.table for one in pipeline.silver} - {one.table for one in accounts}
     found: dict[str, list[Fault]] = {one.table: [] for one in accounts}
     for account in accounts:
         for fault in account.faults:
@@ -73,10 +74,22 @@ def blamed(pipeline: Pipeline, accounts: Sequence[Account]) -> list[Account]:
                 causes = _causes(pipeline, place, wrong)
             elif fault.name in _OF_SILVER and place == account.table:
                 causes = _causes(pipeline, place, changed)
-            told = after_faults_of(causes, fault) if causes else fault
+            told = after_faults_of(causes, fault) if causes else _with_unseen(pipeline, fault, unseen)
             for table in [one for one in causes if one in found] or [account.table]:
                 found[table].append(told)
     return [replace(one, faults=tuple(found[one.table])) for one in accounts]
+
+
+def _with_unseen(pipeline: Pipeline, fault: Fault, unseen: Collection[str]) -> Fault:
+    """A fault of a gold table that is also made of silver tables which were not audited.
+
+    Its own command would spread their faults.
+    """
+    more = sorted(read_for(pipeline, fault.table).intersection(unseen)) if fault.name == "content" else ()
+    if not more:
+        return fault
+    command = f"To know whether it follows from {' or '.join(more)}, which was not audited: medallion audit"
+    return replace(fault, text=f"{fault.text.removesuffix(fault.command)}{command}", command=command)
 
 
 def after_faults_of(tables: Sequence[str], fault: Fault) -> Fault:

@@ -13,7 +13,7 @@ from datetime import datetime
 from common.config.paths import Layout
 from common.declare import Custom, FileSink, Gold, Pipeline, Publish, Silver
 from common.delta.checkpoint import Checkpoint
-from common.delta.commit import RESTORE, Commit
+from common.delta.commit import Commit
 from common.delta.foreign_commits import is_own
 from common.delta.log import LogReader
 from common.delta.match.checkpoint_match import last_commit_metadata, lost_commits
@@ -25,7 +25,7 @@ from gold.publish import published as published_files
 from orchestration.access.progress.rows_read import streamed_tables
 from orchestration.records.audit.gold.blame import read_for
 from orchestration.records.audit.result import Fault
-from orchestration.records.audit.table_log import utc_text
+from orchestration.records.audit.table_log import taken_back, utc_text
 
 
 def gold_faults(
@@ -151,21 +151,17 @@ def _changes(log: LogReader, begin: int, latest: int, gold: Gold) -> tuple[Commi
 
     The first micro-batch of a query replaces all rows, and a RESTORE brings back the state of its version.
     """
-    now: tuple[Commit, ...] = ()
-    states: dict[int, tuple[Commit, ...]] = {}
-    for version in range(begin, latest + 1):
-        commit = log.commit(version)
-        if commit is None:
-            continue  # the log's cleanup deleted it meanwhile
-        if commit.operation == RESTORE and commit.restored_to is not None:
-            now = states.get(commit.restored_to, ())
-        elif is_own(commit, gold.table):
-            if commit.metadata.get("batch_id") == 0 and not isinstance(gold, Custom):
-                now = ()
-        elif commit.added or commit.removed:
-            now = (*now, commit)
-        states[version] = now
-    return now
+    found = (log.commit(version) for version in range(begin, latest + 1))
+    commits = [one for one in found if one is not None]  # the log's cleanup may delete some meanwhile
+    gone, now = taken_back(commits), list[Commit]()
+    for commit in commits:
+        if commit.version in gone:
+            continue
+        if not is_own(commit, gold.table):
+            now += [commit] if commit.added or commit.removed else []
+        elif commit.metadata.get("batch_id") == 0 and not isinstance(gold, Custom):
+            now = []
+    return tuple(now)
 
 
 def _fault(gold: Gold, table: str, commit: Commit) -> Fault:

@@ -27,7 +27,11 @@ PARTS = 20
 """Ranges that the values of a column are cut into; one of them is a sample."""
 
 _WEIGHT = "__weight"
-_FORMATS = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "ignoreNullFields": "false"}
+_FORMATS = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+    "ignoreNullFields": "false",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,12 @@ class Difference:
 
 
 def difference(
-    have: DataFrame, want: DataFrame, *, key: Sequence[str], without: frozenset[str] = frozenset()
+    have: DataFrame,
+    want: DataFrame,
+    *,
+    key: Sequence[str],
+    without: frozenset[str] = frozenset(),
+    rounded: frozenset[str] = frozenset(),
 ) -> Difference | None:
     """How a table differs from what it must be; None if it does not.
 
@@ -62,6 +71,7 @@ def difference(
         want: The rows that it must have; columns that only one of the two has do not count.
         key: Columns that tell rows apart; empty: all columns do.
         without: Columns that do not count.
+        rounded: Columns of which the last digits of floats may differ; those of others are copies.
     """
     names = [name for name in have.columns if name in want.columns and name not in without]
     kinds = {field.name: field.dataType for field in have.schema}
@@ -69,7 +79,7 @@ def difference(
     try:
         if not both.limit(1).count():
             return None
-        return _by_key(_beyond_tolerance(both, names, kinds), key or names)
+        return _by_key(_beyond_tolerance(both, names, _rounded(kinds, rounded)), key or names)
     finally:
         both.unpersist()
 
@@ -90,7 +100,12 @@ def _weighted(
 
 
 def open_rows(
-    have: DataFrame, want: DataFrame, orders: Sequence[DataFrame], places: Sequence[DataFrame]
+    have: DataFrame,
+    want: DataFrame,
+    orders: Sequence[DataFrame],
+    places: Sequence[DataFrame],
+    *,
+    rounded: frozenset[str] = frozenset(),
 ) -> int | None:
     """How many rows of a table are others than wanted, where only rows differ that are not in every way.
 
@@ -101,38 +116,48 @@ def open_rows(
         want: The rows by one way of computing them.
         orders: The rows by the same statement over rows in other orders.
         places: The rows by the statement with another number for rows of one place.
+        rounded: Columns of which the last digits of floats may differ; those of others are copies.
     """
     names = [name for name in have.columns if name in want.columns]
     kinds = {field.name: field.dataType for field in have.schema}
     both = _weighted(have, want, names, kinds)
     try:
-        rough = [_rough(name, kinds[name]) for name in names]
-        differing = _beyond_tolerance(both, names, kinds)
+        floats = _rounded(kinds, rounded)
+        differing = _beyond_tolerance(both, names, floats)
+        numbers = {name: f"c{number}" for number, name in enumerate(names)}  # a name may be one of ours
+        rough = [_rough(name) if name in floats else F.col(f"`{name}`") for name in names]
+        rough = [value.alias(number) for value, number in zip(rough, numbers.values(), strict=True)]
         rows = differing.select(*rough, _WEIGHT, F.lit(-1).alias("__way"))
         for way, each in enumerate((want, *orders, *places)):
             typed = each.select(*(F.col(f"`{name}`").cast(kinds[name]).alias(name) for name in names))
+            mine = zip(names, _groupable(names, kinds), strict=True)
+            rough = [_rough(name) if name in floats else value for name, value in mine]
             rows = rows.unionAll(typed.select(*rough, F.lit(None).cast("bigint"), F.lit(way)))
         counts = [F.count_if(F.col("__way") == way) for way in range(1 + len(orders) + len(places))]
-        of_row = rows.groupBy(*names).agg(
+        of_row = rows.groupBy(*numbers.values()).agg(
             F.coalesce(F.sum(_WEIGHT), F.lit(0)).alias("w"),
             (F.least(*counts) - counts[0]).alias("least"),
             *(each.alias(f"n{way}") for way, each in enumerate(counts[: 1 + len(orders)])),
         )
         totals = [F.sum(f"n{way}") for way in range(1 + len(orders))]
         figures = F.count_if(F.col("w") < F.col("least")), F.sum("w"), F.sum(F.greatest("w", F.lit(0)))
-        lacking, more, others, *numbers = of_row.agg(*figures, *totals).collect()[0]
-        is_open = not lacking and min(numbers) <= numbers[0] + more <= max(numbers)
+        lacking, more, others, *sizes = of_row.agg(*figures, *totals).collect()[0]
+        is_open = not lacking and min(sizes) <= sizes[0] + more <= max(sizes)
         return int(others) if is_open else None
     finally:
         both.unpersist()
 
 
-def _rough(name: str, kind: DataType) -> Column:
-    """A column as a value that two computations of the same rows give alike: floats to nine digits."""
-    value = F.col(f"`{name}`")
-    if not isinstance(kind, FloatType | DoubleType):
-        return value.alias(name)
-    return F.format_string("%.8e", value.cast("double")).alias(name)
+def _rounded(kinds: Mapping[str, DataType], rounded: frozenset[str]) -> list[str]:
+    """The columns of floats whose last digits may differ."""
+    names = {name.lower() for name in rounded}
+    is_float = {name: isinstance(kind, FloatType | DoubleType) for name, kind in kinds.items()}
+    return [name for name in kinds if is_float[name] and name.lower() in names]
+
+
+def _rough(name: str) -> Column:
+    """A float as a value that two computations of the same rows give alike: to nine digits."""
+    return F.format_string("%.8e", F.col(f"`{name}`").cast("double"))
 
 
 def _groupable(names: Sequence[str], kinds: Mapping[str, DataType]) -> list[Column]:
@@ -143,7 +168,7 @@ def comparable(name: str, kind: DataType, *without: str) -> Column:
     """A column as a value that Spark can compare: as JSON where its type has one of these words in it."""
     column = F.col(f"`{name}`")
     is_text = any(word in kind.simpleString() for word in without)
-    return F.to_json(F.struct(column)).alias(name) if is_text else column
+    return F.to_json(F.struct(column), _FORMATS).alias(name) if is_text else column
 
 
 def key_range(table: DataFrame, column: str, part: int) -> Column | None:
@@ -166,9 +191,9 @@ def key_range(table: DataFrame, column: str, part: int) -> Column | None:
     return (low & high) if part else (high | value.isNull())
 
 
-def _beyond_tolerance(rows: DataFrame, names: Sequence[str], kinds: Mapping[str, DataType]) -> DataFrame:
-    """Rows that differ by more than the last digits of their floats, with their weights."""
-    floats = [name for name in names if isinstance(kinds[name], FloatType | DoubleType)]
+def _beyond_tolerance(rows: DataFrame, names: Sequence[str], rounded: Sequence[str]) -> DataFrame:
+    """Rows that differ by more than the last digits of rounded floats, with their weights."""
+    floats = [name for name in names if name in rounded]
     if not floats:
         return rows
     exact = [F.col(f"`{name}`").alias(f"__e{at}") for at, name in enumerate(names) if name not in floats]

@@ -21,6 +21,7 @@ from common.delta.log import LogReader
 from common.errors import TableError
 from common.streaming.spark_errors import is_version_gone
 from gold.query import (
+    CLOSED,
     Context,
     Defined,
     defined,
@@ -58,6 +59,10 @@ class GoldProof:
     few_rows: int = 10_000
 
 
+Compared = tuple[GoldTable, Fault | None]
+"""How a gold table was compared, and its fault."""
+
+
 class _UnprovableError(Exception):
     """Something cannot be compared; the message says why."""
 
@@ -78,14 +83,15 @@ class ContentAudit:
     layout: Layout
     proof: GoldProof
 
-    def compared(self, tables: Sequence[Gold]) -> Iterator[tuple[GoldTable, Fault | None]]:
+    def compared(self, tables: Sequence[Gold]) -> Iterator[Compared]:
         """Each table of these queries that exists: how it was compared, and its fault."""
         for gold in tables:
             for table in (gold.table, *gold.side_tables):
                 if LogReader(self.layout.table_path(table)).latest_version() is not None:
-                    yield self._one(gold, table)
+                    yield self.one(gold, table)
 
-    def _one(self, gold: Gold, table: str) -> tuple[GoldTable, Fault | None]:
+    def one(self, gold: Gold, table: str) -> Compared:
+        """One table of a query."""
         try:
             state = self._state(gold)
             shown = GoldTable(table, version_of(gold, self.layout, table, state), left_out=state.left_out)
@@ -98,14 +104,16 @@ class ContentAudit:
             why = f"a version of {gold.reads} that it was made of has been cleaned away"
             return GoldTable(table, None, why=why), None
 
-    def _compare(self, gold: Gold, state: GoldState, shown: GoldTable) -> tuple[GoldTable, Fault | None]:
+    def _compare(self, gold: Gold, state: GoldState, shown: GoldTable) -> Compared:
         context = Context(self.spark, self.pipeline, self.proof.settings, self.layout)
         versions = list(state.sources.values())
         wanted = next(one for one in defined(context, gold, versions) if one.table == shown.table)
         reader = self.spark.read.format("delta").option("versionAsOf", shown.version)
         have, want = reader.load(self.layout.table_path(shown.table)), wanted.rows
         if wanted.until is not None:
-            last = have.agg(F.unix_micros(F.max(wanted.until))).collect()[0][0]
+            closed = state.metadata["counts"].get(CLOSED)
+            newest = have.agg(F.unix_micros(F.max(wanted.until))).collect()[0][0]
+            last = newest if closed is None else closed * 1000
             want = want.where(F.unix_micros(wanted.until) <= F.lit(last))
         column, condition = None, F.lit(True)
         if not self.proof.is_whole and have.count() > self.proof.few_rows:
@@ -118,12 +126,12 @@ class ContentAudit:
         have, want = have.where(condition), want.where(condition)
         without = ",".join(sorted(wanted.inexact))
         shown = replace(shown, range_of=column or "", without=without)
-        found = difference(have, want, key=wanted.key, without=wanted.inexact)
+        found = difference(have, want, key=wanted.key, without=wanted.inexact, rounded=wanted.rounded)
         if found is None:
             return shown, None
         if isinstance(gold, View) and leaves_open(gold):
             ways = ([one.where(condition) for one in some] for some in other_ways(context, gold, versions))
-            if (others := open_rows(have, want, *ways)) is not None:
+            if (others := open_rows(have, want, *ways, rounded=wanted.rounded)) is not None:
                 return replace(shown, open_rows=others), None
         if isinstance(gold, View) and is_approximate(gold):
             raise _UnprovableError("its statement approximates")

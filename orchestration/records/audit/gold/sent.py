@@ -1,7 +1,8 @@
 """Compares what a publication has sent to Kafka last with the rows that it has read last, by their keys.
 
 Only the newest messages can be told from others: those since the source's commit that was read last. Messages
-without a key, and rows that are only read in part, are not compared.
+without a key, and rows that are only read in part, are not compared. Nor is a topic whose newest messages
+have all keys and earlier times: a clock was set back between the commit and them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from common.declare import KafkaSink, Publish
-from common.delta.checkpoint import DeltaPosition, delta_position_of
+from common.delta.checkpoint import Checkpoint, DeltaPosition, delta_position, delta_position_of
 from common.delta.log import LogReader
 from common.delta.match.source_match import SourceNote
 from common.delta.micro_batch import SOURCE_COMMITS
@@ -22,7 +23,7 @@ from common.errors import BrokerError, HistoryGoneError
 from gold.publish.encoded import framing
 from gold.publish.query import messages, shaped
 from gold.query import Context
-from gold.source.stream import CHANGE
+from gold.source.stream import CHANGE, REMOVED
 from orchestration.access.embedded_broker import lifecycle
 from orchestration.access.kafka.client import named_broker, sink_options
 from orchestration.access.kafka.single_records import keys_since
@@ -92,15 +93,23 @@ def compare_sent(context: Context, publish: Publish, address: str | None) -> Sen
     commit = None if version is None else LogReader(context.path(publish.reads)).commit(version)
     if version is None or commit is None or not options["bootstrap.servers"]:
         return Sent(why="the rows that were read last, or the broker, cannot be told")
-    keys = _keys_of(context, publish, sink, version)
+    rows = _changes(context, context.path(publish.reads), version)
+    if _in_first_state(context, publish, version):
+        rows = rows.where(f"{CHANGE} NOT IN {REMOVED}")  # what was gone before was never sent
+    keys = _keys_of(context, publish, sink, rows)
     since_ms = round(commit.timestamp.timestamp() * 1000) - _EARLIER_MS
     return _compared(f"version {version} of {publish.reads}", sink.topic, keys, options, since_ms)
 
 
 def _compared(read: str, topic: str, keys: set[bytes], options: Mapping[str, str], since_ms: int) -> Sent:
     """Whether a topic has a message of each key since a time."""
+    address = options["bootstrap.servers"]
     try:
-        there = keys_since(options["bootstrap.servers"], options, topic, since_ms, _MOST, _SECONDS)
+        there = keys_since(address, options, topic, since_ms, _MOST, _SECONDS)
+        if there is not None and keys and keys.isdisjoint(there):
+            newest = keys_since(address, options, topic, None, _MOST, _SECONDS)
+            if newest is not None and keys <= newest:
+                return Sent(why=f"they are older than {read}: a clock was set back")
     except BrokerError as error:
         return Sent(why=str(error).partition(". ")[0])
     if there is None or len(keys) >= _MOST:
@@ -120,19 +129,28 @@ def _last_read(context: Context, publish: Publish) -> int | None:
     commits = note.get(SOURCE_COMMITS) or (None,)
     if position is None or commits[0] is None:
         return None
+    version = int(commits[0]["version"])
     # A position stays at the last file of a commit until the next one is there.
-    after = DeltaPosition(position.version + 1, -1, position.table_id, in_snapshot=False)
+    after = DeltaPosition(version + 1, -1, position.table_id, in_snapshot=False)
     log = LogReader(context.path(publish.reads))
     try:
-        is_whole = position.in_snapshot or not log.backlog_between(position, after).files
+        is_whole = not log.backlog_between(position, after).files
     except HistoryGoneError:
         return None
-    return int(commits[0]["version"]) if is_whole else None
+    return version if is_whole else None
 
 
-def _keys_of(context: Context, publish: Publish, sink: KafkaSink, version: int) -> set[bytes]:
-    """The keys of the messages of one version's changes."""
-    rows = _changes(context, context.path(publish.reads), version)
+def _in_first_state(context: Context, publish: Publish, version: int) -> bool:
+    """Whether a version was read as the whole state with which a publication has begun."""
+    checkpoint = Checkpoint(context.checkpoint(publish))
+    # The last part of that state may end before the next commit.
+    entries = (checkpoint.planned_batch(number) for number in checkpoint.batches()[-2:])
+    read = (delta_position(entry) for entry in entries if entry is not None)
+    return any(one is not None and one.in_snapshot and one.version == version for one in read)
+
+
+def _keys_of(context: Context, publish: Publish, sink: KafkaSink, rows: DataFrame) -> set[bytes]:
+    """The keys of the messages of changes."""
     sent = messages(shaped(rows, publish, ()), publish, sink)
     framed = framing(publish, sink, context.settings)(sent)
     keys = framed.where("key is not null").select(F.col("key").cast("binary")).distinct().limit(_MOST)

@@ -9,7 +9,7 @@ from typing import Any
 from common.config.paths import Layout
 from common.config.settings import GoldSettings
 from common.declare import Aggregate, Gold, History, Join, View
-from common.delta.checkpoint import DeltaPosition
+from common.delta.checkpoint import DeltaPosition, delta_position_of
 from common.delta.log import LogReader
 from common.delta.micro_batch import MicroBatch
 from common.delta.table import FEED
@@ -123,12 +123,27 @@ def why_it_may_differ(gold: Gold, layout: Layout, state: GoldState, settings: Go
     log = LogReader(layout.table_path(gold.reads))
     if gold.takes_rows_back and gold.reading.changes != "appends" and log.properties().get(FEED) == "true":
         return ""
-    oldest = log.oldest_version() or 0
+    oldest, begins = log.oldest_version() or 0, _begins(gold, layout, state)
     last = state.batch.source_version() or 0
-    removed = next((one.version for one in log.commits(oldest, last) if one.is_change), None)
-    if removed is not None:
+    commits = log.commits(max(oldest, begins), last) if begins <= last else ()
+    if (removed := next((one.version for one in commits if one.is_change), None)) is not None:
         return f"version {removed} of {gold.reads} took rows away, which it does not follow"
-    return f"the first commits of {gold.reads} were cleaned away" if oldest > 0 else ""
+    return f"the first commits of {gold.reads} were cleaned away" if oldest > begins else ""
+
+
+def _begins(gold: Gold, layout: Layout, state: GoldState) -> int:
+    """The first version of the source that the query has read as a commit; 0 where that is not known.
+
+    What was taken away before is not among the rows with which it began.
+    """
+    for _, metadata in own_commits(gold, layout, gold.table, state.version, most=None):
+        if metadata["query_id"] != state.batch.query_id:
+            break
+        if metadata["batch_id"] == 0 and (end := delta_position_of(metadata.get("positions") or (), 0)):
+            if end.in_snapshot:
+                return end.version + 1
+            return end.version if end.index < 0 else 0
+    return 0
 
 
 def _why_kept(gold: Gold, layout: Layout, state: GoldState, settings: GoldSettings) -> str:

@@ -29,11 +29,7 @@ def changed_files(path: str, table: str, query: str, log: TableLog | None = None
         query: The table whose query writes it.
         log: The commits whose files are compared; None: all live files are.
     """
-    if not StorageFolder(path).is_local:
-        return None  # Spark writes all files there; to ask the store for each of them takes long
-    digests = file_digests.noted(path)
-    wrong = [fault for file in _live(path, log) if (fault := file_digests.file_fault(path, file, digests))]
-    if not wrong:
+    if not (wrong := wrong_files(path, log)):
         return None
     more = f", and {len(wrong) - _SHOWN:,} more" if len(wrong) > _SHOWN else ""
     text = (
@@ -42,6 +38,14 @@ def changed_files(path: str, table: str, query: str, log: TableLog | None = None
         f"recover {query}"
     )
     return Fault("files", text, len(wrong), table=query)
+
+
+def wrong_files(path: str, log: TableLog | None = None) -> list[str]:
+    """What is wrong with the data files of a table, in words; see ``changed_files``."""
+    if not StorageFolder(path).is_local:
+        return []  # Spark writes all files there; to ask the store for each of them takes long
+    digests = file_digests.noted(path)
+    return [fault for file in _live(path, log) if (fault := file_digests.file_fault(path, file, digests))]
 
 
 def without_digest(path: str, log: TableLog | None = None) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from common.declare import Silver
 from common.delta.checkpoint import DeltaPosition
 from common.delta.lease.release import is_of_one_minor, own_release
+from common.sql.expression import non_deterministic_in
 from common.sql.quoting import standard_text
 from orchestration.records.audit.table_log import (
     Partition,
@@ -37,12 +38,15 @@ class Comparable:
         are_any: Whether any rows can be.
         excuse: Why a difference is no fault, in words: an earlier release wrote rows, and no other program
             has changed any; empty: it is one.
+        why_no_verdict: Why nobody can say which records must be in silver and which in quarantine, in words;
+            empty: today's verdict says it.
     """
 
     why: str = ""
     begins: Mapping[Partition, int] = field(default_factory=dict)
     are_any: bool = True
     excuse: str = ""
+    why_no_verdict: str = ""
 
     @property
     def text(self) -> str:
@@ -86,10 +90,31 @@ def comparable(
         if last is None:
             return Comparable(why, are_any=False)
     excuse = _excuse([log, *bronze, *([] if late is None else [late])], written)
+    no_verdict = _why_no_verdict(silver, commits, written)
     if last is None:
-        return Comparable(excuse=excuse)
+        return Comparable(excuse=excuse, why_no_verdict=no_verdict)
     begins = _ends_of(last, bronze)
-    return Comparable(why, begins, are_any=bool(begins) and last is not written[-1], excuse=excuse)
+    are_any = bool(begins) and last is not written[-1]
+    return Comparable(why, begins, are_any, excuse, no_verdict or why)
+
+
+def _why_no_verdict(silver: Silver, commits: Sequence[TableCommit], written: Sequence[TableCommit]) -> str:
+    """Why records may rightly have another verdict than today's; empty: they may not."""
+    if silver.lookups:
+        return "its rules look values up, which may have changed since"
+    if getattr(silver.value, "framing", "none") == "registry":
+        return "a registry has the schemas of its values"
+    if silver.each is not None:
+        return "its rows are elements of records"
+    columns = silver.columns if isinstance(silver.columns, Mapping) else {}
+    texts = (*columns.values(), *(rule.condition for rule in silver.rules))
+    if found := sorted({name for sql in texts for name in non_deterministic_in(sql)}):
+        return f"its verdicts depend on {', '.join(found)}"
+    if moved := next((one for one in commits if one.by in {"replay", "restatement", "repair"}), None):
+        return f"version {moved.version} has moved records ({moved.by})"
+    now = rule_marks(silver)
+    other = next((one for one in written if one.metadata.get(JUDGED_BY) != now), None)
+    return "" if other is None else f"version {other.version} was judged by another declaration"
 
 
 def _last_otherwise(silver: Silver, written: Sequence[TableCommit]) -> tuple[TableCommit | None, str]:

@@ -6,9 +6,9 @@ A value that another program has changed shows in no count, and makes right gold
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from bronze.table import INGESTED
 from common.config.paths import Layout
 from common.declare import Pipeline, Silver
+from common.delta.checksums import file_digests
 from common.sql.expression import non_deterministic_in
 from orchestration.access.declaration.lineage import readers_of
 from orchestration.records.audit.gold.compare import PARTS, comparable, key_range
@@ -27,41 +28,49 @@ from orchestration.records.audit.stored_bytes.bronze_bytes import proven
 from orchestration.records.audit.table_log import (
     TableCommit,
     TableLog,
+    by_others,
     foreign_commits,
     put_back,
     read_log,
 )
 from orchestration.records.audit.values.comparable import Comparable
-from silver.query import builder_of
-from silver.read.column_names import ACCEPT, COORDINATES, PLACE, VERDICT, row_coordinates
+from silver.judge.reasons_and_verdict import rules_version
+from silver.query import Builder, builder_of
+from silver.read.column_names import (
+    ACCEPT,
+    COORDINATES,
+    DROP,
+    FAIL,
+    META,
+    OTHER,
+    PLACE,
+    QUARANTINE,
+    REASONS,
+    VERDICT,
+    row_coordinates,
+)
+from silver.read.poison import POISON
 from silver.read.unknown_fields import RESCUED
 from silver.write.table_columns import accepted_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_MAY_PASS = (POISON, "reader_failed", "unknown_schema_id", "unresolvable_schema")
+"""Reasons that another registry or release may take away; and a record that is not to be read again."""
+
 
 @dataclass(frozen=True)
 class SilverValues:
-    """Compares the rows of one silver table, and its late rows, with bronze.
+    """Compares the rows of one silver table, and its late rows, with bronze."""
 
-    Attributes:
-        spark: The session.
-        pipeline: The pipeline.
-        silver: The declaration.
-        layout: Paths of the tables.
-        proof: Whether all rows are compared, or those of a range of offsets where there are many.
-        versions: By table, the version that is compared.
-        allowed: Which rows can be compared.
-    """
-
-    spark: SparkSession
-    pipeline: Pipeline
-    silver: Silver
-    layout: Layout
-    proof: GoldProof
-    versions: Mapping[str, int]
-    allowed: Comparable
+    spark: SparkSession  # the session
+    pipeline: Pipeline  # the pipeline
+    silver: Silver  # the declaration
+    layout: Layout  # paths of the tables
+    proof: GoldProof  # whether all rows are compared, or those of a range of offsets where there are many
+    versions: Mapping[str, int]  # by table, the version that is compared
+    allowed: Comparable  # which rows can be compared
 
     def found(self) -> tuple[list[Fault], list[str]]:
         """One fault per table that has other values than its records give; and what was not compared."""
@@ -72,6 +81,11 @@ class SilverValues:
             notes.append(
                 f"the values of {self.silver.table}{where} were not compared with bronze: {allowed.why}"
             )
+        if allowed.why_no_verdict:
+            notes.append(
+                f"which records are in {self.silver.table} and which in quarantine was compared by their "
+                f"numbers, not judged again: {allowed.why_no_verdict}"
+            )
         for table in (self.silver.table, self.silver.late_table) if allowed.are_any else ():
             if table not in self.versions or (found := self._fault(table, bronze)) is None:
                 continue
@@ -81,30 +95,70 @@ class SilverValues:
                 notes.append(f"{text}, in {fault.count:,} records; that is no fault: {allowed.excuse}")
             else:
                 faults += [fault, *(one for one in of_bronze if one not in faults)]
-        if (aside := self._aside(bronze)) is not None:
-            faults.append(aside)
-        return faults, notes
+        return [*faults, *self._aside(bronze)], notes
 
-    def _aside(self, bronze: Sequence[DataFrame]) -> Fault | None:
-        """The fault of quarantined records that have another key, value or time than in bronze."""
+    def _aside(self, bronze: Sequence[DataFrame]) -> Iterator[Fault]:
+        """Faults of quarantined records that are not as in bronze, or whose reasons are not those of now."""
         table = self.silver.quarantine
         if table not in self.versions or self.silver.each is not None:
-            return None
-        have = self._rows(table).where("verdict is distinct from 'drop'")
+            return
+        have = self._rows(table)
         if not self.proof.is_whole and sum(one.count() for one in bronze) > PARTS * self.proof.few_rows:
             part = random.randrange(PARTS)  # noqa: S311  # which part is looked at is no secret
             if (some := key_range(have, "offset", part)) is not None:
                 have, bronze = have.where(some), [one.where(some) for one in bronze]
-        names = ("key", "value", "kafka_timestamp")
+        names = ("key", "value", "headers", "kafka_timestamp")
         theirs = [one.select(*PLACE, *(F.col(name).alias(f"__{name}") for name in names)) for one in bronze]
         differs = [~F.col(name).eqNullSafe(F.col(f"__{name}")) for name in names]
-        both = have.join(reduce(DataFrame.unionByName, theirs), list(PLACE)).where(reduce(or_, differs))
-        if not (count := both.count()):
-            return None
+        both = have.where("verdict is distinct from 'drop'").join(
+            reduce(DataFrame.unionByName, theirs), list(PLACE)
+        )
+        yield from self._aside_fault(both.where(reduce(or_, differs)), "other bytes than bronze")
+        if self.is_judged_again or self._gives_reasons_again:
+            what = "other reasons or another verdict than the bytes in bronze give"
+            yield from self._aside_fault(self._judged_otherwise(have, bronze), what)
+
+    def _judged_otherwise(self, have: DataFrame, bronze: Sequence[DataFrame]) -> DataFrame:
+        """Quarantined records whose bytes give another verdict, or other reasons by their own rules.
+
+        A record that killed a job (``poison``) is not read again.
+        """
+        by_verdict = F.lit(self.is_judged_again) & ~F.array_contains("reasons", POISON)
+        by_reasons = F.lit(False)
+        if self._gives_reasons_again and "rule_version" in have.columns:
+            may_pass = F.arrays_overlap("reasons", F.array(*map(F.lit, _MAY_PASS)))
+            is_of_now = F.col("rule_version") == rules_version(self.silver)
+            by_reasons = is_of_now & ~may_pass & self.allowed.condition(*PLACE)
+        own = have.where(by_verdict | by_reasons)
+        judged = (self._builder.judged(one.join(own, list(PLACE), "left_semi")) for one in bronze)
+        told = (*(f"{META}.{name}" for name in PLACE), VERDICT, REASONS)
+        now = reduce(DataFrame.unionByName, (one.select(*told) for one in judged))
+        has_verdict = F.col("verdict").eqNullSafe(F.col(VERDICT))
+        has_reasons = F.col("reasons").eqNullSafe(F.col(REASONS))
+        others = by_verdict & ~has_verdict & F.col(VERDICT).isin(ACCEPT, QUARANTINE, DROP)
+        others |= by_reasons & ~(has_verdict & has_reasons) & (F.col(VERDICT) != OTHER)
+        return own.join(now, list(PLACE)).where(others)
+
+    @property
+    def _gives_reasons_again(self) -> bool:
+        """Whether the rules give a record the same reasons each time it is judged."""
+        rules = any(non_deterministic_in(rule.condition) for rule in self.silver.rules)
+        is_steady = not (rules or self.silver.lookups or _unsteady(self.silver))
+        return is_steady and self.allowed.are_any and not self.allowed.excuse
+
+    def _aside_fault(self, differing: DataFrame, what: str) -> Iterator[Fault]:
+        """The fault of some quarantined rows, if there are any."""
+        if not (count := differing.count()):
+            return
         command = f"To have it made again from bronze: medallion rebuild {self.silver.table}"
-        text = f"{table} has other bytes than bronze. {command}"
-        shown = both.select(*PLACE).orderBy(*PLACE).limit(SHOWN).collect()
-        return Fault("values", text, count, tuple((row[0], row[1], row[2]) for row in shown), command=command)
+        text = f"{self.silver.quarantine} has {what}. {command}"
+        shown = differing.select(*PLACE).orderBy(*PLACE).limit(SHOWN).collect()
+        yield Fault("values", text, count, tuple((row[0], row[1], row[2]) for row in shown), command=command)
+
+    @property
+    def is_judged_again(self) -> bool:
+        """Whether today's verdict says which records are silver's and which are quarantine's."""
+        return not (self.allowed.why_no_verdict or self.allowed.excuse)
 
     def _rows(self, table: str) -> DataFrame:
         reader = self.spark.read.format("delta").option("versionAsOf", self.versions[table])
@@ -158,10 +212,13 @@ class SilverValues:
         for source, rows in zip(self.silver.sources, bronze, strict=True):
             log = read_log(source, self.layout.table_path(source), source)
             known = proven(self.spark, replace(log, commits=_until(log, self.versions[source])))
+            digests = file_digests.noted(log.path)
+            named = rows.withColumn("__file", F.col("_metadata.file_name"))
             at = F.unix_millis(INGESTED).alias("at")
-            counts = rows.join(own, list(PLACE), "left_semi").groupBy(at).count().collect()
-            more = sum(row["count"] for row in counts if row["at"] not in known.right | known.wrong)
-            if more and any(one.is_foreign and one.commit.removed for one in log.commits):
+            counts = named.join(own, list(PLACE), "left_semi").groupBy(at, "__file").count().collect()
+            times = known.right | known.wrong
+            more = sum(r["count"] for r in counts if r["at"] not in times and r["__file"] not in digests)
+            if more and any(one.commit.removed for one in by_others(log)):
                 command = put_back(log)
                 text = f"{source} was changed by another program: {'; '.join(foreign_commits(log))}"
                 text += f". {command}" if command else ""
@@ -187,16 +244,8 @@ class SilverValues:
         return have.where(some), [one.where(some).drop(offset) for one in named]
 
     def _differing(self, have: DataFrame, bronze: Sequence[DataFrame]) -> DataFrame:
-        """The coordinates of rows whose record gives other values; one that is rejected today gives none."""
-        builder = builder_of(
-            self.spark,
-            self.pipeline.name,
-            self.silver,
-            settings=self.proof.settings,
-            layout=self.layout,
-            readers=readers_of(self.pipeline, self.silver),
-        )
-        judged = (builder.judged(one).where(F.col(VERDICT) == ACCEPT) for one in bronze)
+        """The coordinates of rows whose record gives other values, or is rejected where that can be told."""
+        judged = [self._builder.judged(one) for one in bronze]
         want = reduce(DataFrame.unionByName, map(accepted_frame, judged))
         place = row_coordinates(have.columns)
         names = [
@@ -208,7 +257,29 @@ class SilverValues:
         theirs = want.select(*place, *(_comparable(want, name, "__want") for name in names))
         differs = [_differs(name) for name in names]
         both = mine.join(theirs, list(place))
-        return both.where(reduce(or_, differs, F.lit(False))).select(*place)
+        differing = both.where(reduce(or_, differs, F.lit(False))).select(*place)
+        if not self.is_judged_again:
+            return differing
+        rejected = [
+            one.where(F.col(VERDICT).isin(QUARANTINE, DROP, FAIL)).select(
+                *(F.col(f"{META}.{name}").alias(own) for name, own in zip(PLACE, COORDINATES, strict=True))
+            )
+            for one in judged
+        ]
+        return differing.union(
+            mine.select(*place).join(reduce(DataFrame.union, rejected), list(place), "left_semi")
+        )
+
+    @cached_property
+    def _builder(self) -> Builder:
+        return builder_of(
+            self.spark,
+            self.pipeline.name,
+            self.silver,
+            settings=self.proof.settings,
+            layout=self.layout,
+            readers=readers_of(self.pipeline, self.silver),
+        )
 
 
 def _until(log: TableLog, version: int) -> tuple[TableCommit, ...]:

@@ -115,6 +115,14 @@ SHARED = life(
             [[(1, "new", 1)], [(2, "paid", 3)], [(3, "new", 4)]],
         ),
         "silver.q1": ("id int; k string; a int", [[(1, "a", 1)], [(2, "b", 2)], [(3, "a", 3)]]),
+        "silver.letters": (
+            "k string; s string",
+            [
+                [("a", "X"), ("b", "y")],
+                [Gone(("a", "X")), ("a", "x"), ("c", "q")],
+                [Gone(("b", "y")), ("b", "Y"), Gone(("c", "q"))],
+            ],
+        ),
         "silver.odd": (
             "id int; `@timestamp` string; `$id` string; `y--1` int; `order` int",
             [[(1, "t1", "i1", 1, 1)], [(2, "t2", "i2", 2, 2)], [(3, "t3", "i3", 3, 3)]],
@@ -198,6 +206,30 @@ WRITTEN = (
     _written("A double literals", "1e1 + 1.5BD + 2L + 3S + 4Y + 1.5D + 2.5F + .5"),
     _written("A hexadecimal", "hex(X'1F')"),
     _written("A names of a lambda", "transform(arr, x -> x || k)"),
+    _written("G3 a lambda's parameter in other letters", "transform(arr, K -> k || coalesce(s, ''))", last=2),
+    _written("G3 a parameter that is no column, in other letters", "exists(arr, Z -> z > 'x')", last=2),
+    _written(
+        "G3 the second parameter in other letters",
+        "aggregate(arr, '', (acc, K) -> Acc || coalesce(k, '?'))",
+        last=2,
+    ),
+    _written("G3 a parameter in backquotes", "transform(arr, `K` -> k || a.k)", last=2),
+    Case(
+        "G3 a condition with a parameter in other letters",
+        "select id from silver.a where exists(arr, K -> k = 'x')",
+    ),
+    Case(
+        "G3 two parameters of the names of columns",
+        "select w, zip_with(arr, arr, (X, K) -> x || k) as z from silver.b",
+    ),
+    _written(
+        "G4 a parameter of the name of a relation's column", "transform(arr, a__k -> a__k || a.k)", last=2
+    ),
+    _written("G5 fields of a row", "to_json((k, v))", last=2),
+    _written("G5 fields in other letters", "to_json(struct(K, a.V, st.A))", last=2),
+    _written("G5 fields in brackets", "to_json(struct((k), ((v))))", last=2),
+    _written("G5 fields of a row in a lambda", "to_json(transform(arr, e -> (E, k, id)))", last=2),
+    _written("G5 fields of lists in brackets", "to_json(arrays_zip((arr), (map_keys(m))))", last=2),
     _written("A lambda of two", "aggregate(arr, '', (acc, each) -> acc || coalesce(each, '?'))"),
     _written("A map_filter", "map_filter(m, (key, value) -> value > 0)"),
     _written("A shift", "big >>> 1"),
@@ -366,6 +398,69 @@ SCOPES = (
     Case("C13 natural", "select * from silver.q1 natural join silver.orders"),
     Case("C13 null-safe", "select a.id, b.w from silver.a a left join silver.b b on a.k <=> b.k"),
     Case("C13 in with two columns", "select id from silver.a where (k, v) in (select k, w from silver.b)"),
+    Case("G1 a table's star after USING", "select o.* from silver.orders o join silver.c c using (customer)"),
+    Case("G1 the other table's star after USING", "select c.*, o.qty from silver.orders o left join silver.c c using (customer)"),
+    Case("G1 a table's star after a right join by USING", "select o.*, c.score from silver.orders o right join silver.c c using (customer)"),
+    Case("G1 a table's star after a full join by USING", "select o.*, c.score from silver.orders o full join silver.c c using (customer)"),
+    Case("G1 the star of a semi join by USING", "select * from silver.orders o left semi join silver.c c using (customer)"),
+    Case("G1 the star of an anti join by USING in a union", "select * from silver.orders left anti join silver.c using (customer) "
+         "union all select k, id, a from silver.q1"),
+    Case("G1 names of a star after USING", "select q.c1, q.c2 from (select o.* from silver.orders o join silver.c c using "
+         "(customer)) q(c1, c2, c3)"),
+    Case("G1 stars after two joins by USING", "select o.*, q.a, t.number from silver.orders o join silver.q1 q using (id) join "
+         "silver.c c using (customer) join silver.t t on t.id = c.id"),
+    Case("G1 a star of all after two joins by USING", "select * except (score, big, price, day, at, ok, credit_limit, c.id) from "
+         "silver.orders o join silver.q1 q using (id) left join silver.c c using (customer, k)"),
+    Case("G1 USING in brackets behind USING", "select a.id, b.w, c.score, k from silver.a a join (silver.b b join silver.c c "
+         "using (k)) using (k)"),
+    Case("G1 a star after NATURAL", "select g.* from silver.orders o natural join gold.orders g"),
+    Case("G9 USING after a full join by USING", "select a.id, c.score from silver.a a full join silver.b b using (k) left join "
+         "silver.c c using (k)"),
+    Case("G9 USING after ON", "select a.id, b.w, c.score from silver.a a left join silver.b b on a.k = b.k join silver.c c using (k)"),
+    Case("G9 the column of a full join by USING", "select k, a.id from silver.a a full join silver.b b using (k)"),
+    Case("G9 a right join behind a comma", "select q.id, b.w, c.score from silver.q1 q, silver.b b right join silver.c c on b.k = c.k"),
+    Case("G9 USING behind a comma", "select q.id, b.w, c.score from silver.q1 q, silver.b b join silver.c c using (k)"),
+    Case("G10 NATURAL of other letters", "select t.s, u.a from (select id as Id, k as s from silver.q1) t natural join (select "
+         "id, a from silver.q1) u"),
+    Case("G10 USING of other letters", "select T.s, u.a, ID from (select id as Id, k as s from silver.q1) t join (select id, a "
+         "from silver.q1) u using (iD)"),
+    Case("G11 two tables that multiply rows", "select a.id, c.score from silver.a a cross join silver.q1 q cross join "
+         "silver.orders o left join silver.c c on a.k = c.k"),
+    Case("G2 a parameter of the name of a column below", "select q.n from (select k as n, arr from silver.a) q where "
+         "exists(q.arr, n -> n > q.n)"),
+    Case("G2 a parameter of a name two queries below", "select q.n from (select p.m as n, p.arr from (select k as m, arr from "
+         "silver.a) p) q join silver.b b on b.k = q.n where exists(q.arr, m -> m > q.n)"),
+    Case("G2 words of SQL that are columns below", "select q.id from (select id, at, id as day, id as year from silver.a) q "
+         "where q.at > timestamp'2026-01-10' - interval 1 day and extract(year from q.at) > 1"),
+    Case("G4 an alias of the name of a relation's column", "select substring(orders.customer, 2) as orders__customer, count(*) as "
+         "n from silver.orders group by orders__customer"),
+    Case("G4 such an alias in the list", "select o.id + 1 as o__id, o__id * 2 as z from silver.orders o"),
+    Case("G5 the greatest row", "select k, max((v, id)).id as i, to_json(min((V, at))) as j from silver.a group by k"),
+    Case("G5 a list of rows", "select k, to_json(array_sort(collect_list((v, id)))) as x from silver.a group by k"),
+    Case("G5 rows that are joined", "select a.id, b.w from silver.a a left join silver.b b on (a.k, a.s) = (b.k, b.x)"),
+    Case("G5 a row in a list of rows", "select id from silver.a where (k, v) in (('a', 1), ('c', 7))"),
+    Case("G7 a collation below a left join", "select cast(q.c as string) as c, b.w from (select k, s collate utf8_lcase as c "
+         "from silver.letters) q left join silver.b b on q.k = b.k"),
+    Case("G7 a collation below a semi join", "select string(q.c) as c from (select k, collate(s, 'UNICODE_CI') as c from "
+         "silver.letters) q left semi join silver.b b on q.k = b.k"),
+    Case("G7 rows of a window over a collation", "select k, string(c[0]) as c, n from (select k, c, count(*) over "
+         "(partition by k) as n from (select k, array(s collate utf8_lcase) as c from silver.letters))"),
+    Case("G7 a collation that is passed on", "select cast(c as string) as c from (select s collate utf8_lcase as c from "
+         "silver.letters)"),
+    Case("G7 a join by a collation", "select a.k, b.s from silver.letters a left join silver.letters b on a.s collate "
+         "utf8_lcase = b.s"),
+    Case("G8 a short name of two tables", "select orders.qty, orders.status from silver.orders join gold.orders on "
+         "silver.orders.id = gold.orders.id where orders.status = 'new'"),
+    Case("G8 the star of two tables of one name", "select q.c2, q.c5 from (select orders.* from silver.orders join gold.orders on "
+         "silver.orders.id = gold.orders.id) q(c1, c2, c3, c4, c5, c6)"),
+    Case("G8 the star of two tables but a column", "select orders.* except (gold.orders.id) from silver.orders join "
+         "gold.orders on silver.orders.id = gold.orders.id"),
+    Case("G8 the star of two tables in a function", "select concat_ws('|', orders.*) as t from silver.orders left join gold.orders "
+         "on silver.orders.id = gold.orders.id"),
+    Case("G8 the star of a table with its schema", "select gold.orders.*, hash(silver.orders.*) as h from silver.orders join "
+         "gold.orders on silver.orders.id = gold.orders.id"),
+    Case("G12 groups by a column in brackets", "select k, count(*) as n from silver.a group by (k)"),
+    Case("G12 groups by a place in brackets", "select (k) as x, v % 2 as odd, count(*) as n from silver.a group by ((1)), (odd)"),
     Case("E two tables of one name", "select silver.orders.id, gold.orders.status from silver.orders join "
          "gold.orders on silver.orders.id = gold.orders.id"),
     Case("E a WITH of the name of an alias elsewhere", "with c as (select k, w from silver.b) select a.id from "

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -23,12 +24,14 @@ from common.machine.processes import start_mark
 
 ROOT = Path(__file__).parents[4]
 HOLDER = """
-import sys, time
+import subprocess, sys, time
 from pathlib import Path
 from common.delta.lease.local_leases import Leases
-with Leases(Path(sys.argv[1]), ["silver.orders"], "silver of shop"):
-    print("held", flush=True)
-    time.sleep(60)
+with Leases(Path(sys.argv[1]), ["silver.orders"], "silver of shop") as held:
+    with subprocess.Popen(["/bin/sleep", "60"], stdout=subprocess.DEVNULL) as jvm:
+        held.record_jvm(jvm.pid)
+        print("held", flush=True)
+        jvm.wait()
 """
 
 
@@ -40,8 +43,11 @@ def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
+    jvm = json.loads(lease_file(tmp_path, "silver.orders").read_bytes())["jvm_pid"]
     yield process
     process.kill()
+    with suppress(ProcessLookupError):
+        os.kill(jvm, signal.SIGKILL)
     process.wait()
     process.stdout.close()
 
@@ -76,6 +82,7 @@ def test_a_second_writer_is_refused_and_told_the_holder(
 def test_a_killed_writers_lease_is_free_at_once(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
     holder.send_signal(signal.SIGKILL)
     holder.wait()
+    os.kill(json.loads(lease_file(tmp_path, "silver.orders").read_bytes())["jvm_pid"], signal.SIGKILL)
     assert json.loads(lease_file(tmp_path, "silver.orders").read_bytes())["pid"] == holder.pid
     with Leases(tmp_path, ["silver.orders"], "second"):
         assert json.loads(lease_file(tmp_path, "silver.orders").read_bytes())["pid"] == os.getpid()
@@ -144,6 +151,35 @@ def test_a_jvm_that_does_not_end_is_named_with_what_to_type(
     sleeper.wait()
     with Leases(tmp_path, ["silver.orders"], "next"):
         pass
+
+
+@pytest.mark.parametrize("left_out", [(), ("folder",)])
+def test_a_copied_lock_file_names_no_jvm_of_the_copy(
+    tmp_path: Path, holder: subprocess.Popen[str], left_out: tuple[str, ...]
+) -> None:
+    """A data folder is copied while its job runs, which goes on; an earlier release names no folder."""
+    told = json.loads(lease_file(tmp_path, "silver.orders").read_bytes())
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    content = json.dumps({name: each for name, each in told.items() if name not in left_out})
+    lease_file(copy, "silver.orders").write_text(content)
+    began = time.monotonic()
+    with Leases(copy, ["silver.orders"], "the copy's"):
+        assert time.monotonic() - began < 5
+    assert start_mark(told["jvm_pid"]) == told["jvm_started"]
+    assert holder.poll() is None
+
+
+def test_a_copy_that_is_put_back_while_the_job_runs_names_the_job(
+    tmp_path: Path, holder: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_leases, "_ORPHAN_SECONDS", 0.2)
+    path = lease_file(tmp_path, "silver.orders")
+    content = path.read_bytes()
+    path.unlink()
+    path.write_bytes(content)
+    with pytest.raises(LeaseHeldError, match=rf"silver of shop \(pid {holder.pid} "):
+        Leases(tmp_path, ["silver.orders"], "x").__enter__()
 
 
 @pytest.mark.parametrize("other", [{"jvm_started": "1"}, {"host": "another-host"}])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,10 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
 from common.delta.log import LogReader
 from common.delta.small_table import SmallTable, rows_of, schema_of
 from common.errors import TableError
+from common.streaming.failure_cause import cause_of
 
 AT = datetime(2026, 11, 1, tzinfo=UTC)
 
@@ -88,6 +91,48 @@ def test_an_error_names_the_table_and_what_was_done(tmp_path: Path) -> None:
     table.write(rows("a"))
     with pytest.raises(TableError, match=f"the table {table.path} cannot be written: "):
         table.write(rows("b"), mode="overwrite")
-    (tmp_path / "t" / "_delta_log" / f"{0:020}.json").write_text("{")
+
+
+def cut(table: Path) -> None:
+    """A data file without its end."""
+    (file,) = table.glob("*.parquet")
+    file.write_bytes(file.read_bytes()[:60])
+
+
+def damage_page(table: Path) -> None:
+    """A data file whose pages cannot be read: pyarrow raises no more than an ``OSError``."""
+    (file,) = table.glob("*.parquet")
+    content = file.read_bytes()
+    file.write_bytes(content[:4] + b"\xff" * 40 + content[44:])
+
+
+DAMAGES: Mapping[str, Callable[[Path], object]] = {
+    "a commit is no JSON": lambda table: (table / "_delta_log" / f"{0:020}.json").write_text("{"),
+    "a file is cut": cut,
+    "a file is gone": lambda table: [file.unlink() for file in table.glob("*.parquet")],
+    "a page is damaged": damage_page,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_table_is_named(tmp_path: Path, damage: str) -> None:
+    table = SmallTable(str(tmp_path / "t"))
+    table.write(rows("a"))
+    DAMAGES[damage](tmp_path / "t")
     with pytest.raises(TableError, match=f"the table {table.path} cannot be read: "):
         table.read()
+
+
+@pytest.mark.parametrize("error", [OSError, DeltaError, pa.ArrowException])
+def test_an_object_store_that_is_away_is_no_damage(
+    tmp_path: Path, error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A query that fails by it is restarted."""
+
+    def away(table: SmallTable) -> None:
+        raise error("AWS Error SLOW_DOWN during GetObject operation: Please reduce your request rate.")
+
+    monkeypatch.setattr(SmallTable, "_open", away)
+    with pytest.raises(OSError, match="SLOW_DOWN") as raised:
+        SmallTable(str(tmp_path / "t")).read()
+    assert cause_of(raised.value).kind == "transient"

@@ -55,6 +55,18 @@ PLACES = {
     ),
     "select q.n from (select k, count(*) as n from silver.a where v > 1 group by k) q join silver.b b on "
     "q.k = b.k where q.n > 2": "inner(group(a[(a.v > 1)])[(n > 2)], b)",
+    "select q.n from (select k as n, s from silver.a) q where exists(q.s, n -> n > q.n)": (
+        "a[(exists(q.s, n -> n > q.n))]"
+    ),
+    "select q.n from (select k as n, s from silver.a) q where exists(q.s, x -> x > q.n)": (
+        "a[(exists(a.s, x -> x > a.k))]"
+    ),
+    "select q.n from (select k as n, v from (select s as m, k, v from silver.a) p) q where q.v:m::int > 1": (
+        "a[(a.v:m::int > 1)]"
+    ),
+    "select q.day from (select k as day, v from silver.a) q where q.v > date'2026-01-02' - interval 1 day": (
+        "a[(a.v > date'2026-01-02' - interval 1 day)]"
+    ),
     f"select e.w {A} lateral view explode(split(a.s, ' ')) e as w where a.v > 1 and e.w = 'x'": (
         "a[(a.v > 1)][(e.w = 'x')]"
     ),

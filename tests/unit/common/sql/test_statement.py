@@ -15,6 +15,7 @@ from common.sql.way import note, noted, way_of, whole
 COLUMNS = {
     "silver.orders": ["order_id", "customer", "amount", "text"],
     "gold.customers": ["customer", "country"],
+    "gold.orders": ["customer", "country"],
 }
 JOINED = "from silver.orders o left join gold.customers c on o.customer = c.customer"
 
@@ -26,6 +27,14 @@ WAYS: dict[str, tuple[str, list[str]]] = {
     ),
     f"select o.order_id, c.country {JOINED}": ("by row", []),
     "select o.amount from silver.orders o join gold.customers c using (customer)": ("by row", []),
+    "select o.amount from silver.orders o join gold.customers c on o.customer = c.customer "
+    "join gold.customers d using (customer)": ("by row", []),
+    "select exists(text, Z -> z > 1) as t from silver.orders": ("by row", []),
+    "select customer, count(*) as n from silver.orders group by ((customer))": ("by key", ["customer"]),
+    "select orders.amount, orders.country from silver.orders join gold.orders using (customer)": (
+        "by row",
+        [],
+    ),
     "select o.amount from (((select amount, customer from silver.orders) o "
     "join gold.customers c using (customer)))": ("by row", []),
     f"select c.country as land, count(*) as n {JOINED} group by c.country": ("by key", ["land"]),
@@ -61,6 +70,10 @@ WHOLE = {
     "select order_id, text.* from silver.orders": "columns that only Spark knows",
     "select * except (text.a) from silver.orders": "columns that only Spark knows",
     f"select j.text from ({JOINED.removeprefix('from ')}) j": "columns only Spark knows",
+    "select m from (select customer, max(text) over (partition by customer order by amount rows between "
+    "1 preceding and 1 following) as m from silver.orders) join gold.customers using (customer)": "max below",
+    "select o.text from silver.orders o full join gold.customers c using (customer) left join "
+    "gold.customers d using (customer)": "a column of a full join by USING",
     "with t as (select customer, any_value(amount) as some from silver.orders group by customer) "
     "select c.country, t.some from t join gold.customers c on c.customer = t.customer": "any_value below",
     "with t as (select customer, max_by(order_id, amount) as best from silver.orders group by customer) "
@@ -224,18 +237,63 @@ def test_no_column_of_a_query_without_an_alias_has_the_name_of_a_weight() -> Non
     }
 
 
-def test_a_field_of_a_struct_has_the_name_of_its_column() -> None:
-    """The author's characters but for the names of columns, which would else get into values."""
-    sql = (
-        "select to_json(struct(amount, o.text as t, -amount)) as j, struct(o.customer.name).name as n "
-        "from silver.orders o"
-    )
-    relation = read_statement(sql, COLUMNS).relation
+@pytest.mark.parametrize(
+    ("sql", "select"),
+    [
+        (
+            "to_json(struct(amount, o.text as t, -amount)) as j, struct(o.customer.name).name as n",
+            (
+                "to_json(struct(`o__amount` AS `amount`, `o__text` as t, -`o__amount`)) AS `j`, "
+                "struct(`o__customer`.name).name AS `n`"
+            ),
+        ),
+        (
+            "(amount, O.Text) as r, struct((AMOUNT), ((text))) as s",
+            (
+                "(`o__amount` AS `amount`, `o__text` AS `Text`) AS `r`, "
+                "struct((`o__amount` AS `AMOUNT`), ((`o__text` AS `text`))) AS `s`"
+            ),
+        ),
+        (
+            "transform(text, Amount -> amount || o.text) as t",
+            "transform(`o__text`, Amount -> amount || `o__text`) AS `t`",
+        ),
+        (
+            "transform(text, o__text -> o__text || o.text) as t",
+            "transform(`o__text_2`, o__text -> o__text || `o__text_2`) AS `t`",
+        ),
+        (
+            "o.amount + 1 as o__amount, o__amount * 2 as z",
+            "`o__amount_2` + 1 AS `o__amount`, o__amount * 2 AS `z`",
+        ),
+    ],
+)
+def test_expressions_are_the_authors_characters_but_for_columns(sql: str, select: str) -> None:
+    """Whose names would else get into values, as fields do, or mean something else, as parameters do."""
+    relation = read_statement(f"select {sql} from silver.orders o", COLUMNS).relation
     assert isinstance(relation, RowWise)
-    assert relation.select == (
-        "to_json(struct(`o__amount` AS `amount`, `o__text` as t, -`o__amount`)) AS `j`, "
-        "struct(`o__customer`.name).name AS `n`"
-    )
+    assert relation.select == select
+
+
+@pytest.mark.parametrize(
+    ("sql", "columns"),
+    [
+        (
+            "select o.* from silver.orders o join gold.customers c using (customer)",
+            "customer order_id amount text",
+        ),
+        (
+            "select * from silver.orders o left semi join gold.customers c using (customer)",
+            "customer order_id amount text",
+        ),
+        (
+            "select c.*, o.text from silver.orders o full join gold.customers c using (customer)",
+            "customer country text",
+        ),
+    ],
+)
+def test_the_star_of_a_table_begins_with_the_columns_of_using(sql: str, columns: str) -> None:
+    assert read_statement(sql, COLUMNS).columns == tuple(columns.split())
 
 
 def test_a_condition_that_is_one_column_is_no_alias() -> None:

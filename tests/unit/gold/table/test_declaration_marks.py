@@ -74,6 +74,8 @@ def test_the_same_in_other_words_means_the_same(gold: Gold, other: dict[str, Any
         (LATEST, {"newest_by": ["at", "v"]}),
         (LATEST, {"delete_when": "v < 0"}),
         (STATES, {"valid_by": "seen_at"}),
+        (STATES, {"truncates": "op = 't'"}),
+        (COPY, {"truncates": "op = 't'"}),
         (PAIRS, {"how": "semi"}),
         (PAIRS, {"on": {"k": "abs(k)"}}),
         (PAIRS, {"within": Within("at", "at", "0 seconds", "3 hours", "2 hours", "2 hours")}),
@@ -124,6 +126,10 @@ def test_a_statement_in_a_file_means_what_the_file_has(tmp_path: Path) -> None:
     [
         ("a > 1 and b = 'x'", "a>1 /* both */\n AND b='x' -- and no more"),
         ("cast(a as int) in (1, 2)", "CAST( a AS int ) IN (1,2)"),
+        (
+            "case when not a is null then null else (b) end > max(a) over (order by b desc, (c) asc)",
+            "CASE WHEN NOT a IS NULL THEN NULL ELSE (b) END > max(a) OVER (ORDER BY b DESC, (c) ASC)",
+        ),
     ],
 )
 @pytest.mark.parametrize("place", ["sql", "where", "measures"])
@@ -144,6 +150,15 @@ def test_white_space_and_comments_are_no_edit(before: str, now: str, place: str)
         ("get_json_object(b, '$.*.a') = 'x'", "get_json_object(b, '$.a') = 'x'"),
         ("cast(b as time) = c", "cast(b as timestamp) = c"),
         ("to_json(struct(a as B)) = 'x'", "to_json(struct(a as b)) = 'x'"),
+        (
+            "b in (select to_json(struct(*)) from (select 1 Left))",
+            "b in (select to_json(struct(*)) from (select 1 left))",
+        ),
+        ("to_json(cast(b as struct<Left: int>)) = 'x'", "to_json(cast(b as struct<left: int>)) = 'x'"),
+        (
+            "to_json(cast(b as struct<a int, On int>)) = 'x'",
+            "to_json(cast(b as struct<a int, on int>)) = 'x'",
+        ),
         ("x.a = 1", "y.a = 1"),
     ],
 )

@@ -10,6 +10,7 @@ import pytest
 
 from common.errors import CheckpointMismatchError
 from orchestration.access.declaration.context import context
+from orchestration.change.recover import remedies
 from orchestration.cli.run import queries
 from orchestration.cli.run.tried_remedies import tried_remedies
 from tests.support import in_process
@@ -116,6 +117,17 @@ def test_a_remedy_is_tried_before_it_is_named(shop: Path) -> None:
     assert told.startswith(f"{text}\nTried: medallion recover would be refused now: bronze.orders: ")
     assert "Bronze is the last resort" in told
     assert ".;" not in told
+
+
+def test_a_refusal_is_told_also_where_its_remedy_cannot_be_tried(
+    shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def damaged(*_: object, **__: object) -> None:
+        raise OSError("Couldn't deserialize thrift")
+
+    monkeypatch.setattr(remedies, "plan", damaged)
+    text = "bronze.orders: another position. Type: medallion recover bronze.orders"
+    assert refused(shop, text) == text
 
 
 def test_a_query_of_a_running_job_that_cannot_be_started_names_what_was_tried(

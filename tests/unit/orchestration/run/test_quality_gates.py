@@ -156,6 +156,21 @@ def test_a_published_version_that_an_older_copy_has_replaced_is_taken_back(
         work.query("select total from gold.totals__published")
 
 
+def test_a_damaged_pointer_to_the_published_version_does_not_end_a_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    work = Work(tmp_path, "publish")
+    work.write(1)
+    work.gates.judge(evaluate=True)
+    (pointer,) = Path(f"{work.path}__published").glob("*.parquet")
+    pointer.write_bytes(pointer.read_bytes()[:60])
+    again = Work(tmp_path, "publish")
+    with again.gates.running():
+        assert "which version of gold.totals is published cannot be told" in capsys.readouterr().err
+    again.gates.judge(evaluate=True)
+    assert again.published == 0
+
+
 def test_the_end_of_a_backfill_evaluates_the_newest_version_and_fails(tmp_path: Path) -> None:
     """Each version once, also where the thread has evaluated it."""
     work = Work(tmp_path, "publish")

@@ -125,6 +125,35 @@ def test_debeziums_rows_are_compared(layout: Layout, *, is_wrapped: bool) -> Non
     assert found == FieldUse(20, (("town", 20),), ("city",))
 
 
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"town": "Oslo"}, "the newest row has no `city`: renamed or dropped; in no schema: `town`"),
+        ({}, "the newest row has no `city`: renamed or dropped"),
+        ({"city": None, "town": "Oslo"}, ""),
+        ({"city": None}, ""),
+    ],
+    ids=["renamed", "dropped", "added", "as it was"],
+)
+def test_a_column_that_the_newest_row_of_a_database_lacks_is_said_at_once(
+    layout: Layout, changed: dict[str, Any], said: str
+) -> None:
+    """By one row after the change, wherever it lies among rows from before it."""
+    own = {"id": "a", "at": "2026-03-01T12:00:00Z"}
+
+    def row(at: int, **values: Any) -> dict[str, Any]:
+        return {"op": "u", "ts_ms": at, "before": None, "after": own | values, "source": {"ts_ms": at - 5}}
+
+    receive(layout, 1, raw=json.dumps(row(9, **changed)).encode())
+    receive(layout, 50, raw=json.dumps(row(5, city="Rome")).encode())
+    receive(
+        layout, 1, raw=json.dumps({"op": "d", "ts_ms": 10, "before": {"id": "a"}, "after": None}).encode()
+    )
+    found = use(layout, pipeline(value=Debezium("id string, at timestamp, city string")))
+    assert found is not None
+    assert (found.text() if found.is_rename else "") == said
+
+
 def test_status_shows_a_rename_and_counts_unknown_fields(layout: Layout, tmp_path: Path) -> None:
     receive(layout, 20, town="Oslo")
     collector = Collector(pipeline(), layout, BrokerOffsets(pipeline(), Settings(data_dir=tmp_path)))

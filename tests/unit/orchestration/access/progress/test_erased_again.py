@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from common.config.paths import ERASED, Layout
+from common.declare import Pipeline, Topic
 from common.delta import table as delta_table
 from orchestration.access.progress.erased import erased_again, newest_erased
+from orchestration.run.start_checks import _warn_of_erased_records
+from tests.support.shops import plain_silver
+from tests.unit.common.delta.test_small_table import DAMAGES, damage_page
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -59,3 +65,24 @@ def test_records_that_a_copy_has_brought_back_are_counted(
     assert erased_again(layout, known, table) == 0  # there is no table
     store(layout, table, *offsets, erased_at=erased_at)
     assert erased_again(layout, known, table) == again
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_start_says_that_it_cannot_look_for_them_and_goes_on(
+    layout: Layout, damage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The table of erased records is damaged: nothing else is wrong, and no command makes it whole."""
+    DAMAGES[damage](Path(layout.table_path(ERASED)))
+    pipeline = Pipeline("p", bronze=[Topic("orders")], silver=[plain_silver("orders", "id string")])
+    context: Any = SimpleNamespace(layout=layout, pipeline=pipeline)
+    _warn_of_erased_records(context, pipeline.topics[0])
+    told = " ".join(capsys.readouterr().err.split())
+    assert "bronze.orders: whether erased records are there again cannot be told: the table" in told
+
+
+def test_a_damaged_page_of_a_table_is_told_by_its_reader(layout: Layout) -> None:
+    known = newest_erased(layout, ["bronze.orders"])
+    assert known is not None
+    store(layout, "bronze.orders", *range(9))
+    damage_page(Path(layout.table_path("bronze.orders")))
+    assert erased_again(layout, known, "bronze.orders") == 0

@@ -14,10 +14,13 @@ from typer.testing import CliRunner
 from common.declare import (
     Aggregate,
     Custom,
+    Debezium,
     Gold,
+    History,
     Join,
     Pipeline,
     Reading,
+    Silver,
     Storage,
     Topic,
     Upsert,
@@ -160,6 +163,32 @@ NOTES: dict[str, tuple[Callable[[], Gold], list[str]]] = {
 def test_a_table_that_cannot_do_something_says_so_in_a_sentence(case: str) -> None:
     build, wanted = NOTES[case]
     assert list(notes(Pipeline("p", bronze=[Topic("s")], gold=[build()]))) == wanted
+
+
+@pytest.mark.parametrize(
+    ("given", "key", "said"),
+    [
+        ({"truncates": "op = 't'"}, ["id", "n"], "gold.g: a truncation has no id, which is in the key of"),
+        ({"truncates": "op = 't'"}, ["changed", "n"], ""),
+        ({}, ["changed", "n"], "gold.g: a truncation would be a version without a key. truncates="),
+        ({"where": "op <> 't'"}, ["changed", "n"], ""),
+        ({}, ["id", "n"], ""),
+    ],
+)
+def test_a_truncation_that_would_not_count_is_said(given: dict[str, Any], key: list[str], said: str) -> None:
+    columns = {"id": "after.id", "changed": "'all'", "op": "op", "n": "source.lsn", "at": "ts_ms"}
+    silver = Silver(
+        "s",
+        reads="bronze.s",
+        value=Debezium("id int"),
+        columns=columns,
+        key=key,
+        event_time="at",
+        watermark="1 day",
+    )
+    history = History("g", reads="silver.s", key=["id"], valid_by="at", columns=["n"], **given)
+    found = list(notes(Pipeline("p", bronze=[Topic("s")], silver=[silver], gold=[history])))
+    assert [each.startswith(said) for each in found] == ([True] if said else [])
 
 
 def test_check_prints_the_notes_and_passes(tmp_path: Path) -> None:

@@ -419,14 +419,20 @@ def test_a_published_message(sink: KafkaSink, expected: dict[str, list[str]]) ->
 
 
 def test_names_are_compared_as_spark_compares_them() -> None:
-    history = History("past", reads="silver.orders", key=["id"], valid_by="at", columns={"land": "COUNTRY"})
-    assert shown(lineage(datasets(shop(history)).of("gold.past")))["land"] == [
-        "silver.orders.country IDENTITY"
-    ]
+    """Also those of a condition of truncations, which none of the columns is computed from."""
+    history = History(
+        "past", reads="silver.orders", key=["id"], valid_by="at", columns={"land": "COUNTRY"},
+        truncates="AMOUNT < 0",
+    )  # fmt: skip
     feed = ChangeFeed(
-        "feed", reads="silver.orders", key=["id"], sequence_by=["at"], operation="upper(COUNTRY)"
-    )
-    assert "silver.orders.country FILTER" in shown(lineage(datasets(shop(feed)).of("gold.feed")))["rows"]
+        "feed", reads="silver.orders", key=["id"], sequence_by=["at"], operation="upper(COUNTRY)",
+        truncates="AMOUNT < 0",
+    )  # fmt: skip
+    past, copy = (shown(lineage(datasets(shop(gold)).of(gold.table))) for gold in (history, feed))
+    assert past["land"] == copy["country"] == ["silver.orders.country IDENTITY"]
+    assert "silver.orders.country FILTER" in copy["rows"]
+    assert all("silver.orders.amount FILTER" in rows for rows in (past["rows"], copy["rows"]))
+    assert past["valid_from"] == ["silver.orders.at IDENTITY"]
 
 
 OF_VIEWS = {

@@ -341,6 +341,7 @@ def test_the_document_has_stable_keys_and_exact_numbers(layout: Layout) -> None:
         "last_batch_id": 0,
         "watermark_at": None,
         "quarantine": None,
+        "receipts": None,
         "late": None,
         "other": None,
         "fields": None,

@@ -10,24 +10,28 @@ from typing import Any
 
 import pytest
 
-from common.declare import ConsoleSink, Json, Pipeline, Publish, Silver, Topic, View
+from common.declare import ConsoleSink, Gold, Json, Lookup, Pipeline, Publish, Rule, Silver, Topic, View
 from common.delta.checkpoint import DeltaPosition
 from common.delta.commit import Commit, DataFile
 from common.delta.match.batch_match import REBUILT
 from common.errors import UsageError
 from common.streaming.topic_identity import BEGINS_ANEW
 from orchestration.cli.records.audit_output import document, error, notes, verdict
+from orchestration.records.audit import audit as audits
 from orchestration.records.audit import batch_counts
 from orchestration.records.audit.audit import parse_since, select_tables
 from orchestration.records.audit.gold.blame import after_faults_of, blamed
 from orchestration.records.audit.gold.changes import made_of
+from orchestration.records.audit.gold.content import ContentAudit, GoldProof
 from orchestration.records.audit.offset_ranges import bronze_progress
-from orchestration.records.audit.result import Account, Fault, PartitionAccount
+from orchestration.records.audit.result import Account, Fault, GoldTable, PartitionAccount
 from orchestration.records.audit.table_log import (
     Pins,
     TableCommit,
     TableLog,
+    by_others,
     missing_batches,
+    put_back,
     table_commit,
 )
 from orchestration.records.audit.values import comparable as comparable_rows
@@ -350,6 +354,48 @@ def test_values_of_an_earlier_release_are_no_fault_unless_another_program_has_wr
     assert excuse(earlier, UPDATED) == excuse(earlier, source=log("b", *READ.commits, UPDATED)) == ""
 
 
+def test_todays_verdict_says_where_records_are_only_where_nothing_else_may_have_decided() -> None:
+    moved = TableCommit(commit(3, 1), {"by": "replay"})
+    erased = TableCommit(commit(3, 1, removed=(2,)), {"by": "erasure"})
+    looked_up = replace(ORDERS, lookups=[Lookup("known", table="gold.known", on={"order_id": "id"})])
+    timed = replace(ORDERS, rules=[Rule("past", "ordered_at < now()")])
+    stricter = replace(ORDERS, rules=[Rule("told", "order_id <> ''")])
+    cases: list[tuple[Silver, list[TableCommit], str]] = [
+        (ORDERS, [NEW, erased], ""),
+        (ORDERS, [NEW, moved], "version 3 has moved records (replay)"),
+        (stricter, [NEW], "was judged by another declaration"),
+        (ORDERS, [TableCommit(commit(2, 1), {}, "s", 1, "accepted")], "was judged by another declaration"),
+        (timed, [judged(2, timed)], "its verdicts depend on now"),
+        (looked_up, [judged(2, looked_up)], "its rules look values up"),
+    ]
+    for declared, commits, why in cases:
+        found = comparable(declared, log("s", *commits), [READ]).why_no_verdict
+        assert found == why if not why else why in found
+
+
+def test_changes_that_a_restore_has_taken_back_are_none() -> None:
+    """Whatever RESTOREs come after each other; the SQL that takes others back names the version before."""
+
+    def program(version: int, to: int | None = None) -> TableCommit:
+        one = commit(version, 1, removed=(1,))
+        return TableCommit(replace(one, operation="UPDATE" if to is None else "RESTORE", restored_to=to), {})
+
+    first, own = bronze(0, 0, 4, 4), bronze(9, 1, 5, 1)
+    cases: list[tuple[list[TableCommit], list[int], int | None]] = [
+        ([program(1), program(2)], [1, 2], 0),
+        ([program(1), program(2, 0)], [], None),
+        ([program(1), program(2, 0), program(3)], [3], 2),
+        ([program(1), program(2, 0), program(3, 1)], [1], 0),
+        ([program(1), program(2), program(3, 1), program(4)], [1, 4], 0),
+        ([program(1), own], [1], None),
+    ]
+    for commits, versions, to in cases:
+        table = log("b", first, *commits)
+        assert [one.version for one in by_others(table)] == versions
+        assert put_back(table).endswith(f"VERSION AS OF {to}" if to is not None else "")
+        assert bool(put_back(table)) == (to is not None)
+
+
 def test_the_condition_on_rows_that_are_compared_is_sql() -> None:
     found = comparable(ORDERS, log("s", OLD, NEW), [READ])
     assert found.condition("topic", "part", "at") == "NOT (topic = 't' AND part = 0 AND at < 10)"
@@ -360,6 +406,7 @@ def test_the_condition_on_rows_that_are_compared_is_sql() -> None:
 
 
 CUSTOMERS = replace(ORDERS, name="customers", reads="bronze.customers")
+LATER = replace(ORDERS, name="later")
 VALUES, LOST = Fault("values", "it has other values"), Fault("lost commit", "its newest commits are lost")
 OF_TOTALS = Fault("lost commit", "the checkpoint has committed more", table="gold.totals")
 SHOP = Pipeline(
@@ -435,6 +482,58 @@ def test_a_fault_is_listed_under_all_tables_that_it_may_follow_from_and_has_no_c
         assert fault.command == ("" if fault.after else command)
 
 
+def test_a_fault_that_may_follow_from_a_table_that_was_not_audited_has_no_command_that_would_spread_it() -> (
+    None
+):
+    command = "To fill it again: medallion rebuild it"
+    wrong = [
+        Fault("content", f"wrong. {command}", table=f"gold.{name}", command=command)
+        for name in ("totals", "both")
+    ]
+    (account,) = blamed(SHOP, [Account("silver.orders", "bronze", {}, None, "", 0, (), tuple(wrong))])
+    of_one, of_both = account.faults
+    assert of_one == wrong[0]
+    assert of_both.text == f"wrong. {of_both.command}"
+    assert "silver.customers, which was not audited: medallion audit" in of_both.command
+
+
+def test_silver_and_gold_below_a_wrong_gold_table_are_compared_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The row from which the fault follows is in no sample: without it a rebuild of gold would be named."""
+    faults = {name: Fault("content", "wrong", table=f"gold.{name}") for name in ("both", "above", "totals")}
+    sampled: list[tuple[str, bool]] = []
+
+    def one(content: ContentAudit, gold: Gold, table: str) -> tuple[GoldTable, Fault | None]:
+        is_whole = content.proof.is_whole or gold.name == "above"
+        sampled.append((table, is_whole))
+        return GoldTable(table, 1, range_of="" if is_whole else "x"), faults[gold.name] if is_whole else None
+
+    def values(audit: Any, content: ContentAudit, *_: Any) -> tuple[list[Fault], list[str]]:
+        sampled.append((audit.silver.table, content.proof.is_whole))
+        return [VALUES] if content.proof.is_whole or audit.silver == LATER else [], []
+
+    monkeypatch.setattr(ContentAudit, "one", one)
+    monkeypatch.setattr(
+        ContentAudit, "compared", lambda self, tables: [self.one(one, one.table) for one in tables]
+    )
+    monkeypatch.setattr(audits, "_value_faults", values)
+    nothing: Any = None
+    content = ContentAudit(nothing, SHOP, nothing, GoldProof(nothing))
+    account = Account("silver.orders", "bronze.orders", {}, None, "", 0, (), ())
+    audit = audits._Audit(
+        nothing, SHOP, ORDERS, nothing, made_of(SHOP, ORDERS), None, lambda _: None, (), content
+    )
+    found = audits._with_values(audit, content, account, ())
+    assert found.faults == (VALUES, faults["both"], faults["above"])
+    assert sampled[-2:] == [("silver.orders", True), ("gold.both", True)]
+    of_other = replace(audit, silver=CUSTOMERS, gold=())
+    assert audits._with_values(of_other, content, account, ()).faults == ()
+    of_other = replace(of_other, wrong=frozenset({"gold.above"}))
+    assert audits._with_values(of_other, content, account, ()).faults == (VALUES,)
+    # Of a fault in a sample the named range has to cover all wrong rows.
+    audits._with_values(replace(of_other, silver=LATER, wrong=frozenset()), content, account, ())
+    assert sampled[-1] == ("silver.later", True)
+
+
 def test_a_value_that_differs_from_changed_bytes_has_no_command_that_would_spread_them() -> None:
     command = "To have these records judged again: medallion restate silver.orders --from x"
     text = f"silver.orders has other values than the bytes in bronze give. {command}"
@@ -465,6 +564,20 @@ def test_micro_batches_without_a_digest_are_a_note(number: int, begins: str) -> 
     (note,) = notes(account)
     assert note.startswith(f"{begins} by offsets, not byte by byte")
     assert list(notes(replace(account, undigested=0))) == []
+
+
+def test_a_change_by_another_program_is_a_note_until_it_is_accepted() -> None:
+    """No comparison covers headers, reasons and watermarks. An append takes no value away."""
+    nothing: Any = None
+    audit = audits._Audit(nothing, SHOP, ORDERS, nothing, (), None, nothing, ("silver.x@5",), None)
+    other = TableCommit(commit(5, 1, removed=(1,)), {})
+    told = [
+        note
+        for name in ("silver.x", "silver.y")
+        for note in audits._changed_by_others(audit, [log(name, TableCommit(commit(4, 1), {}), other)])
+    ]
+    assert len(told) == 1
+    assert told[0].startswith("silver.y: another program has changed rows (version 5); headers, reasons and")
 
 
 def test_each_kind_of_fault_has_a_next_step() -> None:

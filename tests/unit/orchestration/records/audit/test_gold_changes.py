@@ -18,6 +18,8 @@ from common.delta.published_pointer import publish_version
 from common.delta.table import ERASED
 from orchestration.access.progress.rows_read import streamed_tables
 from orchestration.records.audit.gold.changes import gold_faults, history_faults, published_faults
+from orchestration.records.audit.gold.state import newest_state, why_it_may_differ
+from tests.conftest import make_settings
 
 SILVER = Silver(
     "orders",
@@ -32,6 +34,7 @@ LATEST = Upsert(
     "latest", reads="silver.orders", key=["id"], newest_by=["at"], storage=Storage(change_feed=True)
 )
 COUNTED = Aggregate("counted", reads="gold.latest", by=["id"], measures={"n": "count(*)"}, mode="recompute")
+SUMMED = Aggregate("summed", reads="silver.orders", by=["id"], measures={"n": "count(*)"})
 PIPELINE = Pipeline(
     name="shop",
     bronze=[Topic("orders")],
@@ -149,3 +152,36 @@ def test_a_version_that_was_published_before_an_erasure_is_a_fault_until_a_newer
         write(layout, table, 1)
     publish()
     assert list(published_faults(pipeline, SILVER, layout)) == []
+
+
+def test_what_the_source_took_away_before_a_query_began_excuses_nothing(layout: Layout) -> None:
+    """A query that fills the table again begins with the rows that are left, also in an older log."""
+    source, gold = layout.table_path("silver.orders"), layout.table_path("gold.summed")
+    for rows in (["a", "b"], ["c"]):
+        write_deltalake(source, pa.table({"id": rows}), mode="append")
+    DeltaTable(source).delete("id = 'a'")  # version 2
+    write_deltalake(source, pa.table({"id": ["d"]}), mode="append")
+
+    def why(query_id: str, begins: dict[str, object], upto: int) -> str:
+        for batch_id in (0, 1):
+            at = begins if batch_id == 0 else position(upto + 1, -1)
+            batch = MicroBatch("shop", "gold.summed", query_id, batch_id, (at,))
+            own = CommitProperties(custom_metadata={"userMetadata": batch.metadata("complete", {})})
+            write_deltalake(gold, pa.table({"n": [1]}), mode="overwrite", commit_properties=own)
+        return why_it_may_differ(
+            SUMMED, layout, newest_state(SUMMED, layout), make_settings(layout.local, "none:1").gold
+        )
+
+    assert "version 2 of silver.orders took rows away" in why("first", position(0, 0, first=True), 3)
+    assert "version 2 of silver.orders took rows away" in why("part of a commit", position(1, 0), 3)
+    assert why("again", position(2, 0, first=True), 3) == ""
+    assert why("again, to its end", position(3, -1), 3) == ""
+    (Path(source) / "_delta_log" / f"{0:020}.json").unlink()
+    (Path(source) / "_delta_log" / f"{1:020}.json").unlink()
+    assert why("of an older log", position(2, 0, first=True), 3) == ""
+    assert "were cleaned away" in why("before the log", position(0, 0, first=True), 1)
+
+
+def position(version: int, index: int, *, first: bool = False) -> dict[str, object]:
+    """Where a stream is in its source."""
+    return {"reservoirVersion": version, "index": index, "reservoirId": "x", "isStartingVersion": first}

@@ -321,6 +321,11 @@ PLANTED: dict[str, Planted] = {
         f"{ASIDE}: bytes of quarantine",
         place(5),
     ),
+    "a quarantined record has other headers": (
+        lambda s: change(s, ASIDE, at(5), headers=[{"key": "trace", "value": b"1"}]),
+        f"{ASIDE}: bytes of quarantine",
+        place(5),
+    ),
     "a dropped row is gone": (lambda s: change(s, ASIDE, at(11)), f"{COUNTS}dropped", ""),
     "a record of bronze is gone that silver has": (lambda s: change(s, BRONZE, at(1)), OFFSETS, place(1)),
     "a duplicate's record is gone from bronze": (

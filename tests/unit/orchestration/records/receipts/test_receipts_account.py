@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import io
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
+from rich.console import Console
 
-from common.declare import Topic
-from common.errors import BrokerError
+from common.config.paths import Layout
+from common.declare import Pipeline, Topic
+from common.errors import BrokerError, UsageError
 from common.streaming.topic_identity import TOPICS, BrokerTopic, TopicState
+from orchestration.access.history.receipts_state import keep_receipts_state
 from orchestration.access.kafka.receipts import Receipt
 from orchestration.access.kafka.receipts_topic import GivenReceipts, newest_time
+from orchestration.cli.observe.status_output import render
+from orchestration.observe.status.collect import Collector
+from orchestration.observe.status.document import document
+from orchestration.observe.status.model import Status
+from orchestration.observe.status.problems import problems
+from orchestration.observe.status.topic_offsets import BrokerOffsets, TopicOffsets
 from orchestration.records.receipts import account
 from orchestration.records.receipts.account import ReceiptsAccount, compare_receipts
-from orchestration.records.receipts.compare import generations, sort_receipts
+from orchestration.records.receipts.compare import Start, Uncovered, generations, sort_receipts
+from orchestration.records.receipts.dismiss import Dismissal, dismiss, dismissals
 from orchestration.records.receipts.numbers import uncounted
+from tests.conftest import make_settings
 
 TOPIC = Topic("orders", receipts="orders.receipts")
 LAST: dict[str, Any] = {"positions": [{"orders": {"0": 80, "1": 50}}], TOPICS: {"orders": {"id": "A"}}}
@@ -25,7 +39,11 @@ ONE = Receipt("orders", 0, ((0, 99),), "ab" * 32, "p", "A")
 
 
 def of(
-    given: GivenReceipts, now: Mapping[str, BrokerTopic] | None, topic: Topic = TOPIC, last: Any = LAST
+    given: GivenReceipts,
+    now: Mapping[str, BrokerTopic] | None,
+    topic: Topic = TOPIC,
+    last: Any = LAST,
+    dismissed: Sequence[Dismissal] = (),
 ) -> ReceiptsAccount:
     """The account of receipts none of which bronze has read, beside what a broker has."""
 
@@ -46,6 +64,7 @@ def of(
         begins={},
         accepted={},
         ask=ask,
+        dismissed=dismissed,
     )
 
 
@@ -187,14 +206,14 @@ def test_a_receipt_of_a_time_that_has_not_come_is_not_the_newest() -> None:
 
 def test_a_missing_number_is_a_fault_of_the_receipts_topic() -> None:
     now = {"orders": BrokerTopic("A", {0: 0}, {0: 1_000})}
-    given = GivenReceipts((*numbered(2, 4, 7, 7),), {"it is no JSON": 3})
+    given = GivenReceipts((*numbered(2, 4, 7, 7),), {"it is no JSON": ["a", "b", "c"]})
     place = "orders.receipts: orders/0: producer p has"
     assert [*of(given, now).faults(20)] == [
         (f"{place} later receipts, and its receipt with the number 1 is missing", 1),
         (f"{place} later receipts, and its receipt with the number 3 is missing", 1),
         (f"{place} later receipts, and its receipts with the numbers 5 to 6 are missing", 2),
         (f"{place} several receipts with the number 7: each run needs a name of its own", 1),
-        ("orders.receipts: 3 of its records: it is no JSON", 3),
+        ("orders.receipts: 3 of its records: it is no JSON (a, b, c)", 3),
     ]
     assert [count for _, count in of(given, now).faults(1)] == [1, 3, 3]
 
@@ -205,3 +224,116 @@ def test_what_retention_has_deleted_of_the_receipts_topic_is_a_note() -> None:
     ((text, _),) = found.faults(20)
     assert "the number 4 is missing" in text
     assert found.note.endswith("; retention of orders.receipts has deleted 2")
+
+
+def test_what_is_dismissed_counts_for_nothing_and_stays_in_the_account() -> None:
+    """Also a record that is no receipt; its number is not missing, and none is missing for it."""
+    now = {"orders": BrokerTopic("A", {0: 0}, {0: 1_000})}
+    receipts = [replace(one, name=f"r{at}") for at, one in enumerate(numbered(1, 2, 2, 4, 9))]
+    far = replace(ONE, offsets=((2_000, 2_000),), name="far")
+    given = GivenReceipts((*receipts, far), {"it is no JSON": ["a", "b"]})
+
+    def told(*names: str) -> tuple[list[str], str]:
+        at = datetime(2026, 1, 1, tzinfo=UTC)
+        found = of(given, now, dismissed=[Dismissal("orders.receipts", one, "a test", at) for one in names])
+        return [text.removeprefix("orders.receipts: ") for text, _ in found.faults(20)], [*found.notes][-1]
+
+    producer = "orders/0: producer p has"
+    twice = f"{producer} several receipts with the number 2 (r1, r2): each run needs a name of its own"
+    missing = f"{producer} later receipts, and its receipt"
+    three, hole = f"{missing} with the number 3 is missing", f"{missing}s with the numbers 5 to 8 are missing"
+    none = "2 of its records: it is no JSON (a, b)"
+    (lost, *others), _ = told()
+    assert "producer p has a receipt far for 1 records; the topic ends at offset 1,000" in lost
+    assert others == [twice, three, hole, none]
+    assert told("r1", "a", "far")[0] == [three, hole, "1 of its records: it is no JSON (b)"]
+    assert told("r3")[0] == [lost, twice, three, hole, none]  # 4 is not missing
+    faults, note = told("r4", "r2", "a", "b", "far", "gone")
+    assert faults == [three]  # 9 was the only one that showed the hole before it
+    assert note == (
+        "orders.receipts: 6 dismissed: …; r2 (2026-01-01 00:00:00Z: a test); "
+        "a (2026-01-01 00:00:00Z: a test); b (2026-01-01 00:00:00Z: a test); "
+        "far (2026-01-01 00:00:00Z: a test); gone (2026-01-01 00:00:00Z: a test)"
+    )
+
+
+def test_what_begins_before_the_audit_is_left_out_unless_it_was_wrong_before() -> None:
+    read = {"positions": [{"orders": {"0": 200}}], TOPICS: {"orders": {"id": "A"}}}
+    receipts = [replace(ONE, offsets=((first, first + 9),), name=f"r{first}") for first in (0, 95, 100, 195)]
+    start = Start("last audit", {("orders", 0): 100}, ["r0"])
+    found = sort_receipts(receipts, read, {}, {}, start)
+    assert [one.name for one, _ in found.due] == ["r0", "r100"]
+    assert [one.name for one in found.waiting] == ["r195"]
+    assert found.left_out == 1
+    assert sort_receipts(receipts, read, {("orders", 0): 50}, {}, start).left_out == 2
+
+
+def test_records_are_dismissed_by_their_names_once(tmp_path: Path) -> None:
+    pipeline = Pipeline(name="shop", bronze=[TOPIC, Topic("b", receipts="b.receipts"), Topic("c")])
+    layout = Layout.of(pipeline, make_settings(tmp_path, "none:1"))
+    given = {
+        "orders": GivenReceipts((replace(ONE, name="1"), replace(ONE, partition=1, name="2")), {"no": ["3"]}),
+        "b": GivenReceipts((), {"no": ["3", "4"]}),
+    }
+
+    def run(*names: str, why: str = "a test", **options: bool) -> list[tuple[str, str]]:
+        done = dismiss(pipeline, layout, lambda topic: given[topic.topic_names[0]], names, why, **options)
+        return [(one.topic, one.receipt) for one in done]
+
+    for names, why, says in ((("1", "x"), "w", "has no record x; "), (("1",), " ", "--why is empty")):
+        with pytest.raises(UsageError, match=says):
+            run(*names, why=why)
+    assert dismissals(layout, "orders.receipts") == ()
+    assert run("2", "3") == [("orders.receipts", "2"), ("orders.receipts", "3"), ("b.receipts", "3")]
+    given["orders"] = GivenReceipts()  # what is dismissed need not be there any more
+    assert run("2", unreadable=True) == [("b.receipts", "4")]
+    rows = DeltaTable(layout.table_path("ops.dismissed_receipts")).to_pyarrow_table().to_pylist()
+    assert sorted((one["topic"], one["receipt"], one["why"]) for one in rows) == [
+        ("b.receipts", "3", "a test"),
+        ("b.receipts", "4", "a test"),
+        ("orders.receipts", "2", "a test"),
+        ("orders.receipts", "3", "a test"),
+    ]
+    assert [one.receipt for one in dismissals(layout, "b.receipts")] == ["3", "4"]
+    with pytest.raises(UsageError, match="no topic of other has receipts"):
+        dismiss(Pipeline(name="other", bronze=[Topic("c")]), layout, lambda _: GivenReceipts(), ["1"], "why")
+
+
+def test_what_an_audit_has_found_of_receipts_is_kept_for_status(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = Pipeline(name="shop", bronze=[TOPIC])
+    settings = make_settings(tmp_path, "none:1")
+    layout, broker = Layout.of(pipeline, settings), BrokerOffsets(pipeline, settings)
+    monkeypatch.setattr(broker, "read", lambda _: TopicOffsets(note="broker not running"))
+    oldest = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    found = of(GivenReceipts((), {"it is no JSON": ["a"]}, newest=oldest), {}, last=None)
+    found = replace(
+        found,
+        uncovered=[Uncovered("orders", 0, 7, 3, 9, oldest), Uncovered("orders", 1, 1, 0, 0, None)],
+        start=Start("the audit of noon", {}),
+    )
+    text = (
+        "orders.receipts: 8 records of bronze since the audit of noon have no receipt, the oldest of "
+        "2026-01-02 03:04:05Z (orders/0: 7, offsets 3 to 9; orders/1: 1, offsets 0 to 0); the newest is of "
+        "2026-01-02 03:04:05Z"
+    )
+    assert found.coverage == text
+
+    def status() -> Status:
+        return Collector(pipeline, layout, broker).collect()
+
+    assert document(status())["tables"][0]["receipts"] is None
+    keep_receipts_state(layout, "bronze.orders", found.state)
+    now = status()
+    shown = document(now)["tables"][0]["receipts"]
+    at = f"{found.state.at:%Y-%m-%d}"
+    assert shown.pop("at").startswith(at)
+    moment = "2026-01-02T03:04:05.000Z"
+    assert shown == {"since": moment, "text": text, "without": 8, "faults": 1}
+    assert [one.text for one in problems(now) if "receipts" in one.text] == [
+        "the newest audit found faults of receipts (1): medallion audit names them"
+    ]
+    lines = Console(width=400, record=True, file=io.StringIO())
+    lines.print(render(now))
+    assert f"{text} (audit of {at}" in lines.export_text()
