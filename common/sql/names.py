@@ -187,7 +187,10 @@ class Names:
         self._flat |= {name.lower() for columns in tables.values() for name in columns}
         self._prefixes: set[str] = set()
         # Where the words begin that are read: as a column, as its table, or as anything else.
-        self._read_words = {at for node in root.find_all(*_WORDS) for at in self._starts_in(span_of(node))}
+        bound = list(_bound(root))
+        self._bound = {id(each) for each in bound}
+        words = (*root.find_all(*_WORDS), *bound)
+        self._read_words = {at for node in words for at in self._starts_in(span_of(node))}
         self._read_words |= {
             int(node.meta["start"])
             for node in root.find_all(exp.Identifier)
@@ -559,41 +562,29 @@ class Names:
 
     # Names
 
-    def _read(  # noqa: PLR0913
-        self,
-        node: exp.Expr,
-        scope: Scope,
-        queries: _Queries,
-        *,
-        before: int | None,
-        is_having: bool = False,
-        bound: frozenset[str] = frozenset(),
+    def _read(
+        self, node: exp.Expr, scope: Scope, queries: _Queries, *, before: int | None, is_having: bool = False
     ) -> None:
         """Find what the names of an expression of a SELECT are.
 
-        It may use the aliases of the parts of the SELECT list before a place; None: it may use none. The
-        parameters of the lambdas around it, ``bound``, are no columns, in whatever letters.
+        It may use the aliases of the parts of the SELECT list before a place; None: it may use none.
         """
         if isinstance(node, exp.Query) and not isinstance(node, exp.Table):
             self._query(node, queries, scope)
             return
         if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
-            if node.parts[0].name.lower() in bound:
-                self._read_words.update(self._starts_in(span_of(node)))
-            else:
+            if id(node) not in self._bound:
                 self._column(node, scope, before, is_having)
             return
         if node.is_star:
             self._star_inside(node, scope)
             return
         unit = counted_unit(node)
-        if isinstance(node, exp.Lambda):
-            bound |= {each.name.lower() for each in node.expressions}
         for child in node.iter_expressions():
             if child is unit:
                 self._read_words.add(offset_of(unit) or 0)
             else:
-                self._read(child, scope, queries, before=before, is_having=is_having, bound=bound)
+                self._read(child, scope, queries, before=before, is_having=is_having)
 
     def _column(self, node: exp.Column, scope: Scope, before: int | None, is_having: bool) -> None:  # noqa: FBT001
         parts = node.parts
@@ -728,6 +719,13 @@ def _found(scope: Scope, names: Sequence[str]) -> list[tuple[Source, str, int]]:
         if found:
             return found
     return [(source, column, 0) for source, column in scope.star if column.lower() == names[0].lower()]
+
+
+def _bound(root: exp.Expr) -> Iterator[exp.Column]:
+    """The names that are a parameter of a lambda around them, in whatever letters."""
+    for each in root.find_all(exp.Lambda):
+        parameters = {one.name.lower() for one in each.expressions}
+        yield from (one for one in each.find_all(exp.Column) if one.parts[0].name.lower() in parameters)
 
 
 def _is_bracket(node: exp.Expr) -> bool:

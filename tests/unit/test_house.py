@@ -31,7 +31,7 @@ BUDGET = {
     "common/rows": 1502,
     "common/schema": 1976,
     "common/spark": 1714,
-    "common/sql": 4541,
+    "common/sql": 4534,
     "common/streaming": 2607,
     "common/typed": 1901,
     "gold": 6745,

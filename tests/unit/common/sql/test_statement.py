@@ -179,7 +179,10 @@ def test_a_place_an_alias_and_the_whole_name_of_a_table_mean_a_column() -> None:
         ("select amount * 2 as later from silver.orders where |later > 1", "an alias of the SELECT list"),
         ("select |txt.* from silver.orders", "names 'txt', which is no table of its FROM"),
         ("select |silver.orders.txt.* from silver.orders", "names 'silver', which is no table of its FROM"),
-        (f"select |text.* {JOINED} join silver.orders p on p.amount = o.amount", "'text', which o and p have"),
+        (
+            f"select |text.* {JOINED} join silver.orders p on p.amount = o.amount",
+            "'text', which o and p have",
+        ),
         (
             "select text from |lake.silver.orders",
             "reads a table of the catalog 'lake', and a pipeline has none; write silver.orders",
