@@ -69,7 +69,7 @@ def build_query(context: Context, gold: Gold) -> Stream:
     return replace(compacting(context, gold, stream), declared=meaning(gold))
 
 
-def defined(context: Context, gold: Gold, versions: Sequence[int | None]) -> Sequence[Defined]:  # noqa: PLR0911
+def defined(context: Context, gold: Gold, versions: Sequence[int | None]) -> Sequence[Defined]:
     """The rows that the tables of a gold query must have at versions of its sources.
 
     Args:
@@ -80,15 +80,11 @@ def defined(context: Context, gold: Gold, versions: Sequence[int | None]) -> Seq
     if why_undefined(gold):
         return ()
     match gold:
-        case Aggregate():
-            return (stateful.defined(context, gold, versions[0]),)
         case Upsert() | ChangeFeed():
             return tuple(upsert.defined(context, gold, versions[0]))
         case History():
             return (history.defined(context, gold, versions[0]),)
-        case Join():
-            return (join.defined(context, gold, versions),)
-        case View():
+        case View() | Aggregate() | Join():
             return (view.defined(context, gold, versions),)
     return ()
 

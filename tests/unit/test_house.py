@@ -34,7 +34,7 @@ BUDGET = {
     "common/sql": 4534,
     "common/streaming": 2607,
     "common/typed": 1901,
-    "gold": 6745,
+    "gold": 6736,
     "java": 10573,
     "orchestration": 33,
     "orchestration/access": 6999,
