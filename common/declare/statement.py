@@ -60,24 +60,31 @@ def why_undefined(gold: Gold) -> str:  # noqa: PLR0911  # one return per reason
     return ""
 
 
-def unsaid(gold: Gold) -> Iterator[str]:
+def unsaid(gold: Gold) -> Sequence[str]:
     """What the rows of a gold table have besides its statement, in words."""
-    if why := why_undefined(gold):
-        yield why
-    if isinstance(gold, Aggregate) and gold.watermark is not None:
-        yield "leaves rows out that are later than its watermark"
-    if isinstance(gold, Join) and gold.mode == "stream":
-        yield "leaves rows out that are later than their watermark"
-    if getattr(gold, "unchanged", None) is not None:
-        yield f"takes values from older rows (unchanged), where one is {gold.unchanged!r}"  # type: ignore[union-attr]
-    if getattr(gold, "ignore_nulls", False):
-        yield "takes values from older rows (ignore_nulls), where one is null"
-    if isinstance(gold, History) and gold.snapshots is not None:
-        yield "ends a key at the first complete snapshot that lacks it"
-    if isinstance(gold, History) and gold.surrogate_key is not None:
-        yield f"makes {gold.surrogate_key} of the microseconds of times, and of bytes as hexadecimal digits"
-    if parts := gold.storage.partition_by:
-        yield f"has null for an empty text in {_list(parts)}"
+    why, unchanged = why_undefined(gold), getattr(gold, "unchanged", None)
+    parts, surrogate = gold.storage.partition_by, getattr(gold, "surrogate_key", None)
+    told = {
+        why: bool(why),
+        "leaves rows out that are later than its watermark": (
+            isinstance(gold, Aggregate) and gold.watermark is not None
+        ),
+        "leaves rows out that are later than their watermark": (
+            isinstance(gold, Join) and gold.mode == "stream"
+        ),
+        f"takes values from older rows (unchanged), where one is {unchanged!r}": unchanged is not None,
+        "takes values from older rows (ignore_nulls), where one is null": getattr(
+            gold, "ignore_nulls", False
+        ),
+        "ends a key at the first complete snapshot that lacks it": (
+            isinstance(gold, History) and gold.snapshots is not None
+        ),
+        f"makes {surrogate} of the microseconds of times, and of bytes as hexadecimal digits": (
+            surrogate is not None
+        ),
+        f"has null for an empty text in {_list(parts or ())}": bool(parts),
+    }
+    return [text for text, holds in told.items() if holds]
 
 
 def _deciding(gold: Gold) -> Iterator[str]:
@@ -121,18 +128,16 @@ def _newest(gold: Upsert | ChangeFeed) -> str:
     """The newest row per key that is no delete."""
     counts, marks = [gold.where], dict[str, str]()
     if isinstance(gold, ChangeFeed):
-        newest_by, marks["__ends"] = gold.sequence_by, _one_of(gold.operation, gold.deletes)
+        marks["__ends"] = _one_of(gold.operation, gold.deletes)
         if gold.ignores:
             counts.append(f"NOT {_one_of(gold.operation, gold.ignores)}")
         if gold.truncates is not None:
             changes = _one_of(gold.operation, (*gold.upserts, *gold.deletes))
             marks |= _truncations(gold.truncates, *counts, f"{changes} OR NOT {_is(gold.truncates)}")
             counts = []
-    else:
-        newest_by = gold.newest_by
-        if gold.delete_when is not None:
-            marks["__ends"] = _is(gold.delete_when)
-    rows, made, order = _from(gold.reads, *counts), ["*"], total_order(newest_by)
+    elif gold.delete_when is not None:
+        marks["__ends"] = _is(gold.delete_when)
+    rows, made, order = _from(gold.reads, *counts), ["*"], total_order(gold.newest_by)
     if gold.columns is not None:
         own = named(gold.columns)
         made = [*_as(own), *(name for name in COORDINATES if name not in own)]
@@ -140,7 +145,7 @@ def _newest(gold: Upsert | ChangeFeed) -> str:
         rows = f"FROM {_nested(f'SELECT {_list([*made, *_as(marks)])}', rows, gold.reads)}"
     beside = ["`__place`", *map(backquoted, marks)]
     if gold.truncates is not None:
-        newest = f"max(CASE WHEN `__empties` THEN {_end(newest_by)} END) OVER () AS `__newest`"
+        newest = f"max(CASE WHEN `__empties` THEN {_end(gold.newest_by)} END) OVER () AS `__newest`"
         since = f"coalesce({_place(order)} >= `__newest`, true)"
         rows = f"FROM {_nested(f'SELECT *, {newest}', rows, gold.reads)}\nWHERE `__counts` AND {since}"
         beside.append("`__newest`")

@@ -71,7 +71,7 @@ def versions(rows: DataFrame, gold: Upsert | ChangeFeed) -> DataFrame:
 
 def unchanged_of(gold: Upsert | ChangeFeed, schema: StructType) -> Unchanged | None:
     """The columns of the table whose value a change may leave as it was."""
-    order = total_order(gold.sequence_by if isinstance(gold, ChangeFeed) else gold.newest_by)
+    order = total_order(gold.newest_by)
     nulls = isinstance(gold, Upsert) and gold.ignore_nulls
     return Unchanged.of(gold.unchanged, schema, {*gold.key, *order}, nulls=nulls)
 

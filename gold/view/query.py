@@ -165,11 +165,9 @@ def other_ways(
 def _at_versions(
     context: Context, gold: View | Aggregate | Join, versions: Sequence[int | None]
 ) -> Mapping[str, DataFrame]:
-    joined = (gold.joins,) if isinstance(gold, Join) else ()
-    sources = gold.sources if isinstance(gold, View) else (gold.reads, *joined)
     return {
         table: at_version(context.spark, context.path(table), version)
-        for table, version in zip(sources, versions, strict=True)
+        for table, version in zip(gold.sources, versions, strict=True)
     }
 
 

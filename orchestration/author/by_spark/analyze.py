@@ -159,9 +159,8 @@ class _Asking:
         """Ask for the texts of a gold table, and learn its columns."""
         scopes = gold_scopes(gold, self.scopes)
         found: dict[str, Field | None] = {}
-        reads = (gold.reads, gold.joins) if isinstance(gold, Join) else (gold.reads,)
         for text in () if isinstance(gold, Custom) else texts_of(gold):
-            found[text.what] = self._ask(gold, text, self._over(gold, text, found), reads)
+            found[text.what] = self._ask(gold, text, self._over(gold, text, found), gold.sources)
         for scope in scopes.values():
             self._learn(scope, found)
 

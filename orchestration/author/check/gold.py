@@ -257,8 +257,9 @@ def _groups(by: Mapping[str, str]) -> frozenset[str] | None:
 
 def _order(gold: Upsert | ChangeFeed) -> frozenset[str]:
     """The columns of the table of deleted keys."""
-    newest_by = gold.sequence_by if isinstance(gold, ChangeFeed) else gold.newest_by
-    return frozenset((*gold.key, *newest_by, *(field.name for field in METADATA if field.name != _INGESTED)))
+    return frozenset(
+        (*gold.key, *gold.newest_by, *(field.name for field in METADATA if field.name != _INGESTED))
+    )
 
 
 def _upsert(gold: Upsert | ChangeFeed, silver: Scope) -> Iterator[Problem]:

@@ -12,7 +12,6 @@ from common.declare import (
     Files,
     FileSink,
     Gold,
-    Join,
     KafkaSink,
     Pipeline,
     Publish,
@@ -21,7 +20,6 @@ from common.declare import (
     Stream,
     Topic,
 )
-from orchestration.access.declaration.lineage import read_tables
 from orchestration.observe.lineage.gold_sources import of_gold
 from orchestration.observe.lineage.names import DatasetName, table_name, topic_name
 from orchestration.observe.lineage.sources import (
@@ -117,9 +115,7 @@ class Datasets:
             return QueryDatasets((), (self._without_columns(declared),), {})
         if isinstance(declared, Publish):
             return self._of_publish(declared)
-        reads = [*read_tables(declared)]
-        if isinstance(declared, Join):
-            reads.append(declared.joins)
+        reads = [*declared.sources]
         if isinstance(declared, Stateful) and declared.initial is not None:
             reads.append(declared.initial)
         if isinstance(declared, Silver):
