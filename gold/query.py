@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from common.declare import Aggregate, ChangeFeed, Custom, Gold, History, Join, Stateful, Upsert, View
+from common.declare.statement import why_undefined
 from common.delta import table as delta_table
 from common.delta.match.batch_match import SideStep
 from common.streaming.query import Stream
@@ -22,7 +23,7 @@ from gold.source.stream import lacks_feed, reads_feed
 from gold.table.compact_every import compacting
 from gold.table.context import Context
 from gold.table.declaration_marks import changed, keeps_deleted_keys, meaning
-from gold.table.defined import Defined, why_undefined
+from gold.table.defined import Defined
 from gold.upsert import query as upsert
 from gold.view import query as view
 from gold.view.open_rows import is_approximate, leaves_open
@@ -68,7 +69,7 @@ def build_query(context: Context, gold: Gold) -> Stream:
     return replace(compacting(context, gold, stream), declared=meaning(gold))
 
 
-def defined(context: Context, gold: Gold, versions: Sequence[int | None]) -> Sequence[Defined]:  # noqa: PLR0911
+def defined(context: Context, gold: Gold, versions: Sequence[int | None]) -> Sequence[Defined]:
     """The rows that the tables of a gold query must have at versions of its sources.
 
     Args:
@@ -79,15 +80,11 @@ def defined(context: Context, gold: Gold, versions: Sequence[int | None]) -> Seq
     if why_undefined(gold):
         return ()
     match gold:
-        case Aggregate():
-            return (stateful.defined(context, gold, versions[0]),)
         case Upsert() | ChangeFeed():
             return tuple(upsert.defined(context, gold, versions[0]))
         case History():
             return (history.defined(context, gold, versions[0]),)
-        case Join():
-            return (join.defined(context, gold, versions),)
-        case View():
+        case View() | Aggregate() | Join():
             return (view.defined(context, gold, versions),)
     return ()
 

@@ -12,6 +12,8 @@ import typer.main
 
 import common.declare
 from common.config.settings import setting_names
+from common.declare import Aggregate, History, Join, Upsert
+from common.declare.statement import statement_of
 from distribution.pages import commands_reference, declarations_reference
 from distribution.pages.settings_reference import reference
 from orchestration.access.declaration.load_file import load_pipeline
@@ -221,6 +223,17 @@ pipeline = Pipeline(name="page", bronze=[Topic("events")], gold=tables, silver=[
     pipeline = load_pipeline(file)
     assert check(pipeline) == ()
     assert len(pipeline.gold) == 10
+    part = GOLD.partition("## As statements")[2].partition("```\n\n")[0]
+    shown = {
+        table: " ".join(sql.split())
+        for table, sql in re.findall(r"-- (\S+)\n(.*?)(?=\n\n|\Z)", part, re.DOTALL)
+    }
+    known, golds = (
+        {"gold.customers": ("customer", "name", "city")},
+        {each.table: each for each in pipeline.gold},
+    )
+    assert shown == {table: " ".join(str(statement_of(golds[table], known)).split()) for table in shown}
+    assert {type(golds[table]) for table in shown} == {Aggregate, Upsert, History, Join}
 
 
 def test_the_pipeline_of_the_page_on_files_has_no_problem(tmp_path: Path) -> None:

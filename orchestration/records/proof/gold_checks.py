@@ -42,8 +42,7 @@ def _checks(gold: Gold, layout: Layout, tables: Tables, settings: GoldSettings) 
         SqlError: The definition is none that DuckDB computes as Spark does.
         TableError: A version that is needed cannot be read.
     """
-    names = gold.sources if isinstance(gold, View) else (gold.reads,)
-    if by_path := [name for name in names if is_path(name)]:
+    if by_path := [name for name in gold.sources if is_path(name)]:
         raise SqlError(f"reads {by_path[0]}, which is no table of the pipeline")
     if not isinstance(gold, View) and gold.reading.has_start:
         raise SqlError("begins at a later version of its source")

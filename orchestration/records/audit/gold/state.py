@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,13 +51,6 @@ class GoldState:
             f"version {self.version} was compared; the micro-batches of versions {self.version + 1} to "
             f"{self.newest} end inside a commit of a source, whose other rows follow"
         )
-
-
-def sources_of(gold: Gold) -> Sequence[str]:
-    """The tables that a query reads as streams, in the order of its positions."""
-    if isinstance(gold, View):
-        return gold.sources
-    return (gold.reads, gold.joins) if isinstance(gold, Join) else (gold.reads,)
 
 
 def newest_state(gold: Gold, layout: Layout) -> GoldState:
@@ -174,7 +167,7 @@ def _is_whole(gold: Gold, layout: Layout, batch: MicroBatch, metadata: Mapping[s
     """Whether a micro-batch has read each source to the end of a commit."""
     if isinstance(gold, View):
         return _VERSIONS in metadata.get("counts", {})
-    for place, table in enumerate(sources_of(gold)):
+    for place, table in enumerate(gold.streamed):
         end = batch.end(place)
         if batch.in_commit(place):
             return False
@@ -190,7 +183,7 @@ def _read_to(gold: Gold, batch: MicroBatch, metadata: Mapping[str, Any]) -> Mapp
     counts = metadata.get("counts", {})
     if isinstance(gold, View):
         return {table: counts[_VERSIONS].get(table) for table in gold.sources}
-    found = {table: batch.source_version(place) for place, table in enumerate(sources_of(gold))}
+    found = {table: batch.source_version(place) for place, table in enumerate(gold.streamed)}
     if isinstance(gold, Aggregate) and counts.get(_COVERS) is not None:
         return {gold.reads: counts[_COVERS]}
     return found
