@@ -17,7 +17,7 @@ from typing import Any, Literal, cast
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from common.declare import Aggregate
+from common.declare import Aggregate, Session
 from common.declare.declared import source_of
 from common.delta import table as delta_table
 from common.delta.micro_batch import MicroBatch
@@ -62,6 +62,13 @@ def defined(context: Context, gold: Aggregate, version: int | None) -> Defined:
     rows = grouped(source, create.by_as_stored(gold, source))
     until = windows.END if gold.mode == "append" else None
     return Defined(gold.table, rows, group(gold), inexact_columns(gold), until, computed_columns(gold))
+
+
+def groups_of(rows: DataFrame, gold: Aggregate) -> DataFrame:
+    """The groups of a table that rows of its source belong to, each once; of sessions their ``by`` alone."""
+    found = windows.keyed(meeting(rows, gold.where), create.by_as_stored(gold, rows))
+    names = named(gold.by or ()) if isinstance(gold.window, Session) else group(gold)
+    return found.select(*(f"`{name}`" for name in names)).distinct()
 
 
 CLOSED = "closed_ms"
