@@ -67,7 +67,7 @@ class _Carrying:
         def dropped() -> Mapping[str, int]:
             # What is late is known once the rows were read: the commit is written after that.
             counts = batch.dropped()
-            if late := counts["late"]:
+            if late := counts.get("late", 0):
                 entry.update(late=before.late + late, late_until_ms=batch.late_watermark_ms())
             return counts
 

@@ -6,13 +6,14 @@ An audit excuses differences by these alone. The logs that show them are cleaned
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from common.declare import Gold, Join, View
 from common.delta.checkpoint import DeltaPosition, delta_position_of
 from common.delta.log import LogReader
+from common.errors import HistoryGoneError
 
 LEFT_OUT = "left_out"
 """The entry of a commit's metadata."""
@@ -80,25 +81,35 @@ def nothing(sources: int) -> LeftOut:
 def with_removals(
     before: LeftOut, gold: Gold, start: Sequence[Any], end: Sequence[Any], paths: Sequence[str]
 ) -> LeftOut | None:
-    """What a table lacks at positions; None where a commit was cleaned up that may have taken rows away."""
+    """What a table lacks at positions; None where that is not known: a commit was cleaned up."""
     begins, removals = list(before.begins), list(before.removals)
     for place, path in enumerate(paths):
-        to = delta_position_of(end, place)
+        from_, to = delta_position_of(start, place), delta_position_of(end, place)
         if to is None:
             continue
-        if (from_ := delta_position_of(start, place)) is None or begins[place] is None:
+        if begins[place] is None:
             begins[place] = first = 0 if gold.reads_in_order else _after_state(to)
+        elif from_ is None:
+            return None
         else:
             first = from_.version + from_.in_snapshot
-        found = 0
-        for version in range(first, to.version):
-            if (version - first) % _PART == 0:
-                log = LogReader(path)
-            if (commit := log.commit(version)) is None:
-                return None
-            found += commit.is_change
-        removals[place] += found
+        try:
+            removals[place] += sum(1 for _ in removing(path, first, to.version))
+        except HistoryGoneError:
+            return None
     return replace(before, begins=tuple(begins), removals=tuple(removals))
+
+
+def removing(path: str, first: int, end: int) -> Iterator[int]:
+    """The versions of a table that took rows away, from the first one up to but not including the end.
+
+    Raises:
+        HistoryGoneError: The log's cleanup has deleted one of these.
+    """
+    for begin in range(first, end, _PART):
+        for commit in LogReader(path).commits(begin, min(begin + _PART, end) - 1):
+            if commit.is_change:
+                yield commit.version
 
 
 def _after_state(end: DeltaPosition) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import Any
 
 from common.config.paths import Layout
@@ -15,7 +15,7 @@ from common.delta.log import LogReader
 from common.delta.micro_batch import MicroBatch
 from common.delta.table import FEED
 from common.errors import TableError
-from gold.source.left_out import LeftOut, by_the_logs, read_as_streams, told
+from gold.source.left_out import LeftOut, by_the_logs, read_as_streams, removing, told
 from gold.table.declaration_marks import changed, meaning
 
 TOLERANCE = 1e-9
@@ -149,9 +149,10 @@ def _of_left_out(layout: Layout, tables: Sequence[str], state: GoldState, found:
     for place, (table, count) in enumerate(zip(tables, found.removals, strict=True)):
         if not count:
             continue
-        last, log = state.batch.end(place), LogReader(layout.table_path(table))
-        commits = map(log.commit, range(found.begins[place] or 0, last.version if last else 0))
-        versions[table] = [one.version for one in commits if one is not None and one.is_change]
+        path, last = layout.table_path(table), state.batch.end(place)
+        first = max(found.begins[place] or 0, LogReader(path).oldest_version() or 0)
+        known = islice(removing(path, first, last.version if last else 0), min(count, _MOST_COMMITS))
+        versions[table] = list(known)
         are_known = are_known and len(versions[table]) == count
         named = f"version {versions[table][0]}" if versions[table] else f"{count:,} versions"
         words.append(f"{named} of {table} took rows away, which it does not follow")
