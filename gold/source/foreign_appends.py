@@ -82,6 +82,8 @@ def _watches(context: Context, gold: Gold | Publish) -> Iterator[CommitWatch]:
                 reads_appends, gold.reading.changes, path, takes_rows_back=_takes_rows_back(gold)
             ),
             begins_with_state=not gold.reading.has_start,
+            outlives_rebuilds=isinstance(gold, Gold)
+            and not (isinstance(gold, Custom) or gold.reads_in_order),
         )
 
 
