@@ -21,20 +21,20 @@ LONGEST_OF_NINE_IN_TEN = 25
 MOST_FILES_IN_A_FOLDER = 15
 
 BUDGET = {
-    "bronze": 1037,
+    "bronze": 1016,
     "common": 775,
     "common/config": 1937,
     "common/declare": 4486,
-    "common/delta": 5764,
+    "common/delta": 5828,
     "common/java": 1008,
     "common/machine": 1394,
     "common/rows": 1502,
     "common/schema": 1976,
     "common/spark": 1714,
     "common/sql": 4534,
-    "common/streaming": 2607,
+    "common/streaming": 2681,
     "common/typed": 1901,
-    "gold": 6716,
+    "gold": 6929,
     "java": 10573,
     "orchestration": 33,
     "orchestration/access": 6990,
@@ -44,9 +44,9 @@ BUDGET = {
     "orchestration/install": 1347,
     "orchestration/observe": 6586,
     "orchestration/quality": 3217,
-    "orchestration/records": 13797,
+    "orchestration/records": 14036,
     "orchestration/run": 5844,
-    "silver": 4322,
+    "silver": 4308,
 }
 """The most lines of each wing, docstrings and comments included.
 

@@ -20,9 +20,11 @@ from orchestration.records.audit import offset_places as rows
 from orchestration.records.audit.accepted_gaps import Gap, lost_between
 from orchestration.records.audit.offset_places import Range, Source, Sources
 from orchestration.records.audit.offset_ranges import (
+    BatchRange,
     BronzeProgress,
     all_exist,
     all_sources,
+    batch_ranges,
     bronze_progress,
     files_of,
     lowest_and_highest,
@@ -185,7 +187,7 @@ class TableAudit:
     def _is_ordered(self) -> bool:
         """Whether the order of a key's rows says which of them stays, as far as the whole logs say."""
         log, bronze, silver = self.pins.silver, self.pins.bronze, self.silver
-        if silver.dedupe != "exact" or silver.each is not None or self.own or log.base is not None:
+        if silver.each is not None or self.own or log.base is not None:
             return False
         found = comparable(silver, log, [bronze])
         if silver.keep == "newest":
@@ -195,6 +197,11 @@ class TableAudit:
         others = any(one.is_foreign and not one.commit.removed for one in bronze.commits)
         back = any(taken_back([one.commit for one in each.commits]) for each in (log, bronze))
         return not (found.why or found.why_no_verdict or found.excuse or loaded or others or back)
+
+    @property
+    def _batches(self) -> Sequence[BatchRange]:
+        """Which micro-batch has read which offsets, of a table that keeps any row of a key in each."""
+        return () if self.silver.dedupe == "exact" else batch_ranges(self.pins.bronze, self.pins.silver)
 
     def _account(
         self, found: DataFrame, sources: Sources, ranges: Mapping[Partition, Range]
@@ -415,7 +422,8 @@ class TableAudit:
         self.say(f"{silver.table}: looking up {seen.get(rows.REST, 0):,} rows that are in no table")
         if seen.get(rows.REST) and bronze is not None:
             rest = found.where(f"{rows.FATE} = '{rows.REST}' and not {rows.IS_ABSENT}")
-            is_ordered = self._is_ordered
+            batches = self._batches
+            is_ordered = self._is_ordered and (self.silver.dedupe == "exact" or bool(batches))
             keys = witness.bronze_keys(bronze, rest, silver, self.decision, is_ordered=is_ordered)
             with SparkRows(keys, None, _FEW).kept(whole=True, expected=seen[rows.REST]) as bronze_keys:
                 typed = bronze_keys.frame
@@ -427,13 +435,18 @@ class TableAudit:
                     typed = typed.where(f"not {witness.IS_EMPTY}")
                 split = any(len(one.commit.added) > 1 for one in self.pins.bronze.commits)
                 keyed = typed.where(f"not {witness.IS_TOMBSTONE}")
-                alone = witness.without_witness(keyed, accepted, silver, is_split=split)
                 valueless = typed.where(witness.IS_TOMBSTONE)
                 if silver.tombstones == "keep":
                     # Tombstones from before the declaration kept them are in bronze alone.
+                    valueless = valueless.drop(witness.ORDER) if batches else valueless
                     valueless = witness.without_witness(valueless, accepted, silver, is_split=split)
-                marked = SparkRows(witness.mark_first_of_key(alone), None, _FEW)
-                with marked.kept(whole=True, expected=seen[rows.REST]) as lone:
+                more = {
+                    "is_split": split,
+                    "batches": batches,
+                    "few": _FEW,
+                    "expected": seen[rows.REST],
+                }
+                with witness.lone_rows(keyed, accepted, silver, **more) as lone:
                     _add(counts, "tombstones", valueless)
                     _add(counts, "duplicates", typed)
                     _add(counts, "duplicates", valueless, -1)
