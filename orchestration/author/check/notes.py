@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -40,6 +41,12 @@ _IN_ORDER = {
     **dict.fromkeys(("listagg", "string_agg"), "within group (order by …) behind it"),
 }
 """What gives the values of an aggregate an order."""
+_DOCUMENT = re.compile(
+    r"\b(get_json_object|from_json|json_tuple|(?:try_)?parse_json|(?:try_)?variant_get|from_xml|xpath\w*|from_csv)"
+    r"\s*\(",
+    re.IGNORECASE,
+)
+"""The functions that read a value out of a text of a document."""
 _SHOWN = 3
 """Most places that a note lists."""
 
@@ -52,7 +59,11 @@ def notes(pipeline: Pipeline) -> tuple[str, ...]:
         for silver in pipeline.silver
         for note in (*_unchecked_nulls(silver), *_not_told_apart(silver, pipeline))
     )
-    gold = (note for one in pipeline.gold for note in (*_of(one), *_of_truncations(one, pipeline)))
+    gold = (
+        note
+        for one in pipeline.gold
+        for note in (*_of(one), *_of_truncations(one, pipeline), *_of_placeholders(one, pipeline))
+    )
     return (*lost, *unchecked, *gold, *_published(pipeline))
 
 
@@ -237,6 +248,26 @@ def _of_truncations(gold: Gold, pipeline: Pipeline) -> Iterator[str]:
             f"{gold.table}: a truncation would be a version without a key. truncates=\"op = 't'\" ends all "
             "intervals by it, where op is the operation."
         )
+
+
+def _of_placeholders(gold: Gold, pipeline: Pipeline) -> Iterator[str]:
+    """On columns that are read out of a document, in whose place an update may send a placeholder."""
+    silver = next((one for one in pipeline.silver if one.table == gold.reads), None)
+    if not isinstance(gold, ChangeFeed | History) or gold.unchanged is None or silver is None:
+        return
+    if not isinstance(silver.value, Debezium) or callable(silver.columns):
+        return
+    kept = silver.columns if gold.columns is None else gold.columns
+    words = " ".join(kept.values() if isinstance(kept, Mapping) else kept)
+    for name, sql in silver.columns.items():
+        read = _DOCUMENT.search(sql)
+        if read is not None and "after." in sql.lower() and re.search(rf"\b{re.escape(name)}\b", words):
+            yield (
+                f"{gold.table}: {silver.table} reads {name} out of a document by {read[1]}(). An update that "
+                "leaves a large document alone sends a placeholder in its place, as PostgreSQL's does, and "
+                f"{name} is null then. Keep the document as a column, and read {name} from it in a View over "
+                f"{gold.table}."
+            )
 
 
 def _watermark(gold: Gold) -> str | None:

@@ -113,6 +113,8 @@ def _role(row: Mapping[str, Any]) -> str:
             return f"the record is older than{other}"
         case "instead":
             return f"the row is now of{other}"
+        case "truncated":
+            return f"ended by the truncation{other}"
         case "ended":
             return "ended by the record"
         case _:

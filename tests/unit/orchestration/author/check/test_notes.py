@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from common.declare import (
     Aggregate,
+    ChangeFeed,
     Custom,
     Debezium,
     Gold,
@@ -163,6 +164,33 @@ NOTES: dict[str, tuple[Callable[[], Gold], list[str]]] = {
 def test_a_table_that_cannot_do_something_says_so_in_a_sentence(case: str) -> None:
     build, wanted = NOTES[case]
     assert list(notes(Pipeline("p", bronze=[Topic("s")], gold=[build()]))) == wanted
+
+
+@pytest.mark.parametrize(
+    ("sql", "given", "is_said"),
+    [
+        ("get_json_object(after.payload, '$.kind')", {}, True),
+        ("TRY_PARSE_JSON(if(op = 'd', before.payload, after.payload))", {}, True),
+        ("after.payload", {}, False),
+        ("get_json_object(source.sequence, '$[1]')", {}, False),
+        ("get_json_object(after.payload, '$.kind')", {"unchanged": None}, False),
+        ("get_json_object(after.payload, '$.kind')", {"columns": ["id", "n"]}, False),
+        ("get_json_object(after.payload, '$.kind')", {"columns": {"id": "id", "k": "upper(kind)"}}, True),
+    ],
+)
+def test_a_column_that_is_read_out_of_what_may_be_a_placeholder_is_said(
+    sql: str,
+    given: dict[str, Any],
+    is_said: bool,  # noqa: FBT001  # a parameter of the test
+) -> None:
+    columns = {"id": "after.id", "kind": sql, "op": "op", "n": "source.lsn", "at": "timestamp_millis(ts_ms)"}
+    value = Debezium("id int, payload string")
+    silver = Silver("s", "bronze.s", value, columns, key=["id", "n"], event_time="at", watermark="1 day")
+    feed = ChangeFeed("g", reads="silver.s", key=["id"], sequence_by=["n"], **given)
+    found = [one for one in notes(Pipeline("p", [Topic("s")], [silver], [feed])) if "placeholder" in one]
+    assert [one.startswith("gold.g: silver.s reads kind out of a document by ") for one in found] == [
+        True
+    ] * is_said
 
 
 @pytest.mark.parametrize(
