@@ -514,7 +514,7 @@ class Names:
     def _starred(self, node: exp.Expr, scope: Scope) -> Sequence[_Own] | None:
         """The columns of a star, in Spark's order; None where only Spark knows them."""
         parts = [each.name for each in node.parts[:-1]] if isinstance(node, exp.Column | exp.Dot) else []
-        if not parts:
+        if not parts or not isinstance(node, exp.Column | exp.Dot):
             return None if scope.is_open else scope.star
         if meant := [each for each in scope.sources if _is_named(each, parts)]:
             is_open = any(each.columns is None for each in meant)
@@ -646,7 +646,7 @@ class Names:
         text = f"names {name!r}, which {both} have; write {shown[0] if shown else 'a'}.{name}"
         self._fault(text, name, node)
 
-    def _note_table(self, node: exp.Expr, source: Source, place: int) -> None:
+    def _note_table(self, node: exp.Column | exp.Dot, source: Source, place: int) -> None:
         """Over inputs, a table before a column's place that is named with its schema, or as another one."""
         if place > 1 or (place == 1 and source.shown not in {"", source.alias}):
             start, _ = span_of(node.parts[0]) or (0, 0)

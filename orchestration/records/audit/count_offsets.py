@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from common.config.driver_limits import DriverLimits
 from common.declare import Bronze, Silver
 from common.delta.maintenance.retention import ExpiredTopic
 from common.rows.rows import Rows
@@ -58,9 +57,6 @@ Say = Callable[[str], None]
 
 ERASURE = "erasure"
 """The kind of a commit that erases records (``by`` in its metadata)."""
-
-_FEW = DriverLimits(rows=20_000)
-"""Up to this many rows are collected into the driver, so that later steps need no further shuffle."""
 
 
 @dataclass
@@ -167,7 +163,7 @@ class TableAudit:
             split=self._units if silver.each is not None else None,
         )
         likely = offsets if silver.each is None else None  # nobody knows how many elements records have
-        with SparkRows(placed, None, _FEW).kept(whole=True, expected=likely) as found:
+        with SparkRows(placed, None, witness.FEW).kept(whole=True, expected=likely) as found:
             return self._account(found.frame, sources, ranges)
 
     def _units(self, bronze: DataFrame) -> DataFrame:
@@ -425,7 +421,7 @@ class TableAudit:
             batches = self._batches
             is_ordered = self._is_ordered and (self.silver.dedupe == "exact" or bool(batches))
             keys = witness.bronze_keys(bronze, rest, silver, self.decision, is_ordered=is_ordered)
-            with SparkRows(keys, None, _FEW).kept(whole=True, expected=seen[rows.REST]) as bronze_keys:
+            with SparkRows(keys, None, witness.FEW).kept(whole=True, expected=seen[rows.REST]) as bronze_keys:
                 typed = bronze_keys.frame
                 if self.decision.conditions:
                     _add(counts, "other", typed.where(IS_OTHER))
@@ -440,13 +436,7 @@ class TableAudit:
                     # Tombstones from before the declaration kept them are in bronze alone.
                     valueless = valueless.drop(witness.ORDER) if batches else valueless
                     valueless = witness.without_witness(valueless, accepted, silver, is_split=split)
-                more = {
-                    "is_split": split,
-                    "batches": batches,
-                    "few": _FEW,
-                    "expected": seen[rows.REST],
-                }
-                with witness.lone_rows(keyed, accepted, silver, **more) as lone:
+                with witness.lone_rows(keyed, accepted, silver, seen[rows.REST], split, batches) as lone:
                     _add(counts, "tombstones", valueless)
                     _add(counts, "duplicates", typed)
                     _add(counts, "duplicates", valueless, -1)
@@ -458,7 +448,7 @@ class TableAudit:
         late = sources.late.rows(spark)
         if seen.get("late") and silver.late == "merge" and late is not None:
             keys = witness.late_keys(late, found.where(f"{rows.FATE} = 'late'"), silver)
-            with SparkRows(keys, None, _FEW).kept(whole=True, expected=seen["late"]) as late_keys:
+            with SparkRows(keys, None, witness.FEW).kept(whole=True, expected=seen["late"]) as late_keys:
                 unmerged = witness.without_witness(late_keys.frame, accepted, silver)
                 text = f"late and not merged, but no row of {silver.table} has its key"
                 self._add_rows("no witness", text, unmerged, self._again)

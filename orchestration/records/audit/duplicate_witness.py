@@ -27,6 +27,9 @@ from silver.judge.dedupe import key_text
 from silver.read.column_names import ELEMENT, META, arrival, row_coordinates
 from silver.write.exact_dedupe import newest_order
 
+FEW = DriverLimits(rows=20_000)
+"""Up to this many rows are collected into the driver, so that later steps need no further shuffle."""
+
 KEY = "key_text"
 ORDER = "newness"
 """By what the row of a key that stays is found, the newest or the first; null where that is not compared."""
@@ -109,27 +112,24 @@ def without_witness(
 
 
 @contextmanager
-def lone_rows(  # noqa: PLR0913  # what they are searched in, and by
+def lone_rows(  # noqa: PLR0913, PLR0917  # what they are searched in, and by
     found: DataFrame,
     accepted: Sequence[DataFrame | None],
     silver: Silver,
-    *,
-    is_split: bool,
-    batches: Sequence[BatchRange],
-    few: DriverLimits,
     expected: int,
+    is_split: bool,  # noqa: FBT001
+    batches: Sequence[BatchRange],
 ) -> Iterator[Rows]:
     """The rows ``without_witness``, with ``is_first``.
 
     Args:
         found: As there, ``accepted``, ``silver`` and ``is_split`` too.
+        expected: Number of rows of ``found``.
         batches: Which micro-batch has read which offsets, of a table that keeps any row of a key in a
             micro-batch: a row that was read in the same one is a witness, in whatever order they came.
-        few: Up to so many rows are collected.
-        expected: Number of rows of ``found``.
     """
     alone = without_witness(found, accepted, silver, is_split=is_split or bool(batches))
-    with SparkRows(mark_first_of_key(alone), None, few).kept(whole=True, expected=expected) as lone:
+    with SparkRows(mark_first_of_key(alone), None, FEW).kept(whole=True, expected=expected) as lone:
         if not batches or not lone.count:
             yield lone
             return
@@ -139,7 +139,7 @@ def lone_rows(  # noqa: PLR0913  # what they are searched in, and by
             witnesses = _witnesses(each, lone.frame, silver).join(keys, KEY, "left_semi")
             left = _without(left, _with_number(witnesses, batches), F.expr(_IS_IN_TIME))
         marked = mark_first_of_key(left.drop(_NUMBER))
-        with SparkRows(marked, None, few).kept(whole=True, expected=lone.count) as rest:
+        with SparkRows(marked, None, FEW).kept(whole=True, expected=lone.count) as rest:
             yield rest
 
 

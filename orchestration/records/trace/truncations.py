@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from common.declare import ChangeFeed, Gold, History
-from common.sql.quoting import double_quoted
 from common.declare.row_order import total_order
+from common.sql.quoting import double_quoted
 from orchestration.records.proof.definitions import written
 from orchestration.records.trace.behind import RECORD, source_of
 from orchestration.records.trace.tables import Place, Tables

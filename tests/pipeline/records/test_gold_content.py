@@ -156,7 +156,8 @@ def test_kinds_that_take_no_row_back_are_not_compared_once_silver_took_one(
     engine.run("gold")
     assert found(engine, golds[:1])["gold.complete"][0].why.endswith("such rows were compared")
     path = engine.path("gold.complete")
-    assert DeltaTable(path).update({"orders": "orders + 1"}, "country = 'xx'")["num_updated_rows"] == 1
+    done = DeltaTable(path).update({"orders": "orders + 1"}, predicate="country = 'xx'")
+    assert done["num_updated_rows"] == 1
     fault = found(engine, golds[:1])["gold.complete"][1]
     assert fault is not None
     assert fault.keys == ('{"country":"xx","is_paid":false} changed',)

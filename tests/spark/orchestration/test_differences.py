@@ -77,7 +77,7 @@ def test_only_groups_of_rows_that_came_too_late_or_were_taken_away_are_left_out(
     spark.createDataFrame(rows, "k string, n int, counts boolean").coalesce(1).write.format("delta").save(
         path
     )
-    DeltaTable(path).update({"n": "n + 1"}, "n in (1, 5)")
+    DeltaTable(path).update({"n": "n + 1"}, predicate="n in (1, 5)")
     DeltaTable(path).delete("k is null")
     gold = Aggregate(
         "sums", reads="silver.orders", by={"name": "upper(k)"}, measures={"n": "sum(n)"}, where="counts"

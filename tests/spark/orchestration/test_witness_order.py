@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from bronze.table import SCHEMA
-from common.config.driver_limits import DriverLimits
 from common.declare import Json, Silver
 from orchestration.records.audit.duplicate_witness import bronze_keys, lone_rows, without_witness
 from orchestration.records.audit.offset_ranges import BatchRange
@@ -73,7 +72,6 @@ def test_a_row_of_a_later_micro_batch_is_no_witness_of_an_earlier_record(spark: 
         read_at = AT + timedelta(seconds=seconds)
         silver = spark.createDataFrame([("a", AT, "t", 0, offset, AT, read_at)], COLUMNS)
         other = spark.createDataFrame([("b", AT, "t", 0, 1, AT, AT)], COLUMNS)
-        given = {"is_split": False, "batches": known, "few": DriverLimits(rows=100), "expected": 1}
         for accepted in ([silver, None], [other, silver], [other.limit(0), other.union(silver)]):
-            with lone_rows(keys, accepted, declared, **given) as lone:
+            with lone_rows(keys, accepted, declared, 1, False, known) as lone:
                 assert bool(lone.count) == (not is_witness), (offset, seconds, len(known))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pyarrow as pa
@@ -42,7 +43,8 @@ def test_the_files_of_a_micro_batch_that_spark_writes_are_noted(tmp_path: Path) 
     path = tmp_path / "orders"
     few = DriverBatch(str(path), DriverLimits(), RowSizeEstimate(1024))
     of_spark = MicroBatch("shop", NAME, "q", 0, (), was_attempted=True)
-    with few.rows(cast("Any", None), of_spark) as (_, batch):
+    frame = cast("Any", SimpleNamespace(sparkSession=None))
+    with few.rows(frame, of_spark) as (_, batch):
         append(path, [b"1"])
         assert batch is of_spark
     assert undigested(log_of(path)) == 0
