@@ -79,7 +79,7 @@ def _unread(table: TableStatus, above: Sequence[Lag]) -> tuple[str, Tone]:
         has_begun = table.now is not None or table.last_batch_id is not None
         return ("unknown", "warn") if has_begun else ("", "plain")
     if lag.count:
-        return f"{lag.count:,} {lag.unit if lag.count != 1 else lag.unit[:-1]}", "warn"
+        return count_of(lag.count, lag.unit), "warn"
     if any(one.count for one in above):
         return "source behind", "warn"
     if table.now is None and table.last_batch_id is None:
