@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from gold.table.row_order import total_order
+
 from common.declare import ChangeFeed, Gold, History
 from common.sql.quoting import double_quoted
-from gold.table.row_order import total_order
 from orchestration.records.proof.definitions import written
 from orchestration.records.trace.behind import RECORD, source_of
 from orchestration.records.trace.tables import Place, Tables
