@@ -20,6 +20,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from common.declare import Stateful
 from common.declare.declared import source_of
+from common.declare.row_order import total_order
 from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader
 from common.delta.match.checkpoint_match import commits_metadata
@@ -34,7 +35,6 @@ from gold.table.context import Context
 from gold.table.identity import ELEMENT
 from gold.table.own_code import send_to_workers
 from gold.table.results import write_results
-from gold.table.row_order import total_order
 from gold.table.sql_columns import each, meeting, misfit
 
 _TURN = "__turn"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from common.declare import Aggregate, ChangeFeed, Custom, Gold, History, Join, Stateful, Upsert, View
+from common.declare.statement import why_undefined
 from common.delta import table as delta_table
 from common.delta.match.batch_match import SideStep
 from common.streaming.query import Stream
@@ -14,6 +15,7 @@ from gold.aggregate import recompute, stateful
 from gold.aggregate.stateful import CLOSED
 from gold.history import query as history
 from gold.join import query as join
+from gold.source.carried_on import carried_on
 from gold.source.failing_row import explain_failing_row
 from gold.source.foreign_appends import check_appends, refuse_foreign_appends
 from gold.source.missing_history import explain_missing_history
@@ -22,7 +24,7 @@ from gold.source.stream import lacks_feed, reads_feed
 from gold.table.compact_every import compacting
 from gold.table.context import Context
 from gold.table.declaration_marks import changed, keeps_deleted_keys, meaning
-from gold.table.defined import Defined, why_undefined
+from gold.table.defined import Defined
 from gold.upsert import query as upsert
 from gold.view import query as view
 from gold.view.open_rows import is_approximate, leaves_open
@@ -62,13 +64,14 @@ def build_query(context: Context, gold: Gold) -> Stream:
         TableShapeError: A table exists with other columns.
     """
     stream = replace(_build(context, gold), heals=_heals(context, gold))
+    stream = carried_on(context, gold, stream)
     stream = refuse_foreign_appends(context, gold, stream)
     stream = explain_missing_history(stream, gold, context.path(gold.reads))
     stream = explain_failing_row(context, gold, stream)
     return replace(compacting(context, gold, stream), declared=meaning(gold))
 
 
-def defined(context: Context, gold: Gold, versions: Sequence[int | None]) -> Sequence[Defined]:  # noqa: PLR0911
+def defined(context: Context, gold: Gold, versions: Sequence[int | None]) -> Sequence[Defined]:
     """The rows that the tables of a gold query must have at versions of its sources.
 
     Args:
@@ -79,15 +82,11 @@ def defined(context: Context, gold: Gold, versions: Sequence[int | None]) -> Seq
     if why_undefined(gold):
         return ()
     match gold:
-        case Aggregate():
-            return (stateful.defined(context, gold, versions[0]),)
         case Upsert() | ChangeFeed():
             return tuple(upsert.defined(context, gold, versions[0]))
         case History():
             return (history.defined(context, gold, versions[0]),)
-        case Join():
-            return (join.defined(context, gold, versions),)
-        case View():
+        case View() | Aggregate() | Join():
             return (view.defined(context, gold, versions),)
     return ()
 

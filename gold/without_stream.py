@@ -57,12 +57,7 @@ class MicroBatches:
     @cached_property
     def paths(self) -> Sequence[str]:
         """The tables that its query reads as streams, in the order of the query's sources."""
-        tables: Sequence[str] = (self.gold.reads,)
-        if isinstance(self.gold, View):
-            tables = self.gold.sources
-        elif isinstance(self.gold, Join) and self.gold.mode == "recompute":
-            tables = self.gold.reads, self.gold.joins
-        return tuple(map(self.context.path, tables))
+        return tuple(map(self.context.path, self.gold.streamed))
 
     def write_next(self, *, is_last: bool = False) -> None:
         """Write what came since the micro-batch before, if anything did; create the table if there is none.

@@ -185,3 +185,8 @@ Expressions = Annotated[Mapping[str, str] | Sequence[str], PlainValidator(_expre
 ColumnTexts = Annotated[Mapping[str, str] | Hook, PlainValidator(_columns)]
 Options = Annotated[Mapping[str, str], AfterValidator(lambda given: MappingProxyType(dict(given)))]
 Offsets = Mapping[str, Mapping[int, int]]
+
+
+def named(expressions: Mapping[str, str] | Sequence[str]) -> Mapping[str, str]:
+    """Expressions by name; a list of columns is itself."""
+    return expressions if isinstance(expressions, Mapping) else {name: name for name in expressions}

@@ -78,6 +78,16 @@ class GoldTable(Paced, GoldKind):
     """How the gold table's files are laid out."""
 
     @property
+    def sources(self) -> tuple[str, ...]:
+        """The tables that its query reads; one that is named by its path is none of the pipeline."""
+        return (self.reads,)
+
+    @property
+    def streamed(self) -> tuple[str, ...]:
+        """Those whose changes its query follows, in the order of its positions."""
+        return self.sources
+
+    @property
     def reads_removals(self) -> bool:
         """Whether its kind takes rows back, and the declaration does not say that it reads appends only."""
         return self.takes_rows_back and self.reading.changes != "appends"
@@ -293,6 +303,11 @@ class ChangeFeed(GoldTable):
             )
 
     @property
+    def newest_by(self) -> Sequence[str]:
+        """Columns that order the changes of a row, as an ``Upsert`` calls them."""
+        return self.sequence_by
+
+    @property
     def deleted(self) -> str:
         """``gold.<name>__deleted``: deleted keys, each with the order of the change that deleted it."""
         return f"{self.table}__deleted"
@@ -472,9 +487,19 @@ class Join(GoldTable):
         return self.mode == "stream"
 
     @property
+    def sources(self) -> tuple[str, ...]:
+        """The table that it reads, and the one that is joined."""
+        return self.reads, self.joins
+
+    @property
+    def streamed(self) -> tuple[str, ...]:
+        """The tables whose changes it follows: a lookup takes the other table as it is."""
+        return self.sources[:1] if self.mode == "lookup" else self.sources
+
+    @property
     def joins_a_table(self) -> bool:
         """Whether ``joins`` is a table of the pipeline, not a path."""
-        return self.joins.startswith(("silver.", "gold.")) and "/" not in self.joins
+        return not is_path(self.joins)
 
     @property
     def joined(self) -> str:
@@ -524,6 +549,11 @@ class Custom(GoldTable):
         given = (self.reads, *self.also_reads)
         for table in sorted({each for each in given if given.count(each) > 1}):
             yield Fault("MED-1105", f"also_reads names {table}, which it reads already; leave it out")
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The table whose rows it gets, and those whose commits run it too."""
+        return self.reads, *self.also_reads
 
     @property
     def side_tables(self) -> tuple[str, ...]:
@@ -748,6 +778,11 @@ class View(Paced, GoldKind):
     def sources(self) -> tuple[str, ...]:
         """Its tables in the order of its query's sources: those of the pipeline before those by path."""
         return tuple(sorted(self.tables, key=is_path))
+
+    @property
+    def streamed(self) -> tuple[str, ...]:
+        """All of them."""
+        return self.sources
 
     @property
     def reads(self) -> str:

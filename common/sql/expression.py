@@ -28,6 +28,7 @@ from common.sql.syntax import (
     called,
     calls_of,
     counted_unit,
+    fields_in,
     in_depth,
     inner_call,
     is_over,
@@ -177,10 +178,11 @@ def null_for_null_times(sql: str) -> str:
     return f"case when {known} then {replaced(sql, pieces)} end"
 
 
-def with_names(sql: str, names: Mapping[str, str]) -> str:
+def with_names(sql: str, names: Mapping[str, str], *, is_quoted: bool = False) -> str:
     """The same expression with other texts in the place of plain columns, by their names in small letters.
 
-    A field of that name, as in ``a.name``, and a function stay as they are.
+    A field of that name, as in ``a.name``, and a function stay as they are; with ``is_quoted`` every word
+    that has no backquotes.
     """
     if not any(name in sql.lower() for name in names):
         return sql
@@ -188,12 +190,12 @@ def with_names(sql: str, names: Mapping[str, str]) -> str:
         tokens = tokens_of(sql)
     except TokenError:
         return sql
-    pieces = {}
+    pieces, fields = {}, fields_in(tokens)
+    kinds = {TokenType.IDENTIFIER} if is_quoted else {TokenType.VAR, TokenType.IDENTIFIER}
     for place, token in enumerate(tokens):
-        is_field = place > 0 and tokens[place - 1].token_type == TokenType.DOT
         is_call = place + 1 < len(tokens) and tokens[place + 1].token_type == TokenType.L_PAREN
-        is_name = token.token_type in {TokenType.VAR, TokenType.IDENTIFIER}
-        if is_name and not is_field and not is_call and token.text.lower() in names:
+        is_name = token.token_type in kinds and token.start not in fields
+        if is_name and not is_call and token.text.lower() in names:
             pieces[token.start] = (token.end + 1, names[token.text.lower()])
     return replaced(sql, pieces)
 

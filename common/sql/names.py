@@ -32,6 +32,8 @@ from common.sql.syntax import (
 _MOST = 20
 """Most wrong names that are told of one statement."""
 _CODE = "MED-1202"
+_CATALOG = "spark_catalog"
+"""The one catalog by which Spark, too, knows the tables that a statement names."""
 _WORDS = (exp.Interval, exp.Extract, exp.DataType, exp.WindowSpec)
 """Parts whose words are no columns: ``interval 1 day``, ``extract(year from at)``, a type, a frame."""
 
@@ -185,7 +187,10 @@ class Names:
         self._flat |= {name.lower() for columns in tables.values() for name in columns}
         self._prefixes: set[str] = set()
         # Where the words begin that are read: as a column, as its table, or as anything else.
-        self._read_words = {at for node in root.find_all(*_WORDS) for at in self._starts_in(span_of(node))}
+        bound = list(_bound(root))
+        self._bound = {id(each) for each in bound}
+        words = (*root.find_all(*_WORDS), *bound)
+        self._read_words = {at for node in words for at in self._starts_in(span_of(node))}
         self._read_words |= {
             int(node.meta["start"])
             for node in root.find_all(exp.Identifier)
@@ -359,6 +364,11 @@ class Names:
                 query, given, output = found
                 return self._of_query(alias, query, named or given, output, node)
             table = table_name(node)
+            if node.catalog.lower() not in {"", _CATALOG}:
+                text = (
+                    f"reads a table of the catalog {node.catalog!r}, and a pipeline has none; write {table}"
+                )
+                self._fault(text, node.catalog, node.args["catalog"])
             columns = self._tables.get(table)
             pairs = None if columns is None else self._renamed(columns, named, node)
             prefix = self._prefix(alias)
@@ -503,16 +513,20 @@ class Names:
 
     def _starred(self, node: exp.Expr, scope: Scope) -> Sequence[_Own] | None:
         """The columns of a star, in Spark's order; None where only Spark knows them."""
-        parts = [each.name for each in node.parts[:-1]] if isinstance(node, exp.Column) else []
-        if not parts:
+        parts = [each.name for each in node.parts[:-1]] if isinstance(node, exp.Column | exp.Dot) else []
+        if not parts or not isinstance(node, exp.Column | exp.Dot):
             return None if scope.is_open else scope.star
-        alike = [each for each in scope.sources if each.alias.lower() == parts[-1].lower()]
-        meant = [each for each in alike if len(parts) == 1 or _is_table(each, parts)]
-        if meant:
+        if meant := [each for each in scope.sources if _is_named(each, parts)]:
             is_open = any(each.columns is None for each in meant)
             return None if is_open else [each for each in (*scope.hidden, *scope.star) if each[0] in meant]
-        if scope.is_open or _found(scope, parts):
+        if structs := _found(scope, parts):
+            (source, _, place), *others = structs
+            if others:
+                self._told_of_several(parts[0], [each for each, _, _ in structs], node)
+            self._note_table(node, source, place)
             return None  # the fields of a struct
+        if scope.is_open:
+            return None
         text = f"names {parts[0]!r}, which is no table of its FROM; {nearest(parts[0], _aliases(scope))}"
         self._fault(text, parts[0], node)
         return None
@@ -548,41 +562,29 @@ class Names:
 
     # Names
 
-    def _read(  # noqa: PLR0913
-        self,
-        node: exp.Expr,
-        scope: Scope,
-        queries: _Queries,
-        *,
-        before: int | None,
-        is_having: bool = False,
-        bound: frozenset[str] = frozenset(),
+    def _read(
+        self, node: exp.Expr, scope: Scope, queries: _Queries, *, before: int | None, is_having: bool = False
     ) -> None:
         """Find what the names of an expression of a SELECT are.
 
-        It may use the aliases of the parts of the SELECT list before a place; None: it may use none. The
-        parameters of the lambdas around it, ``bound``, are no columns, in whatever letters.
+        It may use the aliases of the parts of the SELECT list before a place; None: it may use none.
         """
         if isinstance(node, exp.Query) and not isinstance(node, exp.Table):
             self._query(node, queries, scope)
             return
         if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
-            if node.parts[0].name.lower() in bound:
-                self._read_words.update(self._starts_in(span_of(node)))
-            else:
+            if id(node) not in self._bound:
                 self._column(node, scope, before, is_having)
             return
-        if isinstance(node, exp.Column | exp.Star):
+        if node.is_star:
             self._star_inside(node, scope)
             return
         unit = counted_unit(node)
-        if isinstance(node, exp.Lambda):
-            bound |= {each.name.lower() for each in node.expressions}
         for child in node.iter_expressions():
             if child is unit:
                 self._read_words.add(offset_of(unit) or 0)
             else:
-                self._read(child, scope, queries, before=before, is_having=is_having, bound=bound)
+                self._read(child, scope, queries, before=before, is_having=is_having)
 
     def _column(self, node: exp.Column, scope: Scope, before: int | None, is_having: bool) -> None:  # noqa: FBT001
         parts = node.parts
@@ -644,7 +646,7 @@ class Names:
         text = f"names {name!r}, which {both} have; write {shown[0] if shown else 'a'}.{name}"
         self._fault(text, name, node)
 
-    def _note_table(self, node: exp.Column, source: Source, place: int) -> None:
+    def _note_table(self, node: exp.Column | exp.Dot, source: Source, place: int) -> None:
         """Over inputs, a table before a column's place that is named with its schema, or as another one."""
         if place > 1 or (place == 1 and source.shown not in {"", source.alias}):
             start, _ = span_of(node.parts[0]) or (0, 0)
@@ -711,23 +713,19 @@ def unique_names(names: Sequence[str | None]) -> list[str]:
 
 def _found(scope: Scope, names: Sequence[str]) -> list[tuple[Source, str, int]]:
     """The columns that a name may be: the source, its column, and the place of the column in the name."""
-    if len(names) > 2:  # noqa: PLR2004  # silver.orders.amount
-        found = [
-            (source, column, 2)
-            for source in scope.sources
-            if _is_table(source, names[:2]) and (column := source.column(names[2])) is not None
-        ]
-        if found:
-            return found
-    if len(names) > 1:
-        found = [
-            (source, column, 1)
-            for source in scope.sources
-            if source.alias.lower() == names[0].lower() and (column := source.column(names[1])) is not None
-        ]
+    for place in range(len(names) - 1, 0, -1):
+        named = (each for each in scope.sources if _is_named(each, names[:place]))
+        found = [(each, column, place) for each in named if (column := each.column(names[place])) is not None]
         if found:
             return found
     return [(source, column, 0) for source, column in scope.star if column.lower() == names[0].lower()]
+
+
+def _bound(root: exp.Expr) -> Iterator[exp.Column]:
+    """The names that are a parameter of a lambda around them, in whatever letters."""
+    for each in root.find_all(exp.Lambda):
+        parameters = {one.name.lower() for one in each.expressions}
+        yield from (one for one in each.find_all(exp.Column) if one.parts[0].name.lower() in parameters)
 
 
 def _is_bracket(node: exp.Expr) -> bool:
@@ -740,9 +738,12 @@ def _is_bracket(node: exp.Expr) -> bool:
     return isinstance(inner, exp.Table)
 
 
-def _is_table(source: Source, parts: Sequence[str]) -> bool:
-    """Whether a source without an alias of its own is meant by the name of its table."""
-    return source.table.lower() == ".".join(parts).lower() and source.alias.lower() == parts[-1].lower()
+def _is_named(source: Source, parts: Sequence[str]) -> bool:
+    """Whether a source is meant: by its alias or, where it has none of its own, by the name of its table."""
+    if source.alias.lower() != parts[-1].lower():
+        return False
+    name = ".".join(parts).lower()
+    return len(parts) == 1 or name in {source.table.lower(), f"{_CATALOG}.{source.table.lower()}"}
 
 
 def _alias(scope: Scope, name: str, before: int) -> Item | None:

@@ -7,14 +7,15 @@ leaves out: ``cast(s as int)`` would end the query at a text that a later ``s rl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from sqlglot import Token, TokenType
+from sqlglot import TokenType
 
+from common.sql.expression import with_names
 from common.sql.quoting import backquoted
 from common.sql.relations import Joined, Keyed, Relation, RowWise, Scan, UnionAll, filtered
-from common.sql.syntax import replaced, tokens_of
+from common.sql.syntax import fields_in, tokens_of
 
 _ABOVE_LEFT = frozenset({"inner", "cross", "left", "semi", "anti"})
 _ABOVE_RIGHT = frozenset({"inner", "cross", "right"})
@@ -35,9 +36,10 @@ def narrowed(relation: Relation, conditions: Sequence[str] = ()) -> Relation:
         case RowWise() if relation.where:
             return narrowed(relation.input, [*relation.where, *conditions])
         case RowWise():
-            names = {name.lower(): other for name, other in relation.kept}
+            names = dict(relation.kept)
             below, here = _split(conditions, names, names.values())
-            inner = narrowed(relation.input, [_renamed(each, names) for each in below])
+            inputs = {name.lower(): backquoted(other) for name, other in names.items()}
+            inner = narrowed(relation.input, [with_names(each, inputs, is_quoted=True) for each in below])
             return filtered(replace(relation, input=inner), here)
         case Joined():
             own, theirs, kind = relation.left.columns, relation.right.columns, relation.kind
@@ -62,26 +64,10 @@ def _split(
     below, others, known = list[str](), list[str](), {column.lower() for column in columns}
     taken = {each.lower() for each in inputs}
     for condition in conditions:
-        named = {each.text.lower() for each in _columns(condition)}
-        words = {each.text.lower() for each in tokens_of(condition)} - named if "->" in condition else set()
+        # Relations have columns in backquotes.
+        tokens, fields = tokens_of(condition), fields_in(tokens_of(condition))
+        quoted = (each for each in tokens if each.token_type is TokenType.IDENTIFIER)
+        named = {each.text.lower() for each in quoted if each.start not in fields}
+        words = {each.text.lower() for each in tokens} - named if "->" in condition else set()
         (below if named and named <= known and not words & taken else others).append(condition)
     return below, others
-
-
-def _renamed(condition: str, names: Mapping[str, str]) -> str:
-    """The condition over the columns of an input, by what names them here, in small letters."""
-    found = _columns(condition)
-    return replaced(
-        condition, {each.start: (each.end + 1, backquoted(names[each.text.lower()])) for each in found}
-    )
-
-
-def _columns(condition: str) -> list[Token]:
-    """The columns of a condition: relations have them in backquotes; behind a dot or a colon is a field."""
-    tokens = tokens_of(condition)
-    behind = {TokenType.DOT, TokenType.COLON}
-    return [
-        each
-        for before, each in zip([None, *tokens], tokens, strict=False)
-        if each.token_type is TokenType.IDENTIFIER and (before is None or before.token_type not in behind)
-    ]

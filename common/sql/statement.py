@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from common.errors import SqlError
-from common.sql.expression import has_aggregate, has_sliding_window, windows_of
+from common.sql.expression import has_aggregate
 from common.sql.functions import AGGREGATES, GENERATORS, WINDOWS
 from common.sql.names import Item, Names, Scope, Source, is_alias, table_name, unique_names
 from common.sql.quoting import backquoted
 from common.sql.reading import statement as statement_tree
 from common.sql.relations import Joined, Keyed, Kind, Relation, RowWise, Scan, UnionAll, filtered
-from common.sql.syntax import called, calls_of, in_depth, offset_of, replaced, span_of, text_of, words_of
+from common.sql.syntax import calls_of, in_depth, offset_of, replaced, span_of, text_of, words_of
 
 Columns = Mapping[str, Sequence[str]]
 """The columns of each table, in the table's order."""
@@ -490,7 +490,6 @@ class _Builder:
             )
             node = each if item is None else item.node
             if node is None or not isinstance(node, exp.Literal):
-                _refuse_windows(text)
                 keys.append(text)
         return keys
 
@@ -565,24 +564,6 @@ def _is_by_place(window: exp.Expr) -> bool:
     frame = window.args.get("spec")
     found = [] if frame is None else [str(frame.args.get(key)).upper() for key in ("kind", "start", "end")]
     return found[:1] == ["ROWS"] and found[1:] != ["UNBOUNDED"] * 2
-
-
-def _refuse_windows(key: str) -> None:
-    """A group's window must follow from each of its rows, and be that row's only one.
-
-    Raises:
-        WholeError: The key is a session, or a window that slides.
-    """
-    if any(called(each) == "session_window" for each in windows_of(key)):
-        raise WholeError(
-            "the bounds of a session depend on other rows; Aggregate(window=Session(…), "
-            "mode='recompute') keeps sessions by their groups"
-        )
-    if has_sliding_window(key):
-        raise WholeError(
-            "a row is in several windows that slide; Aggregate(window=Window(…), mode='recompute') keeps "
-            "them by their groups, and so does LATERAL VIEW explode(sequence(…)) with a row for each"
-        )
 
 
 def _refuse_other_parts(node: exp.Expr) -> None:

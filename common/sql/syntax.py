@@ -10,9 +10,10 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
+from itertools import pairwise
 from threading import RLock
 from typing import Any, ClassVar
 
@@ -44,6 +45,7 @@ _BEFORE_OPERANDS = {
     *(TokenType.WHEN, TokenType.THEN, TokenType.ELSE, TokenType.COMMA, TokenType.L_PAREN),
 }
 """Behind these the word between is no operator."""
+_BEFORE_FIELDS = {TokenType.DOT, TokenType.COLON}
 _NOT_FIELDS = frozenset({"case", "not"})
 _TYPES = AnyParser.TYPE_TOKENS - {TokenType.VAR, TokenType.IDENTIFIER}
 _BEHIND_TYPES = {TokenType.R_PAREN, TokenType.COMMA, TokenType.GT}
@@ -121,6 +123,11 @@ def tokens_of(sql: str) -> list[Token]:
         TokenError: A quote is opened and never closed.
     """
     return _as_spark_reads(Dialect.get_or_raise("spark").tokenize(sql))
+
+
+def fields_in(tokens: Sequence[Token]) -> set[int]:
+    """Where the words begin that stand behind a dot or a colon, and so are no columns."""
+    return {after.start for each, after in pairwise(tokens) if each.token_type in _BEFORE_FIELDS}
 
 
 def parse_text(sql: str, tokens: list[Token] | None = None) -> list[exp.Expr]:

@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from common.sql.expression import has_sliding_window
 from common.sql.relations import Joined, Keyed, Relation, RowWise, as_named, below
 from common.sql.statement import Statement
+from common.sql.syntax import words_of
 
 Kept = Literal["by row", "by key", "whole"]
 
@@ -91,7 +93,23 @@ def _without_rule(relation: Relation) -> str | None:
             return f"the {each.kind} join has no equality between columns of both sides"
         if isinstance(each, Keyed) and not each.keys:
             return "an aggregate without GROUP BY, or a window without PARTITION BY, is over all rows"
+        if isinstance(each, Keyed) and any(map(_makes_sessions, below(each))):
+            return (
+                "the bounds of a session depend on other rows; Aggregate(window=Session(…), "
+                "mode='recompute') keeps sessions by their groups"
+            )
+        if isinstance(each, Keyed) and each.kind == "group" and any(map(has_sliding_window, each.keys)):
+            return (
+                "a row is in several windows that slide; Aggregate(window=Window(…), mode='recompute') keeps "
+                "them by their groups, and so does LATERAL VIEW explode(sequence(…)) with a row for each"
+            )
     return None
+
+
+def _makes_sessions(relation: Relation) -> bool:
+    """Whether it calls ``session_window``, whose result a grouping above joins with that of other rows."""
+    text = relation.text() if isinstance(relation, RowWise) else getattr(relation, "text", "")
+    return "session_window" in (word.strip("`").lower() for word in words_of(text))
 
 
 def _inexact(relation: Relation) -> str | None:

@@ -38,6 +38,7 @@ from common.streaming.attempt_mark import AttemptMark, attempt
 from common.streaming.dropped_rows import DroppedRows
 from common.streaming.error_lines import one_line
 from common.streaming.failure_cause import cause_of, causes_text
+from common.streaming.generated_code import GeneratedCode
 from common.streaming.spark_errors import FailedQuery, explain, without_values
 from common.streaming.sql_failures import explain_sql, sql_failure
 from common.streaming.table_watch import Beginning, PlaceWatch, SourceWatch, TableWatch
@@ -337,8 +338,10 @@ def start(  # noqa: PLR0913  # a query and all that it shares with the others
         stream.frame.writeStream.queryName(stream.name)
         .outputMode(stream.output_mode)
         .option("checkpointLocation", stream.checkpoint)
-        .foreachBatch(_turn_by_turn(stream.name, turns, _micro_batch_function(stream, gate, notifier, state)))
     )
+    code = None if available_now else GeneratedCode(stream.streamed)
+    run_micro_batch = _micro_batch_function(stream, gate, notifier, state, code)
+    writer = writer.foreachBatch(_turn_by_turn(stream.name, turns, run_micro_batch))
     if available_now:
         writer = writer.trigger(availableNow=True)
     elif stream.trigger:
@@ -369,7 +372,7 @@ def _turn_by_turn(
 
 
 def _micro_batch_function(
-    stream: Stream, gate: Gate, notifier: CommitNotifier, state: _State
+    stream: Stream, gate: Gate, notifier: CommitNotifier, state: _State, code: GeneratedCode | None
 ) -> Callable[[DataFrame, int], None]:
     """The function that Spark calls for each micro-batch."""
     checkpoint = Checkpoint(stream.checkpoint)
@@ -401,6 +404,8 @@ def _micro_batch_function(
             sources.end(identity)
             place.end(identity)
             notifier.notify((stream.name, *stream.beside))
+            if code:
+                code.follow(frame.sparkSession, identity)
             state.finished += 1
         except Exception as error:
             state.error = state.error or error

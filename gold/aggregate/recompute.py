@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from common.declare import Aggregate, Session, Window
+from common.declare.field_types import named
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
 from common.delta.log import LogReader
@@ -40,7 +41,7 @@ from gold.table import create
 from gold.table.context import Context
 from gold.table.identity import group
 from gold.table.maintained import Maintained, Work
-from gold.table.sql_columns import columns, meeting, named
+from gold.table.sql_columns import columns, meeting
 
 _COVERS = "covers"
 """The version of silver that a commit says the table is complete up to."""

@@ -17,20 +17,20 @@ from typing import Any, Literal, cast
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from common.declare import Aggregate
+from common.declare import Aggregate, Session
 from common.declare.declared import source_of
+from common.declare.field_types import named
 from common.delta import table as delta_table
 from common.delta.micro_batch import MicroBatch
 from common.rows.spark_rows import SparkRows
 from common.streaming.query import Stream
 from gold.aggregate import windows
-from gold.source.stream import at_version, new_rows
+from gold.source.stream import new_rows
 from gold.table import create
 from gold.table.context import Context
-from gold.table.defined import Defined, computed_columns, inexact_columns
 from gold.table.identity import group
 from gold.table.results import write_results
-from gold.table.sql_columns import each, meeting, misfit, named
+from gold.table.sql_columns import each, meeting, misfit
 
 
 def build_query(context: Context, gold: Aggregate) -> Stream:
@@ -53,15 +53,11 @@ def build_query(context: Context, gold: Aggregate) -> Stream:
     return context.query(gold, frame, write, output_mode=mode, without_rows=mode == "append")
 
 
-def defined(context: Context, gold: Aggregate, version: int | None) -> Defined:
-    """The groups that a table must have at a version of its source, whatever its mode.
-
-    With ``mode="append"`` windows after the last one that was closed come later.
-    """
-    source = at_version(context.spark, context.path(gold.reads), version)
-    rows = grouped(source, create.by_as_stored(gold, source))
-    until = windows.END if gold.mode == "append" else None
-    return Defined(gold.table, rows, group(gold), inexact_columns(gold), until, computed_columns(gold))
+def groups_of(rows: DataFrame, gold: Aggregate) -> DataFrame:
+    """The groups of a table that rows of its source belong to, each once; of sessions their ``by`` alone."""
+    found = windows.keyed(meeting(rows, gold.where), create.by_as_stored(gold, rows))
+    names = named(gold.by or ()) if isinstance(gold.window, Session) else group(gold)
+    return found.select(*(f"`{name}`" for name in names)).distinct()
 
 
 CLOSED = "closed_ms"

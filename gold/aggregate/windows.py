@@ -15,11 +15,12 @@ from pyspark.sql.types import DoubleType, FloatType, TimestampType
 
 from common.declare import Aggregate, Session, Window
 from common.declare.declared import source_of
+from common.declare.field_types import named
 from common.errors import PipelineError, Problem, nearest
 from common.sql.expression import with_names
 from common.sql.quoting import backquoted
 from gold.table.identity import WINDOW_START
-from gold.table.sql_columns import columns, named
+from gold.table.sql_columns import columns
 
 START, END = WINDOW_START, "window_end"
 

@@ -16,9 +16,10 @@ from pyspark.sql.types import BinaryType, StructType, TimestampType
 
 from common.declare import History
 from common.declare.declared import source_of
+from common.declare.field_types import named
+from common.declare.row_order import COORDINATES
 from common.delta.table import as_stored
 from gold.source.stream import CHANGE, REMOVED
-from gold.table.row_order import COORDINATES
 from gold.table.sql_columns import (
     TRUNCATES,
     columns,
@@ -26,7 +27,6 @@ from gold.table.sql_columns import (
     is_row_of_key,
     meeting,
     misfit,
-    named,
     with_truncations,
     without_row,
 )

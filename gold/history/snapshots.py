@@ -13,8 +13,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from common.declare import History
+from common.declare.row_order import COORDINATES
 from gold.history.intervals import LATE, PLACED, REMOVED_ROW, TO, end_at, versions
-from gold.table.row_order import COORDINATES
 
 _AT, _NEXT = "__snapshot", "__next"
 _RECORDS = "__records"

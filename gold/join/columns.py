@@ -11,12 +11,13 @@ from pyspark.sql import functions as F
 
 from common.declare import Join
 from common.declare.declared import source_of
+from common.declare.field_types import named
+from common.declare.row_order import COORDINATES
 from common.delta import table as delta_table
 from common.errors import TableMissingError
 from common.rows.computed import with_columns, with_columns_of_all
 from gold.table.context import Context
-from gold.table.row_order import COORDINATES
-from gold.table.sql_columns import Trial, columns, each, meeting, misfit, named
+from gold.table.sql_columns import Trial, columns, each, meeting, misfit
 
 HOW = {"inner": "inner", "left": "left_outer", "semi": "left_semi"}
 """The kinds of join, as Spark calls them."""

@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from common.declare import Join, Reading
+from common.declare.field_types import named
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
 from common.delta.log import LogReader
@@ -32,11 +33,10 @@ from gold.source.stream import at_version, changes, keeps_feed, new_rows
 from gold.source.stream import stream as delta_stream
 from gold.table import create
 from gold.table.context import Context
-from gold.table.defined import Defined, computed_columns, inexact_columns
 from gold.table.identity import MATCH, RECORD
 from gold.table.maintained import Maintained, Work
 from gold.table.pruning import prunes_files, within_bounds
-from gold.table.sql_columns import meeting, named
+from gold.table.sql_columns import meeting
 
 _SIDE = "__side"
 _READS, _JOINS = 0, 1
@@ -54,19 +54,6 @@ def build_query(context: Context, gold: Join) -> Stream:
     if gold.mode == "stream":
         return stream_join.build_query(context, gold)
     return _lookup(context, gold) if gold.mode == "lookup" else _recomputed(context, gold)
-
-
-def defined(context: Context, gold: Join, versions: Sequence[int | None]) -> Defined:
-    """The rows that a table must have at versions of both tables; of any mode but ``lookup``."""
-    paths = (context.path(gold.reads), other_path(context, gold))
-    left, right = (at_version(context.spark, *each) for each in zip(paths, versions, strict=True))
-    rounded = computed_columns(gold)
-    if gold.mode == "stream":
-        pairs = stream_join.pairs(left, right, gold)
-        return Defined(gold.table, pairs, (), inexact_columns(gold), rounded=rounded)
-    key = RECORD if gold.how == "semi" else (*RECORD, MATCH)
-    rows = _numbered(joined(left, right, gold), gold)
-    return Defined(gold.table, rows, key, inexact_columns(gold), rounded=rounded)
 
 
 def _lookup(context: Context, gold: Join) -> Stream:

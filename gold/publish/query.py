@@ -23,6 +23,7 @@ from common.config.kafka_login import java_options
 from common.config.object_store import require_jars
 from common.declare import BatchSink, ConsoleSink, FileSink, ForeachSink, KafkaSink, MemorySink, Publish
 from common.declare.declared import source_of
+from common.declare.field_types import named
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint, delta_position
 from common.delta.log import LogReader
@@ -42,7 +43,7 @@ from gold.source.stream import stream as table_stream
 from gold.table.context import Context
 from gold.table.identity import identity
 from gold.table.own_code import send_to_workers
-from gold.table.sql_columns import columns, each, misfit, named
+from gold.table.sql_columns import columns, each, misfit
 
 _PLACE = "__place"
 """Beside what is sent of a feed: where the change stands among the others of its row."""

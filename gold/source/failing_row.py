@@ -17,9 +17,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from common.declare import Aggregate, Custom, Gold, Join, Stateful, View
+from common.declare import Aggregate, Custom, Gold, Stateful, View
 from common.declare.author_texts import group_of, texts_of
 from common.declare.declared import source_of
+from common.declare.field_types import named
 from common.delta import table as delta_table
 from common.delta.log import LogReader
 from common.delta.micro_batch import MicroBatch
@@ -31,7 +32,7 @@ from common.streaming.sql_failures import SqlFailure, explain_sql, sql_failure
 from gold.source.stream import at_version
 from gold.table.context import Context
 from gold.table.identity import RECORD
-from gold.table.sql_columns import meeting, named
+from gold.table.sql_columns import meeting
 
 _MOST_BYTES = 2 * 2**30
 """Tables with more bytes are not looked through: the search would take longer than a person waits."""
@@ -55,7 +56,7 @@ def explain_failing_row(context: Context, gold: Gold, stream: Stream) -> Stream:
     """
     if isinstance(gold, Custom | Stateful):
         return stream
-    tables = _sources(gold)
+    tables = gold.sources
     query = FailedQuery(gold.table, tables, (), stream.checkpoint, "", texts_of(gold), source_of(gold))
     query = replace(query, heals=stream.heals)
     built = _columns(context, tables)
@@ -79,13 +80,6 @@ def explain_failing_row(context: Context, gold: Gold, stream: Stream) -> Stream:
     return replace(stream, write=write)
 
 
-def _sources(gold: Gold) -> tuple[str, ...]:
-    """The tables that a query reads, in the order of its positions."""
-    if isinstance(gold, View):
-        return tuple(gold.sources)
-    return (gold.reads, gold.joins) if isinstance(gold, Join) else (gold.reads,)
-
-
 def _columns(context: Context, tables: tuple[str, ...]) -> list[Mapping[str, str]]:
     return [delta_table.logged_types(context.path(table)) for table in tables]
 
@@ -96,7 +90,7 @@ def _record(context: Context, gold: Gold, part: str, failure: SqlFailure, batch:
     The search must not hide the failure.
     """
     try:
-        for place, table in enumerate(_sources(gold) if part else ()):
+        for place, table in enumerate(gold.sources if part else ()):
             version = None if batch.failed_at_row else batch.source_version(place)
             rows = _rows(context, table, version)
             rows = rows if rows is None or isinstance(gold, View) else meeting(rows, gold.where)

@@ -12,7 +12,7 @@ from functools import partial
 
 from pyspark.sql import DataFrame
 
-from common.declare import Custom, Gold, Join, Publish, View
+from common.declare import Custom, Gold, Publish
 from common.declare.declared import is_path
 from common.delta.foreign_commits import CommitWatch, reads_appends
 from common.delta.micro_batch import MicroBatch
@@ -54,14 +54,8 @@ def check_appends(context: Context, gold: Gold | Publish) -> tuple[CommitWatch, 
 
 def _watches(context: Context, gold: Gold | Publish) -> Iterator[CommitWatch]:
     """A watch per table of the pipeline that the query reads as a stream."""
-    tables = [gold.reads]
-    if isinstance(gold, Join) and gold.mode != "lookup" and gold.joins_a_table:
-        tables.append(gold.joins)
-    if isinstance(gold, Custom):
-        tables += gold.also_reads
-    if isinstance(gold, View):
-        tables = [table for table in gold.sources if not is_path(table)]
-    for source, table in enumerate(tables):
+    read = (gold.reads,) if isinstance(gold, Publish) else gold.streamed
+    for source, table in enumerate(table for table in read if not is_path(table)):
         path = context.path(table)
         writer = next(
             (one.table for one in context.pipeline.tables if table in {one.table, *one.side_tables}), table
@@ -82,6 +76,8 @@ def _watches(context: Context, gold: Gold | Publish) -> Iterator[CommitWatch]:
                 reads_appends, gold.reading.changes, path, takes_rows_back=_takes_rows_back(gold)
             ),
             begins_with_state=not gold.reading.has_start,
+            outlives_rebuilds=isinstance(gold, Gold)
+            and not (isinstance(gold, Custom) or gold.reads_in_order),
         )
 
 

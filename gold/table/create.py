@@ -12,12 +12,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType, TimestampNTZType, VariantType
 
 from common.declare import Aggregate, Custom, Gold, Storage
+from common.declare.field_types import named
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
 from common.errors import TableShapeError
 from common.spark.types import contains_type
 from gold.table.context import Context
-from gold.table.sql_columns import columns, named
+from gold.table.sql_columns import columns
 from gold.table.stored_text import stored
 
 PROPERTIES = {

@@ -17,8 +17,8 @@ from typing import Any
 
 from common.declare import Custom, Gold, View
 from common.declare.declared import ADDED_LATER
+from common.declare.field_types import named
 from common.sql.syntax import words_of
-from gold.table.sql_columns import named
 
 _PACE = {"trigger", "max_files_per_trigger", "max_bytes_per_trigger"}
 

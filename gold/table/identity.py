@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from common.declare import Aggregate, ChangeFeed, History, Join, Pipeline, Stateful, Upsert
-from gold.table.sql_columns import named
+from common.declare.field_types import named
 
 RECORD = ("_kafka_topic", "_kafka_partition", "_kafka_offset")
 """The columns that identify a Kafka record."""

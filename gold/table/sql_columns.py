@@ -20,11 +20,6 @@ Trial = tuple[str, Callable[[], object]]
 """The place of an expression in the declaration, and a function that resolves it alone."""
 
 
-def named(expressions: Mapping[str, str] | Sequence[str]) -> Mapping[str, str]:
-    """Expressions by name; a list of columns is itself."""
-    return expressions if isinstance(expressions, Mapping) else {name: name for name in expressions}
-
-
 def columns(expressions: Mapping[str, str]) -> list[Column]:
     """One column per expression, under its name."""
     return [F.expr(f"({sql})").alias(name) for name, sql in expressions.items()]

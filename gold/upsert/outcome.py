@@ -13,6 +13,7 @@ from operator import and_
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from common.declare.row_order import COORDINATES
 from common.delta.changes import comparable
 from common.delta.delta_rs import DELETED, INSERTED, UPDATED
 from common.rows.expressions import (
@@ -26,7 +27,6 @@ from common.rows.expressions import (
     is_true,
 )
 from common.rows.rows import ORDER, Rows
-from gold.table.row_order import COORDINATES
 from gold.table.unchanged import Unchanged
 from gold.upsert import sent_values
 from gold.upsert.sent_values import FIRST, IS_OPEN, IS_PARTIAL

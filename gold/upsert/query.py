@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from common.declare import ChangeFeed, Storage, Upsert
+from common.declare.row_order import total_order
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
 from common.delta.delta_rs import ACTION, DELETED, INSERTED, UPDATED
@@ -34,7 +35,6 @@ from gold.table import create
 from gold.table.context import Context
 from gold.table.defined import Defined, computed_columns, inexact_columns
 from gold.table.maintained import Maintained, Work
-from gold.table.row_order import total_order
 from gold.table.unchanged import Unchanged
 from gold.upsert.outcome import (
     END,
@@ -87,7 +87,7 @@ def build_query(context: Context, gold: Upsert | ChangeFeed) -> Stream:
     frame = _with_table_columns(context, gold, versions(changes(context, gold), gold), path)
     schema = frame.select(*table_columns(frame)).schema
     create.ensure(context, gold.table, schema, gold.storage)
-    order = total_order(gold.sequence_by if isinstance(gold, ChangeFeed) else gold.newest_by)
+    order = total_order(gold.newest_by)
     deleted_path = None
     if gold.side_tables:
         deleted_path = context.path(gold.deleted)
@@ -125,7 +125,7 @@ def _with_table_columns(
 def defined(context: Context, gold: Upsert | ChangeFeed, version: int | None) -> Iterator[Defined]:
     """The rows that the tables of a query must have at a version of its source."""
     schema = context.spark.read.format("delta").load(context.path(gold.table)).schema
-    order = total_order(gold.sequence_by if isinstance(gold, ChangeFeed) else gold.newest_by)
+    order = total_order(gold.newest_by)
     found = _versions_at(at_version(context.spark, context.path(gold.reads), version), gold, schema)
     found = found.select(*(F.col(f"`{name}`") for name in (*schema.names, IS_DELETE)))
     key = tuple(gold.key)

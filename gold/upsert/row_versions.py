@@ -13,16 +13,16 @@ from pyspark.sql.types import StructType
 
 from common.declare import ChangeFeed, Upsert
 from common.declare.declared import source_of
+from common.declare.field_types import named
+from common.declare.row_order import COORDINATES, total_order
 from common.delta.table import as_stored
 from gold.source.stream import CHANGE, FEED_COLUMNS, REMOVED
-from gold.table.row_order import COORDINATES, total_order
 from gold.table.sql_columns import (
     TRUNCATES,
     columns,
     each,
     is_row_of_key,
     misfit,
-    named,
     with_truncations,
     without_row,
 )
@@ -71,7 +71,7 @@ def versions(rows: DataFrame, gold: Upsert | ChangeFeed) -> DataFrame:
 
 def unchanged_of(gold: Upsert | ChangeFeed, schema: StructType) -> Unchanged | None:
     """The columns of the table whose value a change may leave as it was."""
-    order = total_order(gold.sequence_by if isinstance(gold, ChangeFeed) else gold.newest_by)
+    order = total_order(gold.newest_by)
     nulls = isinstance(gold, Upsert) and gold.ignore_nulls
     return Unchanged.of(gold.unchanged, schema, {*gold.key, *order}, nulls=nulls)
 

@@ -11,8 +11,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
-from common.declare import View
+from common.declare import Aggregate, Join, View
 from common.declare.declared import is_path
+from common.declare.statement import statement_of
 from common.delta import table as delta_table
 from common.delta.log import LogReader
 from common.delta.match.checkpoint_match import last_commit_metadata
@@ -27,7 +28,8 @@ from common.streaming.query import Stream
 from gold.source.stream import at_version, keeps_feed, stream
 from gold.table import create
 from gold.table.context import Context
-from gold.table.defined import Defined
+from gold.table.defined import Defined, computed_columns, inexact_columns
+from gold.table.identity import identity
 from gold.table.maintained import Maintained, Work
 from gold.view import multiset, open_rows
 from gold.view.analyzed import NO_TYPES, analyzed
@@ -132,12 +134,22 @@ def _without_feed(context: Context, gold: View, paths: Mapping[str, str]) -> tup
     return tuple(found)
 
 
-def defined(context: Context, gold: View, versions: Sequence[int | None]) -> Defined:
-    """The rows that a view must have at versions of its tables, in the order of ``sources``."""
-    tables = _at_versions(context, gold, versions)
-    statement = read_statement(gold.statement, {name: frame.columns for name, frame in tables.items()})
+def defined(context: Context, gold: View | Aggregate | Join, versions: Sequence[int | None]) -> Defined:
+    """The rows that a table must have at versions of its sources: those of its statement.
+
+    Of an aggregate with ``mode="append"`` windows after the last one that was closed come later.
+    """
+    tables, until = _at_versions(context, gold, versions), None
+    if isinstance(gold, Aggregate):
+        gold = create.by_as_stored(gold, tables[gold.reads])
+        until = "window_end" if gold.mode == "append" else None
+    statement = _statement(gold, tables)
     rows = _all_of(statement, (tables[name] for name in statement.tables))
-    return Defined(gold.table, rows, rounded=frozenset(rows.columns) - copied_columns(statement))
+    rounded = computed_columns(gold)
+    if isinstance(gold, View):
+        rounded = frozenset(rows.columns) - copied_columns(statement)
+    key = identity(context.pipeline, gold.table)
+    return Defined(gold.table, rows, key, inexact_columns(gold), until, rounded)
 
 
 def other_ways(
@@ -150,7 +162,9 @@ def other_ways(
     return orders, [_over(each, tables) for each in open_rows.by_places(gold)]
 
 
-def _at_versions(context: Context, gold: View, versions: Sequence[int | None]) -> Mapping[str, DataFrame]:
+def _at_versions(
+    context: Context, gold: View | Aggregate | Join, versions: Sequence[int | None]
+) -> Mapping[str, DataFrame]:
     return {
         table: at_version(context.spark, context.path(table), version)
         for table, version in zip(gold.sources, versions, strict=True)
@@ -158,8 +172,13 @@ def _at_versions(context: Context, gold: View, versions: Sequence[int | None]) -
 
 
 def _over(gold: View, tables: Mapping[str, DataFrame]) -> DataFrame:
-    statement = read_statement(gold.statement, {name: frame.columns for name, frame in tables.items()})
+    statement = _statement(gold, tables)
     return _all_of(statement, (tables[name] for name in statement.tables))
+
+
+def _statement(gold: View | Aggregate | Join, tables: Mapping[str, DataFrame]) -> Statement:
+    columns = {name: frame.columns for name, frame in tables.items()}
+    return read_statement(str(statement_of(gold, columns)), columns)
 
 
 @dataclass(frozen=True)

@@ -349,11 +349,7 @@ class Wiring:
         if isinstance(declared, Bronze) or Checkpoint(stream.checkpoint).exists():
             return True
         # A view and a function may have rows where one of their tables is empty.
-        reads: Sequence[str] = () if isinstance(declared, Silver) else (declared.reads,)
-        if isinstance(declared, Silver):
-            reads = declared.sources
-        if isinstance(declared, View | Custom):
-            reads = read_tables(declared)
+        reads = read_tables(declared) if isinstance(declared, Silver | View | Custom) else (declared.reads,)
         found = (LogReader(self._context.path(table)).snapshot() for table in reads)
         return any(one is not None and one.rows != 0 for one in found)
 

@@ -12,6 +12,8 @@ import typer.main
 
 import common.declare
 from common.config.settings import setting_names
+from common.declare import Aggregate, History, Join, Upsert
+from common.declare.statement import statement_of
 from distribution.pages import commands_reference, declarations_reference
 from distribution.pages.settings_reference import reference
 from orchestration.access.declaration.load_file import load_pipeline
@@ -221,6 +223,17 @@ pipeline = Pipeline(name="page", bronze=[Topic("events")], gold=tables, silver=[
     pipeline = load_pipeline(file)
     assert check(pipeline) == ()
     assert len(pipeline.gold) == 10
+    part = GOLD.partition("## As statements")[2].partition("```\n\n")[0]
+    shown = {
+        table: " ".join(sql.split())
+        for table, sql in re.findall(r"-- (\S+)\n(.*?)(?=\n\n|\Z)", part, re.DOTALL)
+    }
+    known, golds = (
+        {"gold.customers": ("customer", "name", "city")},
+        {each.table: each for each in pipeline.gold},
+    )
+    assert shown == {table: " ".join(str(statement_of(golds[table], known)).split()) for table in shown}
+    assert {type(golds[table]) for table in shown} == {Aggregate, Upsert, History, Join}
 
 
 def test_the_pipeline_of_the_page_on_files_has_no_problem(tmp_path: Path) -> None:
@@ -264,3 +277,18 @@ def test_each_case_of_the_list_of_failures_names_a_test() -> None:
         assert found, case
         text = (ROOT / found[1]).read_text(encoding="utf-8")
         assert f"def {found[2]}(" in text, case
+
+
+def test_the_words_of_a_change_data_feed_make_a_change_feed_without_a_problem(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "author" / "delta-source.md").read_text(encoding="utf-8")
+    (block,) = [one for one in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "operation=" in one]
+    file = tmp_path / "feed.py"
+    source = 'DeltaTable("orders", path="/lake/orders", changes="feed")'
+    file.write_text(f"from medallion import *\npipeline = Pipeline(name='p', bronze=[{source}],\n{block})\n")
+    assert check(load_pipeline(file)) == ()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_no_command_names_a_file_with_a_version(page: Path) -> None:
+    """It would be that of another release: the reader has the newest."""
+    assert re.findall(r"medallion_lakehouse-\d[\w.]*", page.read_text(encoding="utf-8")) == []

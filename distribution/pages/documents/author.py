@@ -41,12 +41,14 @@ DOCUMENTS: Mapping[str, Any] = {
         "settings": {"*": "any  settings that differ from the defaults"},
     },
     "medallion explain CODE": {"code": "text", "title": "text", "advice": "text", "error": "text"},
-    "medallion explain VIEW": {
+    "medallion explain TABLE": {
         "table": "text",
-        "kept": "text  by row, by key or whole",
+        "statement": "text?  whose rows it has; null where code of the pipeline makes them",
+        "unsaid": ["text  what its rows have beside the statement"],
+        "columns": ["text"],
+        "kept": "text  of a view: by row, by key or whole; empty for other kinds",
         "why": "text",
         "keys": ["text  columns by which rows are computed again"],
-        "columns": ["text"],
         "reads": {"*": "text  what a micro-batch reads, by the source that changes"},
         "estimates": {
             "*": {

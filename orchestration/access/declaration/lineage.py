@@ -79,15 +79,8 @@ def read_by(readers: Iterable[Silver]) -> tuple[str, ...]:
 
 def sources(reader: Reader) -> tuple[str, ...]:
     """The tables of the pipeline that a table or publication reads."""
-    if isinstance(reader, Join) and reader.joins_a_table:
-        return reader.reads, reader.joins
-    if isinstance(reader, View):
-        return tuple(table for table in reader.sources if not is_path(table))
-    if isinstance(reader, Custom):
-        return reader.reads, *reader.also_reads
-    if isinstance(reader, Silver):
-        return reader.sources
-    return (reader.reads,)
+    tables = (reader.reads,) if isinstance(reader, Publish) else reader.sources
+    return tuple(table for table in tables if not is_path(table))
 
 
 def read_tables(reader: Reader) -> tuple[str, ...]:

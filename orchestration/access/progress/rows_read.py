@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from common.config.paths import Layout
-from common.declare import Bronze, DeltaTable, Files, Join, Publish, Stream, Table, Topic
+from common.declare import Bronze, DeltaTable, Files, Publish, Silver, Stream, Table, Topic
 from common.delta.checkpoint import Checkpoint, PlannedBatch, delta_position, kafka_position
 from common.delta.log import LogReader
 from common.delta.match.checkpoint_match import last_commit_metadata
@@ -30,9 +30,7 @@ def streamed_sources(declared: Table | Publish) -> tuple[str, ...]:
         return (declared.reads,)
     if isinstance(declared, Bronze):
         return ()
-    if isinstance(declared, Join) and declared.mode == "lookup":
-        return (declared.reads,)
-    return read_tables(declared)
+    return read_tables(declared) if isinstance(declared, Silver | Publish) else declared.streamed
 
 
 def streamed_tables(layout: Layout, declared: Table | Publish) -> tuple[Source, ...]:

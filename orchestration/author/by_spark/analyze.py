@@ -27,6 +27,7 @@ from common.declare import (
 )
 from common.declare.author_texts import AuthorText, texts_of
 from common.declare.declared import source_of
+from common.declare.field_types import named
 from common.errors import PipelineError, Problem, SqlError
 from common.schema.ddl import Field
 from common.sql.relations import with_inputs
@@ -34,7 +35,6 @@ from orchestration.access.declaration.lineage import in_data_order
 from orchestration.author.by_spark.tables import fields_of
 from orchestration.author.by_spark.texts import Texts
 from orchestration.author.check.gold import gold_scopes, with_bounds, with_joined
-from orchestration.author.check.names import named
 from orchestration.author.check.pipeline import silver_scope, table_scopes, value_scope
 from orchestration.author.check.publish import message_texts
 from orchestration.author.check.view import columns_of, read_view, view_problems
@@ -159,9 +159,8 @@ class _Asking:
         """Ask for the texts of a gold table, and learn its columns."""
         scopes = gold_scopes(gold, self.scopes)
         found: dict[str, Field | None] = {}
-        reads = (gold.reads, gold.joins) if isinstance(gold, Join) else (gold.reads,)
         for text in () if isinstance(gold, Custom) else texts_of(gold):
-            found[text.what] = self._ask(gold, text, self._over(gold, text, found), reads)
+            found[text.what] = self._ask(gold, text, self._over(gold, text, found), gold.sources)
         for scope in scopes.values():
             self._learn(scope, found)
 

@@ -1,15 +1,17 @@
-"""How a view is kept, in words: its sources, the way, the key, and what a change of each source reads."""
+"""A gold table in words: its statement, and of a view the way, the key, and what a change reads."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median_low
+from typing import Literal
 
 from common.config.paths import Layout
 from common.declare import Pipeline, View
 from common.declare.declared import is_path
+from common.declare.statement import statement_of, unsaid
 from common.errors import MedallionError, UsageError, nearest
 from common.sql.relations import Joined, Keyed, Relation, scans
 from common.sql.statement import Statement
@@ -49,47 +51,54 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """How a view is kept.
+    """A gold table; how it is kept is said of a view.
 
     Attributes:
-        table: The view's table.
-        kept: ``by row``, ``by key`` or ``whole``.
+        table: The table.
+        statement: The SELECT whose rows it has; None where code of the pipeline makes them.
+        unsaid: What its rows have besides the statement.
+        columns: The output columns, as far as they are known.
+        kept: ``by row``, ``by key`` or ``whole``; empty for other kinds.
         why: Why in this way.
         keys: The output columns by which rows are computed again, where it is kept by key.
-        columns: The output columns.
         reads: What a micro-batch reads when a source has changed, by source.
         estimates: How many rows that are, by source, as far as the logs of the tables say it.
     """
 
     table: str
-    kept: Kept
-    why: str
-    keys: tuple[str, ...]
+    statement: str | None
+    unsaid: tuple[str, ...]
     columns: tuple[str, ...]
-    reads: Mapping[str, str]
-    estimates: Mapping[str, Estimate]
+    kept: Kept | Literal[""] = ""
+    why: str = ""
+    keys: tuple[str, ...] = ()
+    reads: Mapping[str, str] = field(default_factory=dict)
+    estimates: Mapping[str, Estimate] = field(default_factory=dict)
 
 
 def explain(pipeline: Pipeline, table: str, layout: Layout | None = None) -> Explanation:
-    """How a view of a pipeline without problems is kept.
+    """A gold table of a pipeline without problems.
 
     Args:
         pipeline: The pipeline.
-        table: The view's table.
+        table: The table.
         layout: Where its tables are, whose logs say how many rows they have; unset: they are not read.
 
     Raises:
-        UsageError: The pipeline has no such view, or columns of a source are known only at job start.
+        UsageError: The pipeline has no such table, or columns of a view's source are known only at job start.
     """
-    views = {gold.table: gold for gold in pipeline.gold if isinstance(gold, View)}
-    if table not in views:
-        known = [*views]
+    tables, scopes = {gold.table: gold for gold in pipeline.gold}, table_scopes(pipeline)
+    if table not in tables:
+        known = [*tables]
         raise UsageError(
-            f"{table} is no view of this pipeline; "
+            f"{table} is no gold table of this pipeline; "
             + (nearest(table, known) if known else "it declares none: medallion check lists its tables")
         )
-    view = views[table]
-    statement = read_view(view, table_scopes(pipeline), remote=True)
+    view = tables[table]
+    if not isinstance(view, View):
+        names = {name: [one.name for one in scope.fields or ()] for name, scope in scopes.items()}
+        return Explanation(table, statement_of(view, names), tuple(unsaid(view)), tuple(names[table]))
+    statement = read_view(view, scopes, remote=True)
     if statement is None:
         by_path = ", or a path without a Delta table" if any(map(is_path, view.tables)) else ""
         raise UsageError(f"{table} reads a table whose columns are known only when the job starts{by_path}")
@@ -97,9 +106,8 @@ def explain(pipeline: Pipeline, table: str, layout: Layout | None = None) -> Exp
     if layout is not None and (why := _found_at_a_start(table, statement, layout.table_path(table))):
         way = whole(why)
     estimates = _estimates(table, statement, way, _sizes(table, statement, layout))
-    return Explanation(
-        table, way.kept, way.why, tuple(way.keys), statement.columns, _reads(statement, way), estimates
-    )
+    of_view = (way.kept, way.why, tuple(way.keys), _reads(statement, way), estimates)
+    return Explanation(table, statement.text, (), statement.columns, *of_view)
 
 
 def _found_at_a_start(table: str, statement: Statement, path: str) -> str:

@@ -18,6 +18,7 @@ from common.declare import (
     View,
 )
 from common.declare.declared import source_of
+from common.declare.field_types import named
 from common.errors import Fault, Problem, SqlError, nearest
 from common.schema.ddl import Field, parse
 from common.sql.expression import analyze
@@ -27,7 +28,7 @@ from orchestration.author.check.expression import (
     result,
     row_faults,
 )
-from orchestration.author.check.names import each, name_faults, named, references
+from orchestration.author.check.names import each, name_faults, references
 from orchestration.author.check.publish import custom_problems, custom_scopes, ddl_fields, ddl_problems
 from orchestration.author.check.throwing_sql import division_faults
 from orchestration.author.check.view import view_problems, view_scope
@@ -156,7 +157,7 @@ def gold_scopes(  # noqa: PLR0911  # one return per kind
         case Upsert() | ChangeFeed():
             kept = seen.fields
             if gold.columns is not None:
-                kept = (*_results(named(gold.columns), seen), *METADATA)
+                kept = (*_results(named(gold.columns), seen), *_COORDINATES)
             beside = None if kept is None else tuple(field for field in kept if field.name in _order(gold))
             return {
                 gold.table: Scope(gold.table, kept),
@@ -166,7 +167,7 @@ def gold_scopes(  # noqa: PLR0911  # one return per kind
             both = with_joined(gold, seen, _joined(gold, silver))
             return {gold.table: Scope(gold.table, (*_results(named(gold.columns), both), *_COORDINATES))}
         case History():
-            texts = {name: name for name in gold.key} | named(gold.columns) | named(gold.untracked or ())
+            texts = {**named(gold.key), **named(gold.columns), **named(gold.untracked or ())}
             own = [*_results(texts, seen), *(Field(name, "string") for name in _surrogate(gold))]
             return {gold.table: Scope(gold.table, (*own, *_OF_A_HISTORY, *_COORDINATES))}
     return {table: Scope(table, None) for table in (gold.table, *gold.side_tables)}
@@ -256,8 +257,9 @@ def _groups(by: Mapping[str, str]) -> frozenset[str] | None:
 
 def _order(gold: Upsert | ChangeFeed) -> frozenset[str]:
     """The columns of the table of deleted keys."""
-    newest_by = gold.sequence_by if isinstance(gold, ChangeFeed) else gold.newest_by
-    return frozenset((*gold.key, *newest_by, *(field.name for field in METADATA if field.name != _INGESTED)))
+    return frozenset(
+        (*gold.key, *gold.newest_by, *(field.name for field in METADATA if field.name != _INGESTED))
+    )
 
 
 def _upsert(gold: Upsert | ChangeFeed, silver: Scope) -> Iterator[Problem]:

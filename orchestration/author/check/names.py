@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from common.errors import Fault, Problem, nearest
 from common.schema.ddl import is_unicode
 from orchestration.author.check.visible_columns import Scope
 
 _AWKWARD = re.compile(r"[\s,;{}()=.`]")
-
-
-def named(expressions: Mapping[str, str] | Iterable[str]) -> dict[str, str]:
-    """Columns as a mapping of name to SQL; in a list, each name is its own SQL."""
-    return dict(expressions) if isinstance(expressions, Mapping) else {name: name for name in expressions}
 
 
 def references(argument: str, names: Iterable[str], scope: Scope) -> Iterator[str]:

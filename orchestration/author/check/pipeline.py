@@ -38,6 +38,7 @@ from common.declare import (
     View,
 )
 from common.declare.declared import FAULTY, UNFIT, Faulty, faulty_attributes, folder_of, source_of
+from common.declare.field_types import named
 from common.errors import DOUBTFUL, UNNAMED, Fault, PipelineError, Problem, as_fault, closest, nearest
 from common.schema import avro as avro_schema
 from common.schema import protobuf as protobuf_schema
@@ -50,7 +51,7 @@ from orchestration.access.declaration.load_file import Draft
 from orchestration.author.check.columns_function import function_faults
 from orchestration.author.check.expression import extra_functions, result, row_faults
 from orchestration.author.check.gold import gold_problems, gold_scopes, snapshot_problems
-from orchestration.author.check.names import each, name_faults, named, references
+from orchestration.author.check.names import each, name_faults, references
 from orchestration.author.check.publish import publish_problems, storage_problems
 from orchestration.author.check.settings import setting_problems
 from orchestration.author.check.throwing_sql import throwing_faults

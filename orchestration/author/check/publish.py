@@ -20,12 +20,13 @@ from common.declare import (
     Silver,
 )
 from common.declare.declared import source_of
+from common.declare.field_types import named
 from common.errors import Fault, PipelineError, Problem, SqlError
 from common.schema.ddl import DdlError, Field, parse
 from common.schema.sent import CHANGE, column_faults, sent_fields
 from common.sql.expression import Path, analyze
 from orchestration.author.check.expression import result, row_faults
-from orchestration.author.check.names import each, name_faults, named, references
+from orchestration.author.check.names import each, name_faults, references
 from orchestration.author.check.visible_columns import Scope
 
 

@@ -24,13 +24,17 @@ Offsets = Mapping[str, Mapping[int, int]]
 class Reads:
     """What one query reads; ``effort.rows`` is None where the log or the broker does not say.
 
-    ``is_counted_later``: the records of files and of other sources are counted when they are read.
+    ``is_counted_later``: the records of files and of other sources are counted when they are read; so are
+    the rows that a table of the same run makes of them, beside the ``waiting`` ones that its ``sources`` have
+    already.
     """
 
     table: str
     effort: Effort
     is_at_most: bool
     is_counted_later: bool = False
+    sources: tuple[str, ...] = ()
+    waiting: int | None = None
 
 
 def estimate(  # noqa: PLR0913  # what is read, and what is known of it
@@ -56,7 +60,8 @@ def estimate(  # noqa: PLR0913  # what is read, and what is known of it
     found = []
     for name in tables:
         declared = pipeline.table(name)
-        is_later = isinstance(declared, Files | Stream) or _begins_later(declared, layout)
+        is_later, waiting = isinstance(declared, Files | Stream) or _begins_later(declared, layout), None
+        sources = () if is_later else streamed_sources(declared)
         if is_later:
             rows, size, is_at_most = None, 0, False
         elif isinstance(declared, Topic):
@@ -64,12 +69,12 @@ def estimate(  # noqa: PLR0913  # what is read, and what is known of it
             rows, size = _records(layout, name, entry, *topics.get(name, ({}, {})))
             is_at_most = False
         else:
-            waits = [_waiting(layout, name, at, one) for at, one in enumerate(streamed_sources(declared))]
-            comes = [brought[one] for one in streamed_sources(declared) if one in brought]
+            waits = [_waiting(layout, name, at, one) for at, one in enumerate(sources)]
+            comes = [brought[one] for one in sources if one in brought]
             rows = _sum([one[0] for one in (*waits, *comes)])
             size = sum(one[1] for one in (*waits, *comes))
             is_at_most = any(one[0] != 0 for one in comes)
-            is_later = not counted_later.isdisjoint(streamed_sources(declared))
+            is_later, waiting = not counted_later.isdisjoint(sources), _sum([one[0] for one in waits])
             rows = None if is_later else rows
         if is_later:
             counted_later.add(name)
@@ -77,7 +82,7 @@ def estimate(  # noqa: PLR0913  # what is read, and what is known of it
         took = Effort() if rows is None else effort(layout, name, rows, size)
         if took.seconds is not None and records_per_second:
             took = replace(took, seconds=max(took.seconds, (rows or 0) / records_per_second))
-        found.append(Reads(name, took, is_at_most, is_later))
+        found.append(Reads(name, took, is_at_most, is_later, sources, waiting))
     return tuple(found)
 
 

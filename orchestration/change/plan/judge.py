@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from common.declare import Aggregate, Bronze, ChangeFeed, Custom, Gold, Publish, Silver, Table, Topic, Upsert
+from common.declare import Bronze, ChangeFeed, Custom, Gold, Publish, Silver, Table, Topic, Upsert
 from common.delta.table import ShapeDifference, shape_difference
 from orchestration.access.declaration.last_declaration import OWN_CODE, Declaration
 from orchestration.change.plan.change import Change, Effect
@@ -301,10 +301,3 @@ def _way_out(declared: Table, difference: ShapeDifference) -> tuple[Effect, str]
             return "rebuild", "a rebuild adds the column and fills it for all rows"
     text = "the table has other columns than the declaration. Give the changed table a new name"
     return "refused", text
-
-
-def keeps_state(declared: Table | Publish) -> bool:
-    """Whether a query has state, whose number of partitions its first start fixes."""
-    if isinstance(declared, Silver):
-        return declared.dedupe != "exact"
-    return isinstance(declared, Aggregate) and declared.mode != "recompute"

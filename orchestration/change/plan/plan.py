@@ -29,7 +29,6 @@ from orchestration.change.plan.judge import (
     PACE,
     column_changes,
     differences,
-    keeps_state,
     shape_of,
     without_types,
 )
@@ -143,7 +142,7 @@ def _without_columns(declared: Table | Publish, settings: Settings, layout: Layo
     refusal = cut_off_refusal(layout, declared, last) if isinstance(declared, Silver) else None
     if refusal is not None and not is_written:
         changes = (*changes, Change("cut-off micro-batch", "", "", "refused", refusal.message))
-    return QueryPlan(declared.table, (*changes, *_partition_changes(declared, settings, checkpoint)))
+    return QueryPlan(declared.table, (*changes, *_partition_changes(settings, checkpoint)))
 
 
 def _declaration_changes(
@@ -186,10 +185,8 @@ def _feed_changes(
         yield Change("change data feed", "", "on", "next start", "the table keeps one from then on")
 
 
-def _partition_changes(
-    declared: Table | Publish, settings: Settings, checkpoint: Checkpoint
-) -> Iterator[Change]:
-    has = checkpoint.state_partitions() if keeps_state(declared) else None
+def _partition_changes(settings: Settings, checkpoint: Checkpoint) -> Iterator[Change]:
+    has = checkpoint.state_partitions()
     wanted = settings.spark.shuffle_partitions
     if has is not None and has != wanted:
         text = "the first start of the query has fixed the number of its state partitions"

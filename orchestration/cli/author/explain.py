@@ -1,4 +1,4 @@
-"""``medallion explain``: how a view is kept, or what the code of a message means; without Spark."""
+"""``medallion explain``: a gold table as a statement, or what the code of a message means; without Spark."""
 
 from __future__ import annotations
 
@@ -26,17 +26,19 @@ _LINK = re.compile(r"\[([^\]]+)\]\(\.\./([^)]+)\)")
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("explain")(explain_view)
+    app.command("explain")(explain_what)
 
 
-def explain_view(  # the options of the command
-    what: Annotated[str, typer.Argument(help="A view, such as gold.revenue, or a code, such as MED-1202.")],
+def explain_what(  # the options of the command
+    what: Annotated[
+        str, typer.Argument(help="A gold table, such as gold.revenue, or a code, such as MED-1202.")
+    ],
     pipeline: PipelineOption = None,
     settings: SettingsOption = None,
     set_: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say how a view is kept, and what a change of each source reads; or what the code of a message means."""
+    """Print a gold table as a statement, and how a view is kept; or what the code of a message means."""
     if what.upper().startswith("MED-"):
         _explain_code(what.upper(), as_json=as_json)
         return
@@ -62,10 +64,12 @@ def _explain_code(code: str, *, as_json: bool) -> None:
 
 
 def _lines(found: Explanation) -> list[str]:
-    lines = [
-        f"{found.table} is kept {found.kept}: {found.why}",
-        f"columns: {', '.join(found.columns) or 'known when the job starts'}",
-    ]
+    lines = [f"{found.table} has no statement: {'; '.join(found.unsaid)}"]
+    if found.statement is not None:
+        lines = [f"{found.table} is", found.statement, *(f"and beside it: {text}" for text in found.unsaid)]
+    if found.kept:
+        lines.append(f"{found.table} is kept {found.kept}: {found.why}")
+    lines.append(f"columns: {', '.join(found.columns) or 'known when the job starts'}")
     if found.keys:
         lines.append(f"key: {', '.join(found.keys)}")
     for table, text in found.reads.items():

@@ -40,6 +40,13 @@ class FolderSample:
     files: SampledFiles
     messages: list[Sampled] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+    chosen: Sequence[Path] = ()
+
+    def values(self, most: int) -> Iterator[bytes | None]:
+        """The records of all files, read again by each call, up to a number of them."""
+        read = _records if self.files.format == "csv" else _lines
+        texts = (line.rstrip("\r\n") for file in self.chosen for line in read(file))
+        return (text.encode() for text in islice(texts, most) if text)
 
 
 def sample_folder(folder: Path, shown: str, count: int) -> FolderSample:
@@ -66,7 +73,7 @@ def sample_folder(folder: Path, shown: str, count: int) -> FolderSample:
     chosen = [file for file in every if _FORMATS.get(_ending(file)) == kind]
     endings = {"".join(file.suffixes[-1:]) for file in chosen}
     only = "" if len(chosen) == len(every) else f"*{endings.pop()}" if len(endings) == 1 else ""
-    found = FolderSample(SampledFiles(shown, kind, only))
+    found = FolderSample(SampledFiles(shown, kind, only), chosen=chosen)
     if len(chosen) < len(every) and not only:
         found.remarks.append("the folder has files of several kinds: say with only=… which are read")
     texts = _of_csv(chosen, folder, count, found) if kind == "csv" else _of_lines(chosen, count)

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from common.config.paths import Layout
 from common.declare import (
     Aggregate,
-    Custom,
     DeltaTable,
     Files,
     FileSink,
     Gold,
-    Join,
     KafkaSink,
     Pipeline,
     Publish,
@@ -21,7 +19,6 @@ from common.declare import (
     Stateful,
     Stream,
     Topic,
-    View,
 )
 from orchestration.observe.lineage.gold_sources import of_gold
 from orchestration.observe.lineage.names import DatasetName, table_name, topic_name
@@ -118,13 +115,7 @@ class Datasets:
             return QueryDatasets((), (self._without_columns(declared),), {})
         if isinstance(declared, Publish):
             return self._of_publish(declared)
-        reads = list(declared.sources if isinstance(declared, Silver) else (declared.reads,))
-        if isinstance(declared, View):
-            reads = [*declared.sources]
-        if isinstance(declared, Join):
-            reads.append(declared.joins)
-        if isinstance(declared, Custom):
-            reads += declared.also_reads
+        reads = [*declared.sources]
         if isinstance(declared, Stateful) and declared.initial is not None:
             reads.append(declared.initial)
         if isinstance(declared, Silver):

@@ -73,6 +73,7 @@ from orchestration.observe.status.topic_offsets import (
     uncommitted,
     unread_since,
 )
+from orchestration.observe.status.words.state import doing
 
 _KEPT_COMMITS = 2_000
 """The newest commits of each table that stay in memory."""
@@ -174,13 +175,15 @@ class Collector:
             fault = str(error).partition(". ")[0]
         name = declared.table
         holder = self._holders.find(name)
+        lag = Lag("records" if isinstance(declared, Topic | Files) else "rows", note=fault)
+        query = self._query(name, jobs, holder, progress.planned, at)
         return TableStatus(
             table=name,
             kind=type(declared).__name__.lower(),
             reads=_reads(declared),
             path=self.log(name).path,
             now=None,
-            lag=Lag("records" if isinstance(declared, Topic | Files) else "rows", note=fault),
+            lag=lag,
             rows_per_second=None,
             last_batch_id=progress.planned.committed,
             watermark=progress.watermark,
@@ -189,7 +192,7 @@ class Collector:
             other=None,
             fields=None,
             holder=holder,
-            query=self._query(name, jobs, holder, progress.planned, at),
+            query=replace(query, phase=doing(query, lag)),
             failures=self._failures(name, holder),
             freshness=None if isinstance(declared, Publish) else self._dated(name, UNKNOWN, at),
             loss=time_to_loss.UNKNOWN,

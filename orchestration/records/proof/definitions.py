@@ -6,13 +6,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from common.declare import Aggregate, Gold, Session, Upsert, View, Window
+from common.declare.field_types import named
 from common.declare.intervals import length_of
+from common.declare.row_order import COORDINATES, total_order
 from common.errors import SqlError
 from common.sql.duckdb.text import columns_of, expression, statement
 from common.sql.duckdb.values import TIME
 from common.sql.quoting import double_quoted
 from common.sql.statement import read_statement
-from gold.table.row_order import COORDINATES, total_order
 from gold.view.copied import copied_columns
 
 START, END = "window_start", "window_end"
@@ -88,9 +89,9 @@ def _upsert(gold: Upsert, source: str, columns: Mapping[str, Types]) -> Definiti
             for name in columns[gold.table]
         ]
     else:
-        named = _mapping(gold.columns)
-        kept, left_out = _each(named, types, but=gold.key)
-        kept += [name for name in COORDINATES if name not in named]
+        own = named(gold.columns)
+        kept, left_out = _each(own, types, but=gold.key)
+        kept += [name for name in COORDINATES if name not in own]
     ends = "false" if gold.delete_when is None else f"coalesce({written(gold.delete_when, types)}, false)"
     where = "" if gold.where is None else f" WHERE {written(gold.where, types)}"
     key = ", ".join(map(double_quoted, gold.key))
@@ -105,11 +106,11 @@ def _upsert(gold: Upsert, source: str, columns: Mapping[str, Types]) -> Definiti
 def _aggregate(gold: Aggregate, source: str, types: Types) -> Definition:
     if gold.watermark is not None:
         raise SqlError("leaves rows out that are later than its watermark")
-    by = _mapping(gold.by or {})
+    by = named(gold.by or {})
     groups = {name: written(sql, types) for name, sql in by.items()}
     bounds = {} if gold.window is None else IN_ROWS
     free = {name: own for name, own in bounds.items() if name not in map(str.lower, types)}
-    measures, left_out = _each(_mapping(gold.measures), {**types, **dict.fromkeys(free, TIME)})
+    measures, left_out = _each(named(gold.measures), {**types, **dict.fromkeys(free, TIME)})
     where = "" if gold.where is None else f" WHERE {written(gold.where, types)}"
     rows = f"(SELECT * FROM {source}{where})"
     if isinstance(gold.window, Window):
@@ -125,15 +126,15 @@ def _aggregate(gold: Aggregate, source: str, types: Types) -> Definition:
     text = f"""SELECT {", ".join([*own, *measures]) or "1"}
   FROM (SELECT *{"".join(f", {one}" for one in inner)} FROM {rows})
   GROUP BY {", ".join(keys)}"""
-    return Definition(text, (*groups, *[*bounds][:1]), frozenset(_mapping(gold.measures)), left_out=left_out)
+    return Definition(text, (*groups, *[*bounds][:1]), frozenset(named(gold.measures)), left_out=left_out)
 
 
 def _each(
-    named: Mapping[str, str], types: Types, but: Collection[str] = ()
+    given: Mapping[str, str], types: Types, but: Collection[str] = ()
 ) -> tuple[list[str], Mapping[str, str]]:
     """Columns with their names, and those that DuckDB does not compute; it has to compute some of them."""
     found, left_out = [], {}
-    for name, sql in named.items():
+    for name, sql in given.items():
         try:
             found.append(f"{written(sql, types)} AS {double_quoted(name)}")
         except SqlError as error:
@@ -171,8 +172,3 @@ def _sessions(rows: str, session: Session, groups: Sequence[str]) -> str:
       FROM (SELECT *, coalesce(epoch_us({on}) - epoch_us(lag({on}) OVER ({part} ORDER BY {on})) > {gap}, true)
           AS __begins
         FROM (SELECT *{named} FROM {rows} WHERE {on} IS NOT NULL))))"""
-
-
-def _mapping(expressions: Mapping[str, str] | Sequence[str]) -> Mapping[str, str]:
-    """Expressions by name; a list of columns is itself."""
-    return expressions if isinstance(expressions, Mapping) else {name: name for name in expressions}

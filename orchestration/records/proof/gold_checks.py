@@ -11,7 +11,7 @@ from common.declare.declared import is_path
 from common.delta.match.checkpoint_match import lost_commits
 from common.errors import SqlError, TableError
 from common.sql.quoting import double_quoted, standard_text
-from orchestration.records.audit.gold.state import GoldState, declared_anew, newest_state, why_it_may_differ
+from orchestration.records.audit.gold.state import GoldState, declared_anew, excuse_of, newest_state
 from orchestration.records.proof.checks import compared, heading, not_compared, stated
 from orchestration.records.proof.definitions import Definition, definition
 from orchestration.records.proof.tables import Tables
@@ -42,8 +42,7 @@ def _checks(gold: Gold, layout: Layout, tables: Tables, settings: GoldSettings) 
         SqlError: The definition is none that DuckDB computes as Spark does.
         TableError: A version that is needed cannot be read.
     """
-    names = gold.sources if isinstance(gold, View) else (gold.reads,)
-    if by_path := [name for name in names if is_path(name)]:
+    if by_path := [name for name in gold.sources if is_path(name)]:
         raise SqlError(f"reads {by_path[0]}, which is no table of the pipeline")
     if not isinstance(gold, View) and gold.reading.has_start:
         raise SqlError("begins at a later version of its source")
@@ -62,8 +61,8 @@ def _checks(gold: Gold, layout: Layout, tables: Tables, settings: GoldSettings) 
         views[name] = tables.view(name, layout.table_path(name), version)
     columns = {name: tables.columns(view) for name, view in {**views, gold.table: found}.items()}
     defined = definition(gold, views, columns)
-    excuse = why_it_may_differ(gold, layout, state, settings)
-    yield from _comparison(state, excuse, found, defined, columns[gold.table], tables)
+    excuse = excuse_of(gold, layout, state, settings)
+    yield from _comparison(state, excuse.why if excuse else "", found, defined, columns[gold.table], tables)
 
 
 def _comparison(  # noqa: PLR0913, PLR0917  # what a comparison is made of

@@ -13,6 +13,7 @@ from itertools import zip_longest
 
 from common.declare import Aggregate, Custom, Gold, Join, Session, Silver, Stateful, View
 from common.declare.declared import is_path
+from common.declare.field_types import named
 from common.errors import SqlError, TableError, UsageError, first_line
 from common.sql.quoting import double_quoted
 from common.sql.statement import read_statement
@@ -92,7 +93,7 @@ class Behind:
         """The rows of the other table that the rows of a join match."""
         same = " AND ".join(f"s.{name} = g.{name}" for name in map(double_quoted, RECORD))
         left = f"SELECT s.* FROM {self._source(gold.reads)} AS s SEMI JOIN ({rows}) AS g ON {same}"
-        on = on_columns(gold)
+        on = named(gold.on)
         types = self.tables.types(self._source(gold.reads))
         listed = ", ".join(f"{written(sql, types)} AS __v{place}" for place, sql in enumerate(on.values()))
         match = " AND ".join(f"o.{double_quoted(name)} = k.__v{place}" for place, name in enumerate(on))
@@ -104,8 +105,8 @@ class Behind:
         source = self._source(gold.reads)
         types = self.tables.types(source)
         where = "" if gold.where is None else f" WHERE {written(gold.where, types)}"
-        keys = {name: f"__k{place}" for place, name in enumerate(group_keys(gold))}
-        listed = [f"{written(sql, types)} AS __k{n}" for n, sql in enumerate(group_keys(gold).values())]
+        keys = {name: f"__k{place}" for place, name in enumerate(named(gold.by or ()))}
+        listed = [f"{written(sql, types)} AS __k{n}" for n, sql in enumerate(named(gold.by or ()).values())]
         same = [f"s.{key} IS NOT DISTINCT FROM g.{double_quoted(name)}" for name, key in keys.items()]
         if gold.window is not None:
             at = f"s.{double_quoted(gold.window.on)}"
@@ -151,17 +152,6 @@ def view_rows(tables: Tables, view: View, versions: Mapping[str, int | None] | N
     if statement.relation is None:
         raise SqlError(f"its statement is computed whole ({statement.why_whole})")
     return ViewRows(tables.database.connection, statement.relation, sources)
-
-
-def on_columns(gold: Join) -> Mapping[str, str]:
-    """Column of the other table -> SQL text over the columns of the table that is read."""
-    return gold.on if isinstance(gold.on, Mapping) else {name: f"`{name}`" for name in gold.on}
-
-
-def group_keys(gold: Aggregate) -> dict[str, str]:
-    """The columns of a group -> SQL text over the columns of the source."""
-    by = gold.by or {}
-    return dict(by) if isinstance(by, Mapping) else {name: f"`{name}`" for name in by}
 
 
 def _advice(declared: Silver | Gold) -> str:

@@ -21,12 +21,13 @@ from common.declare import (
     Window,
     Within,
 )
+from common.declare.field_types import named
 from common.declare.intervals import length_of
 from common.errors import SqlError, TableError, first_line
 from common.sql.duckdb.text import columns_of, expression
 from common.sql.quoting import double_quoted
 from orchestration.records.proof.definitions import END, IN_ROWS, START, windows_of, written
-from orchestration.records.trace.behind import RECORD, group_keys, on_columns, source_of, view_rows
+from orchestration.records.trace.behind import RECORD, source_of, view_rows
 from orchestration.records.trace.tables import Tables
 
 AT = "__at"
@@ -112,24 +113,24 @@ def _named(gold: Upsert | ChangeFeed | History) -> dict[str, str]:
 
 
 def _keys(
-    tables: Tables, named: Mapping[str, str], rows: str, more: Mapping[str, str] | None = None
+    tables: Tables, keys: Mapping[str, str], rows: str, more: Mapping[str, str] | None = None
 ) -> GoldKeys:
     """Keys of named columns, and more columns of the query in DuckDB's SQL."""
     types = tables.types(rows)
-    listed = [f"{written(text, types)} AS {double_quoted(name)}" for name, text in named.items()]
+    listed = [f"{written(text, types)} AS {double_quoted(name)}" for name, text in keys.items()]
     listed += [f"{text} AS {name}" for name, text in (more or {}).items()]
-    return GoldKeys(f"SELECT DISTINCT {', '.join(listed) or '1'} FROM {rows}", (*named,), (*named,))
+    return GoldKeys(f"SELECT DISTINCT {', '.join(listed) or '1'} FROM {rows}", (*keys,), (*keys,))
 
 
 def _keys_of_groups(tables: Tables, gold: Aggregate, rows: str) -> GoldKeys:
-    named = group_keys(gold)
+    by = named(gold.by or ())
     if isinstance(gold.window, Window):
-        found = _keys(tables, named, windows_of(rows, gold.window), {START: IN_ROWS[START]})
-        return replace(found, columns=(*named, START), row=(*named, START))
+        found = _keys(tables, by, windows_of(rows, gold.window), {START: IN_ROWS[START]})
+        return replace(found, columns=(*by, START), row=(*by, START))
     if isinstance(gold.window, Session):
-        found = _keys(tables, named, rows, {AT: double_quoted(gold.window.on)})
-        return replace(found, row=(*named, START), also=_IN_SESSION)
-    return _keys(tables, named, rows)
+        found = _keys(tables, by, rows, {AT: double_quoted(gold.window.on)})
+        return replace(found, row=(*by, START), also=_IN_SESSION)
+    return _keys(tables, by, rows)
 
 
 def _keys_of_view(
@@ -150,7 +151,7 @@ def _keys_of_join(tables: Tables, gold: Join, table: str, rows: str) -> GoldKeys
     number = ("_match",) if gold.mode == "recompute" and gold.how != "semi" else ()
     listed = ", ".join(map(double_quoted, RECORD))
     if table != gold.reads:
-        on, own, others = on_columns(gold), source_of(tables, gold.reads), tables.types(rows)
+        on, own, others = named(gold.on), source_of(tables, gold.reads), tables.types(rows)
         names = [f"{double_quoted(name)} AS __o{place}" for place, name in enumerate(on)]
         keys = [expression(sql, columns_of(tables.types(own)), written=True) for sql in on.values()]
         same = [f"{key.sql} = __o{place}" for place, key in enumerate(keys)]

@@ -13,7 +13,7 @@ from common.config.paths import Layout, queryable_tables
 from common.declare import Gold, Join, Pipeline, Silver
 from common.errors import TableError, TableMissingError, UsageError, nearest
 from common.sql.quoting import double_quoted
-from orchestration.access.query.allowed_sql import refuse_unsafe_expression
+from orchestration.access.query.allowed_sql import refuse_unsafe_expression, refused_condition
 from orchestration.access.query.duckdb_views import Database
 from orchestration.records.trace.behind import RECORD, Behind
 from orchestration.records.trace.gold_rows import Rows
@@ -177,7 +177,7 @@ class Trace:
         try:
             found = self._tables.database.connection.execute(sql, values).fetchall()
         except duckdb.Error as error:
-            raise UsageError(str(error).strip()) from error
+            raise refused_condition(error) from error
         return [Place(*row) for row in found]
 
     def _declared(self, table: str) -> Silver | Gold:

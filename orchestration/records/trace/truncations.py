@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from common.declare import ChangeFeed, Gold, History
+from common.declare.row_order import total_order
 from common.errors import SqlError
 from common.sql.quoting import double_quoted
-from gold.table.row_order import total_order
 from orchestration.records.proof.definitions import written
 from orchestration.records.trace.behind import RECORD, source_of
 from orchestration.records.trace.tables import Place, Tables

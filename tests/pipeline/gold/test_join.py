@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from common.config.paths import Layout
 from common.declare import Join, Pipeline, Topic
 from common.delta import table as delta_table
 from common.errors import PipelineError, TableMissingError, TableShapeError
@@ -104,9 +105,12 @@ def test_a_side_that_was_empty_at_first_is_joined_when_it_comes(
 ) -> None:
     """Its first state may come in several micro-batches, of which the later are not new.
 
-    A customer that comes then touches its orders, and they alone.
+    A customer that comes then touches its orders, and they alone. A table may be named by its path.
     """
-    left, semi = joined("left_one"), joined("semi_one", how="semi", columns=["order", "amount"])
+    layout = Layout.of(Pipeline(name="shop", bronze=[Topic("orders")]), make_settings(tmp_path, "none:1"))
+    by_path = layout.table_path("silver.customers")
+    left = joined("left_one")
+    semi = joined("semi_one", joins=by_path, how="semi", columns=["order", "amount"])
     ran = Ran(spark, tmp_path, SIDES, left, semi)
     rows: dict[str, list[tuple[Any, ...]]] = {
         "silver.orders": [(1, 10, 5), (2, 11, 6), (3, 12, 7)],

@@ -6,8 +6,8 @@ import random
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from common.declare.row_order import COORDINATES, total_order
 from common.rows.latest_in_spark import latest_per_key
-from gold.table.row_order import COORDINATES, total_order
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LATER = NOON + timedelta(microseconds=1)

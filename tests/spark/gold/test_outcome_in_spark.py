@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from common.declare.row_order import COORDINATES, total_order
 from common.delta.delta_rs import DELETED
 from common.rows.latest_in_spark import with_orders
 from common.rows.spark_rows import SparkRows
-from gold.table.row_order import COORDINATES, total_order
 from gold.upsert.outcome import (
     END,
     IN_DELETED,

@@ -363,6 +363,12 @@ SCOPES = (
          "cube(k)) t join silver.b b on b.k = t.k"),
     Case("C9 fields of a struct", "select st.* from silver.a"),
     Case("C9 fields of a struct of an alias", "select o.id, o.st.* from silver.a o where o.v > 1"),
+    Case("C9 fields of a struct behind a schema's name", "select id, SILVER.a.st.* from silver.a"),
+    Case("C9 fields of a struct behind a catalog's name", "select spark_catalog.silver.a.id, spark_catalog.silver.a.st.* "
+         "from spark_catalog.silver.a where silver.a.v > 1"),
+    Case("C9 fields of a struct in a function", "select id, struct(silver.a.st.*) as s from silver.a"),
+    Case("C9 fields of a struct in structs", "select q.id, q.w.x.st.* from (select id, named_struct('x', "
+         "named_struct('st', st)) as w from silver.a) q"),
     Case("C10 posexplode with two names", "select k, posexplode(arr) as (p, c) from silver.a"),
     Case("C10 a generator over groups", "select k, explode(collect_set(v)) as v from silver.a group by k"),
     Case("C10 inline", "select id, inline(array(st, st)) as (x, y) from silver.a where st is not null"),

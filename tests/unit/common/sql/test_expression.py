@@ -249,6 +249,7 @@ def test_a_window_gets_a_time_where_its_own_is_null(sql: str, safe: str) -> None
         ("count(*) / (a - `A`)", "count(*) / (w.s - w.s)"),
         ("s.a + a(1) + 'a' + ab /* a */ -- a", "s.a + a(1) + 'a' + ab /* a */ -- a"),
         ("max(ä, a)", "max(ä, w.s)"),
+        ("a:a.a + a::int", "w.s:a.a + w.s::int"),
         ("'a", "'a"),
     ],
 )

@@ -26,6 +26,7 @@ WAYS: dict[str, tuple[str, list[str]]] = {
         [],
     ),
     f"select o.order_id, c.country {JOINED}": ("by row", []),
+    "select spark_catalog.silver.orders.amount from spark_catalog.silver.orders": ("by row", []),
     "select o.amount from silver.orders o join gold.customers c using (customer)": ("by row", []),
     "select o.amount from silver.orders o join gold.customers c on o.customer = c.customer "
     "join gold.customers d using (customer)": ("by row", []),
@@ -68,6 +69,7 @@ WHOLE = {
     "select o.order_id from silver.orders o where exists (select 1 from gold.customers c join "
     "gold.customers d on d.country = o.text where c.customer = o.customer)": "joins by columns of an outer",
     "select order_id, text.* from silver.orders": "columns that only Spark knows",
+    "select silver.orders.text.a.b.* from silver.orders": "columns that only Spark knows",
     "select * except (text.a) from silver.orders": "columns that only Spark knows",
     f"select j.text from ({JOINED.removeprefix('from ')}) j": "columns only Spark knows",
     "select m from (select customer, max(text) over (partition by customer order by amount rows between "
@@ -80,6 +82,10 @@ WHOLE = {
     "select best, count(*) as n from t group by best": "max_by below",
     "select customer, session_window(text, '10 minutes') as w, count(*) as n from silver.orders "
     "group by customer, session_window(text, '10 minutes')": "bounds of a session depend on other rows",
+    "select w, count(*) as n from (select Session_Window(text, '10 minutes') as w from silver.orders) "
+    "group by w": "bounds of a session depend on other rows",
+    "with s as (select customer, session_window(text, '10 minutes') as w from silver.orders) "
+    "select distinct w from s": "bounds of a session depend on other rows",
     "select customer, window(text, '10 minutes', '5 minutes').start as t, count(*) as n from silver.orders "
     "group by customer, window(text, '10 minutes', '5 minutes')": "in several windows that slide",
 }
@@ -172,6 +178,15 @@ def test_a_place_an_alias_and_the_whole_name_of_a_table_mean_a_column() -> None:
         ("select order_id from silver.orders where |later > 1", "names 'later', which is no column"),
         ("select amount * 2 as later from silver.orders where |later > 1", "an alias of the SELECT list"),
         ("select |txt.* from silver.orders", "names 'txt', which is no table of its FROM"),
+        ("select |silver.orders.txt.* from silver.orders", "names 'silver', which is no table of its FROM"),
+        (
+            f"select |text.* {JOINED} join silver.orders p on p.amount = o.amount",
+            "'text', which o and p have",
+        ),
+        (
+            "select text from |lake.silver.orders",
+            "reads a table of the catalog 'lake', and a pipeline has none; write silver.orders",
+        ),
         (
             "select * except (|txt) from silver.orders",
             "leaves out 'txt', which is no column of its star; did you mean 'text'?",

@@ -60,12 +60,14 @@ def test_a_new_query_reads_from_the_first_commit(layout: Layout) -> None:
     assert read.advance() == 10
 
 
-def test_a_join_reads_both_tables(layout: Layout) -> None:
-    join = Join("both", reads="silver.a", joins="silver.b", on={"n": "n"}, columns={"n": "n"})
+@pytest.mark.parametrize("joins", ["silver.b", "{folder}/lake/b"])
+def test_a_join_reads_both_tables(layout: Layout, tmp_path: Path, joins: str) -> None:
+    joins = joins.format(folder=tmp_path)
+    join = Join("both", reads="silver.a", joins=joins, on={"n": "n"}, columns={"n": "n"})
     write(layout, "silver.a", 3)
-    write(layout, "silver.b", 4)
+    write(layout, joins, 4)
     read = RowsRead(join, layout)
-    commit(layout, "gold.both", 0, delta(layout, "silver.a", 1), delta(layout, "silver.b", 1))
+    commit(layout, "gold.both", 0, delta(layout, "silver.a", 1), delta(layout, joins, 1))
     assert read.advance() == 7
 
 

@@ -10,6 +10,8 @@ import pytest
 from common.declare import Aggregate, Gold, Silver
 from common.delta.checkpoint import Checkpoint
 from orchestration.access.progress.state_partitions import other_partitions
+from orchestration.change.plan.plan import _partition_changes
+from tests.conftest import make_settings
 from tests.support.shops import plain_silver
 
 ORDERS = plain_silver("orders", "id string, at timestamp", watermark="1 hour")
@@ -40,6 +42,13 @@ def test_another_number_is_told_with_what_to_do(tmp_path: Path, declared: Silver
     assert "which is 8 now" in told
     assert "Set it to 2 again" in told
     assert way in told
+
+
+def test_a_plan_tells_it_of_every_query_that_has_state(tmp_path: Path) -> None:
+    settings = make_settings(tmp_path, "none:1", "spark.shuffle_partitions=8")
+    (found,) = _partition_changes(settings, begun(tmp_path, 2))
+    assert (found.name, found.effect) == ("setting spark.shuffle_partitions", "no effect")
+    assert (found.old, found.new) == ("2", "8")
 
 
 def test_the_same_number_needs_no_word(tmp_path: Path) -> None:

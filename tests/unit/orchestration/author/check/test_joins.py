@@ -107,6 +107,7 @@ def test_histories_and_joins_that_are_right_have_no_problems() -> None:
             "gold.enriched",
             "joins 'gold.persons', which the pipeline does not",
         ),
+        (join(joins="people", columns=["order_id"]), "gold.enriched", "joins 'people', which the pipeline"),
     ],
 )
 def test_each_mistake_has_its_place(gold: Gold, place: str, text: str) -> None:

@@ -9,7 +9,8 @@ import pytest
 from deltalake import DeltaTable
 
 from common.config.settings import Settings
-from common.declare import Json, Pipeline, Silver, Topic, View
+from common.declare import Custom, Json, Pipeline, Silver, Topic, Upsert, View
+from common.declare.statement import statement_of
 from common.errors import PipelineError, UsageError
 from orchestration.access.declaration.lineage import in_data_order, sources
 from orchestration.access.declaration.load_file import load_draft
@@ -254,3 +255,16 @@ def test_a_view_is_explained() -> None:
     assert found.reads["silver.orders"].startswith("its changed rows; then the rows of the touched country")
     with pytest.raises(UsageError, match=r"did you mean 'gold\.revenue'"):
         explain(pipeline(REVENUE), "gold.revenu")
+    assert found.statement == REVENUE.sql
+
+
+def test_every_other_kind_is_explained_by_its_statement() -> None:
+    """Or says why it has none."""
+    latest = Upsert("latest", "silver.orders", key=["country"], newest_by=["at"], ignore_nulls=True)
+    told = explain(pipeline(latest), "gold.latest")
+    assert (told.kept, told.statement) == ("", statement_of(latest, {}))
+    assert told.unsaid == ("takes values from older rows (ignore_nulls), where one is null",)
+    assert {"order_id", "country", "_kafka_offset"} <= {*told.columns}
+    written = Custom("days", "silver.orders", print, {"days": "day date"})
+    told = explain(pipeline(written), "gold.days")
+    assert (told.statement, told.unsaid) == (None, ("a function of the pipeline writes it",))

@@ -36,10 +36,11 @@ from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.author.check.pipeline import table_scopes
 from orchestration.observe.lineage.datasets import Datasets, QueryDatasets
 from orchestration.observe.lineage.sources import ColumnSources
-from orchestration.observe.lineage.view_sources import of_view
+from orchestration.observe.lineage.statement_sources import of_statement
 
 EXAMPLES = Path(__file__).parents[5] / "examples"
 COORDINATES = ("_kafka_topic", "_kafka_partition", "_kafka_offset", "_kafka_timestamp")
+TIES = ("_kafka_timestamp", "_kafka_topic", "_kafka_partition", "_kafka_offset")
 
 
 def datasets(pipeline: Pipeline, more: Mapping[str, Sequence[str]] | None = None) -> Datasets:
@@ -67,6 +68,11 @@ def shown(sources: ColumnSources) -> dict[str, list[str]]:
     return {**content, "rows": [f"{s.table}.{s.column} {s.kind}" for s in sources.rows]}
 
 
+def newest(table: str, key: str, by: str) -> list[str]:
+    """What decides about the newest row of a key."""
+    return [f"{table}.{key} WINDOW", *(f"{table}.{name} SORT" for name in (by, *TIES))]
+
+
 def copies(table: str, *names: str) -> dict[str, list[str]]:
     return {name: [f"{table}.{name} IDENTITY"] for name in names}
 
@@ -91,14 +97,16 @@ EARTHQUAKES: dict[str, dict[str, list[str]]] = {
         "quakes": [f"{QUAKES}.quake_id AGGREGATION"],
         "versions": [],
         "strongest": [f"{QUAKES}.magnitude AGGREGATION"],
-        "rows": [f"{QUAKES}.network GROUP_BY", f"{QUAKES}.event_at GROUP_BY"],
+        "rows": [
+            f"{QUAKES}.network GROUP_BY", f"{QUAKES}.event_at GROUP_BY", f"{QUAKES}.event_at FILTER",
+        ],
     },
     "gold.quakes_latest": {
         **copies(
             QUAKES, "quake_id", "network", "event_at", "updated_at", "magnitude", "depth_km", "longitude",
             "latitude", "place", "status", "is_retracted", *COORDINATES, "_ingested_at",
         ),
-        "rows": [f"{QUAKES}.quake_id GROUP_BY", f"{QUAKES}.updated_at SORT"],
+        "rows": newest(QUAKES, "quake_id", "updated_at"),
     },
     "gold.quake_magnitudes": {
         **copies(QUAKES, "quake_id", "network", "magnitude"),
@@ -108,7 +116,15 @@ EARTHQUAKES: dict[str, dict[str, list[str]]] = {
         "versions": [],
         "last_at": [f"{QUAKES}.updated_at AGGREGATION"],
         **copies(QUAKES, *COORDINATES),
-        "rows": [f"{QUAKES}.quake_id GROUP_BY", f"{QUAKES}.updated_at SORT", f"{QUAKES}.is_retracted FILTER"],
+        "rows": [
+            f"{QUAKES}.is_retracted FILTER",
+            f"{QUAKES}.quake_id WINDOW",
+            f"{QUAKES}.updated_at SORT",
+            *(f"{QUAKES}.{name} FILTER" for name in ("network", "magnitude")),
+            *(f"{QUAKES}.{name} WINDOW" for name in ("is_retracted", "network", "magnitude", "updated_at")),
+            *(f"{QUAKES}.{name} SORT" for name in TIES),
+            f"{QUAKES}.updated_at FILTER",
+        ],
     },
     "gold.magnitude_changes": {
         **copies(QUAKES, "quake_id"),
@@ -125,8 +141,8 @@ EARTHQUAKES: dict[str, dict[str, list[str]]] = {
         **copies(QUAKES, "quake_id", "network", "event_at"),
         "detected_at": [f"{QUAKES}.updated_at IDENTITY"],
         "earliness": [f"{QUAKES}.updated_at TRANSFORMATION"],
-        **copies(QUAKES, *COORDINATES, "_ingested_at"),
-        "rows": [f"{QUAKES}.quake_id GROUP_BY", f"{QUAKES}.updated_at SORT"],
+        **copies(QUAKES, *COORDINATES),
+        "rows": newest(QUAKES, "quake_id", "updated_at"),
     },
     "gold.detection_latency": {
         **copies("gold.quakes_first", "network"),
@@ -179,13 +195,11 @@ def test_the_gold_tables_of_the_orders() -> None:
     found = datasets(load_pipeline(EXAMPLES / "orders_cdc" / "pipeline.py"))
     orders = found.of("gold.orders")
     names = ("order_id", "customer_id", "status", "cents", "note", "changed_at", "log_position")
-    rows = [
-        "silver.orders.order_id GROUP_BY",
-        "silver.orders.log_position SORT",
-        "silver.orders.operation FILTER",
-    ]
+    rows = ["silver.orders.operation FILTER", *newest("silver.orders", "order_id", "log_position")]
+    # Rows before the newest truncation do not count.
+    rows += [f"silver.orders.{name} FILTER" for name in ("log_position", *TIES)]
     assert shown(lineage(orders)) == {
-        **copies("silver.orders", *names, *COORDINATES, "_ingested_at"),
+        **copies("silver.orders", *names, *COORDINATES),
         "rows": rows,
     }
     assert [output.table for output in orders.outputs] == ["gold.orders", "gold.orders__deleted"]
@@ -199,7 +213,13 @@ def test_the_gold_tables_of_the_orders() -> None:
         **copies("gold.orders", "order_id", "status", "cents", "customer_id", *COORDINATES),
         "customer": ["gold.customers.name IDENTITY"],
         "city": ["gold.customers.city IDENTITY"],
-        "rows": ["gold.orders.customer_id JOIN", "gold.customers.customer_id JOIN"],
+        "rows": [
+            *(f"gold.orders.{name} WINDOW" for name in COORDINATES[:3]),
+            *(f"gold.orders.{name} SORT" for name in ("order_id", "status", "cents", "customer_id")),
+            *(f"gold.customers.{name} SORT" for name in ("name", "city")),
+            "gold.orders.customer_id JOIN",
+            "gold.customers.customer_id JOIN",
+        ],
     }
 
 
@@ -357,8 +377,8 @@ def test_sessions_deletes_and_renamed_orders() -> None:
     )
     found = shown(lineage(datasets(shop(sessions)).of("gold.sessions")))
     assert [each.split()[0] for each in found["seconds"]] == ["silver.orders.cents", "silver.orders.at"]
-    assert found["rows"] == ["silver.orders.at WINDOW", "silver.orders.cents FILTER"]
-    newest = Upsert(
+    assert found["rows"] == [f"silver.orders.{use}" for use in ("at GROUP_BY", "cents FILTER", "at FILTER")]
+    latest = Upsert(
         "newest",
         reads="silver.orders",
         key=["k"],
@@ -367,10 +387,10 @@ def test_sessions_deletes_and_renamed_orders() -> None:
         delete_when="cents = 0",
         where="country <> ''",
     )
-    tables = datasets(shop(newest)).of("gold.newest")
-    filters = ["silver.orders.country FILTER", "silver.orders.cents FILTER"]
+    tables = datasets(shop(latest)).of("gold.newest")
+    decide = newest("silver.orders", "id", "at")
     assert [shown(lineage(tables, place))["rows"] for place in (0, 1)] == [
-        ["silver.orders.id GROUP_BY", "silver.orders.at SORT", *filters]
+        ["silver.orders.cents FILTER", *decide, "silver.orders.country FILTER"]
     ] * 2
     assert list(lineage(tables, 1).columns) == ["k", "o", *COORDINATES]
 
@@ -401,14 +421,20 @@ def test_a_published_message(sink: KafkaSink, expected: dict[str, list[str]]) ->
 
 
 def test_names_are_compared_as_spark_compares_them() -> None:
-    history = History("past", reads="silver.orders", key=["id"], valid_by="at", columns={"land": "COUNTRY"})
-    assert shown(lineage(datasets(shop(history)).of("gold.past")))["land"] == [
-        "silver.orders.country IDENTITY"
-    ]
+    """Also those of a condition of truncations, which none of the columns is computed from."""
+    history = History(
+        "past", reads="silver.orders", key=["id"], valid_by="at", columns={"land": "COUNTRY"},
+        truncates="CENTS < 0",
+    )  # fmt: skip
     feed = ChangeFeed(
-        "feed", reads="silver.orders", key=["id"], sequence_by=["at"], operation="upper(COUNTRY)"
-    )
-    assert "silver.orders.country FILTER" in shown(lineage(datasets(shop(feed)).of("gold.feed")))["rows"]
+        "feed", reads="silver.orders", key=["id"], sequence_by=["at"], operation="upper(COUNTRY)",
+        truncates="CENTS < 0",
+    )  # fmt: skip
+    past, copy = (shown(lineage(datasets(shop(gold)).of(gold.table))) for gold in (history, feed))
+    assert past["land"] == copy["country"] == ["silver.orders.country IDENTITY"]
+    assert "silver.orders.country FILTER" in copy["rows"]
+    assert all("silver.orders.cents FILTER" in rows for rows in (past["rows"], copy["rows"]))
+    assert past["valid_from"] == ["silver.orders.at IDENTITY"]
 
 
 OF_VIEWS = {
@@ -475,7 +501,7 @@ def test_a_views_columns_are_followed_through_its_statement(sql: str) -> None:
         "silver.orders": ["order_id", "customer", "amount", "text"],
         "silver.customers": ["customer", "country"],
     }
-    found = of_view(View("v", sql=sql), [], tables)
+    found = of_statement(sql, [], tables)
     have = {
         name: [(each.table, each.column, each.kind, each.sql) for each in sources]
         for name, sources in found.columns.items()
@@ -485,8 +511,8 @@ def test_a_views_columns_are_followed_through_its_statement(sql: str) -> None:
 
 
 def test_a_view_that_is_computed_whole_comes_from_all_columns() -> None:
-    found = of_view(
-        View("v", sql="select customer from silver.orders order by amount limit 3"),
+    found = of_statement(
+        "select customer from silver.orders order by amount limit 3",
         ["customer"],
         {"silver.orders": ["customer", "amount"]},
     )

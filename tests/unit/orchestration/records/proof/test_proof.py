@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 
 from common.config.paths import Layout
 from common.declare import Aggregate, Pipeline, Session, Upsert, Window
-from gold.table.row_order import COORDINATES
+from common.declare.row_order import COORDINATES
 from orchestration.records.proof.definitions import definition
 from tests.conftest import make_settings
 from tests.golden import archive
