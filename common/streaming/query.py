@@ -33,7 +33,7 @@ from common.errors import (
 from common.machine import event_log
 from common.machine.files.free_space import FreeSpace
 from common.spark import jvm
-from common.spark.session_conf import STATE_ENCODING, STATE_STORE, STATE_STORES, WITHOUT_ROWS
+from common.spark.session_conf import INFERENCE, STATE_ENCODING, STATE_STORE, STATE_STORES, WITHOUT_ROWS
 from common.streaming.attempt_mark import AttemptMark, attempt
 from common.streaming.dropped_rows import DroppedRows
 from common.streaming.error_lines import one_line
@@ -79,6 +79,8 @@ class Stream:
         by_clock: Whether such a batch follows every one, as timers by the clock have it. A run over what is
             there goes without them: it would not end.
         needs_rocksdb: Whether its state must be in RocksDB, whatever ``spark.state_store`` says.
+        infers: Whether Spark derives more conditions from a plan's conditions and columns. It does not come
+            to an end where some twenty columns are expressions.
         reads: The tables that the query reads. A bounded run starts the query after the queries that write
             them have ended.
         beside: The side tables that the query writes.
@@ -110,6 +112,7 @@ class Stream:
     without_rows: bool = False
     by_clock: bool = False
     needs_rocksdb: bool = False
+    infers: bool = True
     reads: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
@@ -426,6 +429,8 @@ def _own_settings(spark: SparkSession, stream: Stream, *, available_now: bool) -
     if stream.needs_rocksdb:
         # Avro: state whose columns are more, fewer or wider than the stored ones can be read.
         wanted |= {STATE_STORE: STATE_STORES["rocksdb"], STATE_ENCODING: "avro"}
+    if not stream.infers:
+        wanted[INFERENCE] = "false"
     before = {name: str(spark.conf.get(name)) for name in wanted}
     for name, value in wanted.items():
         spark.conf.set(name, value)

@@ -30,9 +30,9 @@ BUDGET = {
     "common/machine": 1394,
     "common/rows": 1502,
     "common/schema": 1976,
-    "common/spark": 1776,
+    "common/spark": 1777,
     "common/sql": 4534,
-    "common/streaming": 2681,
+    "common/streaming": 2686,
     "common/typed": 1901,
     "gold": 6929,
     "java": 10573,
@@ -44,9 +44,9 @@ BUDGET = {
     "orchestration/install": 1347,
     "orchestration/observe": 6802,
     "orchestration/quality": 3217,
-    "orchestration/records": 14213,
+    "orchestration/records": 14220,
     "orchestration/run": 5848,
-    "silver": 4308,
+    "silver": 4309,
 }
 """The most lines of each wing, docstrings and comments included.
 

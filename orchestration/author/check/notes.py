@@ -257,7 +257,7 @@ def _of_placeholders(gold: Gold, pipeline: Pipeline) -> Iterator[str]:
         return
     if not isinstance(silver.value, Debezium) or callable(silver.columns):
         return
-    kept = silver.columns if gold.columns is None else gold.columns
+    kept = list(silver.columns) if gold.columns is None else gold.columns
     words = " ".join(kept.values() if isinstance(kept, Mapping) else kept)
     for name, sql in silver.columns.items():
         read = _DOCUMENT.search(sql)

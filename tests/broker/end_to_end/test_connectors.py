@@ -530,7 +530,13 @@ def test_gold_is_what_the_databases_are_in_each_phase_of_their_story(
         shops.run_in(database, *typed_rows(database, 10))
     copy.is_the_databases("a snapshot")
     types_are_the_pages(copy)
+    changes(copy)
+    mishaps(copy)
 
+
+def changes(copy: Copy) -> None:
+    """What a database does, in the order of its days."""
+    shops = copy.shops
     shops.run(
         *(customer(number) for number in range(40, 60)),
         "UPDATE customers SET name = concat(name, '!'), credit = null WHERE id % 3 = 0",
@@ -575,6 +581,10 @@ def test_gold_is_what_the_databases_are_in_each_phase_of_their_story(
     )
     copy.is_the_databases("a truncation")
 
+
+def mishaps(copy: Copy) -> None:
+    """A table gets a column; the connector is killed, and loses its place."""
+    shops = copy.shops
     copy.is_altered = True
     shops.run(
         "ALTER TABLE customers ADD COLUMN phone text",

@@ -365,16 +365,23 @@ def test_fields_at_the_ends_of_structs_are_added_as_columns_are(
     """The envelope's source, which a release gave a field, and an author's struct and array of structs."""
 
     def shop(more: str) -> Pipeline:
-        part = f"named_struct('n', 1{more})"
+        part = f"named_struct('n', cast(after.n as int){more})"
         columns = {"id": "after.id", "at": "timestamp_millis(ts_ms)", "source": "source"}
         columns |= {"own": part, "many": f"array({part})"}
-        table = Silver("orders", "bronze.orders", Debezium("id string"), columns, ["id", "at"], "at", "1 day")
+        table = Silver(
+            "orders", "bronze.orders", Debezium("id string, n int"), columns, ["id", "at"], "at", "1 day"
+        )
         latest = Upsert("latest", ORDERS, key=["id"], newest_by=["at"], columns=["id", "at", "source"])
         return Pipeline(name="shop", bronze=BASE.bronze, silver=[table], gold=[latest])
 
     def sent(offset: int) -> tuple[Any, ...]:
         source = {"lsn": offset, "ts_ms": offset, "snapshot": "last"}
-        content = {"op": "c", "after": {"id": f"k{offset}"}, "ts_ms": 1_768_000_000_000, "source": source}
+        content = {
+            "op": "c",
+            "after": {"id": f"k{offset}", "n": 1},
+            "ts_ms": 1_768_000_000_000,
+            "source": source,
+        }
         return ("orders", 0, offset, DAY, 0, DAY, b"k", json.dumps(content).encode(), None)
 
     settings = settings_of(tmp_path, f"driver.batch_rows={rows_in_driver}")
@@ -385,7 +392,7 @@ def test_fields_at_the_ends_of_structs_are_added_as_columns_are(
         engine.append_bronze("bronze.orders", [sent(0)])
         engine.run("silver", "gold")
         assert set(engine.rows(ORDERS)[0]["source"]) == {name for name, _ in value_fields._SOURCE_FIELDS}
-    engine = Engine(spark, shop(", 'm', 2"), settings)
+    engine = Engine(spark, shop(", 'm', after.n + 1"), settings)
     engine.append_bronze("bronze.orders", [sent(1)])
     found = {
         one.query: one for one in plan(engine.pipeline, settings, engine.layout, lambda: spark) if one.changes
