@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gold.table.row_order import total_order
-
 from common.declare import ChangeFeed, Gold, History
 from common.declare.row_order import total_order
 from common.sql.quoting import double_quoted
