@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bronze.typed_query import typed_query
 from common.config.object_store import require_jars
+from common.config.pace import NO_LIMIT, source_limits
 from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import DeltaTable
@@ -46,6 +47,7 @@ def build_query(
         layout=layout,
         reads=f"the Delta table in {declared.folder}",
         time="_commit_timestamp" if declared.changes == "feed" else None,
+        order=declared.event_time_order,
     )
 
 
@@ -61,11 +63,10 @@ def _source(spark: SparkSession, declared: DeltaTable, checkpoint: str) -> DataF
         raise TableMissingError(
             f"the Delta table that {declared.table} reads", declared.folder, "Create it, or correct path."
         )
-    reader = spark.readStream.format("delta").option(
-        "maxFilesPerTrigger", str(declared.max_files_per_trigger)
-    )
-    if declared.max_bytes_per_trigger is not None:
-        reader = reader.option("maxBytesPerTrigger", declared.max_bytes_per_trigger)
+    limits = source_limits(declared.max_files_per_trigger, declared.max_bytes_per_trigger)
+    if declared.event_time_order is not None and Checkpoint(checkpoint).last_planned() is None:
+        limits = NO_LIMIT
+    reader = spark.readStream.format("delta").options(**limits)
     if declared.changes in _CHANGES:
         reader = reader.option(_CHANGES[declared.changes], "true")
     if Checkpoint(checkpoint).last_planned() is None:  # later starts go on from the checkpoint

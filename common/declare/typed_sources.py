@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 from common.declare.declared import absolute, declared
 from common.declare.field_types import ByteSize, Count, Interval, Options, TableName, Trigger
 from common.declare.intervals import length_of
-from common.declare.table_options import Storage, start_faults
+from common.declare.table_options import Storage, order_faults, start_faults
 from common.errors import Fault, closest, nearest
 
 FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
@@ -60,6 +60,11 @@ class DeltaTable:
     """Most files of the source per micro-batch."""
     max_bytes_per_trigger: ByteSize | None = field(default=None, kw_only=True)
     """Soft limit of bytes of the source per micro-batch, such as ``512m``; unset: none."""
+    event_time_order: str | None = field(default=None, kw_only=True)
+    """The source's column of event time, or an SQL expression over its columns: the table as it is at the
+    first start is read by it, oldest rows first and all in one micro-batch, whatever the order of its files;
+    then limits count. Unset: file by file, by the times at which they were written.
+    """
     trigger: Trigger | None = field(default=None, kw_only=True)
     """When the query starts its next micro-batch, as for ``Topic``."""
     storage: Storage = field(default_factory=Storage, kw_only=True)
@@ -73,6 +78,9 @@ class DeltaTable:
             text = f"path {self.path!r} has {' and '.join(signs)}; name the folder of one Delta table"
             yield Fault("MED-1103", text)
         yield from start_faults(self.starting_version, self.starting_timestamp)
+        if self.event_time_order is not None and not self.event_time_order.strip():
+            yield Fault("MED-1103", 'event_time_order is empty; name the column of event time, such as "at"')
+        yield from order_faults(self.event_time_order is not None, self.begins_later)
         if self.keep is not None and not length_of(self.keep).milliseconds:
             yield Fault("MED-1104", f"keep={self.keep!r} keeps nothing; leave keep out to keep every row")
         yield from self.storage.unfit_for_bronze()

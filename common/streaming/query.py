@@ -97,6 +97,8 @@ class Stream:
         heals: Whether a micro-batch that has failed at a row is read to the newest versions of its sources,
             which may have the row corrected.
         changes: What the declaration does with commits of its source that change rows.
+        begins_whole: Whether the first micro-batch has no limit, as it takes a source's whole first state:
+            the query is built again after it.
     """
 
     pipeline: str
@@ -123,6 +125,7 @@ class Stream:
     declared_at: str = ""
     heals: bool = False
     changes: str = ""
+    begins_whole: bool = False
 
     @property
     def described(self) -> FailedQuery:
@@ -234,6 +237,11 @@ class RunningQuery:
     def is_active(self) -> bool:
         """Whether the query still runs."""
         return bool(self.query.isActive)
+
+    @property
+    def lacks_limit(self) -> bool:
+        """Whether a first micro-batch without a limit is written, and the next one has none either."""
+        return self.stream.begins_whole and self.state.finished > 0
 
     @property
     def is_idle(self) -> bool:

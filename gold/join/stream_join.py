@@ -32,7 +32,8 @@ def build_query(context: Context, gold: Join) -> Stream:
     """
     other = other_path(context, gold)
     left = new_rows(context, gold, in_order=True)
-    frame = pairs(left, rows_in_order(context, gold, gold.joins, other, Reading()), gold)
+    both = Reading(event_time_order=gold.reading.event_time_order)
+    frame = pairs(left, rows_in_order(context, gold, gold.joins, other, both), gold)
     path = context.path(gold.table)
     create.ensure(context, gold.table, frame.schema, gold.storage)
 

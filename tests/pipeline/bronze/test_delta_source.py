@@ -6,6 +6,7 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -14,8 +15,10 @@ from typing import Any
 import pytest
 from delta.tables import DeltaTable as Target
 
-from common.declare import Columns, DeltaTable, Pipeline, Silver, Upsert
+from common.declare import Aggregate, Columns, DeltaTable, Pipeline, Reading, Silver, Upsert, Window
+from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
+from common.delta.table import ERASED
 from common.errors import (
     CheckpointMismatchError,
     ForeignChangeError,
@@ -139,6 +142,66 @@ def test_each_row_is_read_once_over_restarts(spark: Any, tmp_path: Path) -> None
     engine.run()
     engine.run()
     check(engine, range(21))
+
+
+def test_a_first_load_by_event_time_leaves_no_row_late(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newest events come first, and a file is a micro-batch from end to end; a later commit goes on."""
+    monkeypatch.setattr("bronze.typed_query.FILE_BYTES", 1)
+    monkeypatch.setattr("bronze.typed_query.MOST_FILES", 3)
+    source = Source(spark, tmp_path / "source")
+    for first in (20, 10, 0):
+        source.add(range(first, first + 10))
+    by_minute = Aggregate(
+        "by_minute",
+        reads="silver.orders",
+        measures={"n": "count(*)"},
+        window=Window("at", "1 minute"),
+        mode="update",
+        watermark="10 seconds",
+        max_files_per_trigger=1,
+    )
+    ordered = replace(by_minute, name="ordered", reading=Reading(event_time_order=True))
+    of = silver(watermark="10 seconds", max_files_per_trigger=1)
+
+    def ran(name: str, gold: Sequence[Aggregate], **given: Any) -> Engine:
+        (tmp_path / name).mkdir(exist_ok=True)
+        declared = DeltaTable("history", source.path, max_files_per_trigger=1, **given)
+        pipeline = Pipeline(name="shop", bronze=[declared], silver=[of], gold=gold)
+        settings = make_settings(tmp_path / name, "none:1", "spark.shuffle_partitions=1")
+        engine = Engine(spark, pipeline, settings)
+        engine.run()
+        return engine
+
+    by_file = ran("by_file", [by_minute, ordered])
+    by_event = ran("by_event", [by_minute], event_time_order="at + interval 1 day")
+    assert len(by_file.rows("gold.by_minute")) < 30, "the order of files leaves rows late"
+    assert sum(one["counts"]["late"] for one in by_event.commits("silver.orders")) == 0
+    assert len(by_event.files(NAME)) > 1, "one file would have any order"
+    source.add([30, 31], files=2)
+    by_event.run()
+    assert [row["id"] for row in bronze(by_event)][:30] == list(range(30))
+    assert len(by_event.commits(NAME)) == 3, "the whole first state at once, then a file per micro-batch"
+    for table, rows in ((by_file.rows("gold.ordered"), 30), (by_event.rows("gold.by_minute"), 32)):
+        expected = Counter(row[3] for row in orders(range(rows)))
+        assert {row["window_start"]: row["n"] for row in table} == expected
+    assert by_event.faults() == by_file.faults() == ()
+    # After an erasure no commit is read again, and the remedy that the error names reads the table as it is.
+    path = by_file.path("silver.orders")
+    delta_table.set_property(
+        spark, path, delta_table.maintenance_metadata("shop", "silver.orders", "repair"), ERASED, "2026-01-01"
+    )
+    with pytest.raises(HistoryGoneError, match=r"Reading\(event_time_order=True\)"):
+        ran("by_file", [replace(by_minute, name="later")])
+    late = ran("by_file", [replace(ordered, name="later")])
+    assert sum(row["n"] for row in late.rows("gold.later")) == 32
+
+
+def test_an_order_that_does_not_fit_the_source_is_refused(spark: Any, tmp_path: Path) -> None:
+    source = Source(spark, tmp_path / "source")
+    with pytest.raises(PipelineError, match=r"event_time_order 'att' does not fit the Delta table in"):
+        engine_of(spark, tmp_path, source, event_time_order="att").run("bronze")
 
 
 @pytest.mark.long

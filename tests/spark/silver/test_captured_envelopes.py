@@ -18,7 +18,20 @@ from silver.read.declared_columns import parse_values
 
 CAPTURED = Path(__file__).parents[4] / "shared" / "data" / "cdc_debezium"
 ENVELOPE = {"before", "after", "op", "ts_ms", "source"}
-SOURCE = ("connector", "db", "schema", "table", "snapshot", "ts_ms", "lsn", "file", "pos", "row", "gtid", "sequence")
+SOURCE = (
+    "connector",
+    "db",
+    "schema",
+    "table",
+    "snapshot",
+    "ts_ms",
+    "lsn",
+    "file",
+    "pos",
+    "row",
+    "gtid",
+    "sequence",
+)
 KINDS = {bool: "boolean", int: "bigint", str: "string", dict: "string", list: "string"}
 
 

@@ -82,7 +82,7 @@ POSITIONS = {
     "Protobuf": "schema message framing timestamps max_bytes",
     "Publish": "name reads to columns where deletes reading",
     "Quality": "table expectations gate",
-    "Reading": "changes starting_version starting_timestamp",
+    "Reading": "changes starting_version starting_timestamp event_time_order",
     "Rule": "name condition on_fail",
     "Session": "on gap",
     "Silver": "name reads value columns key event_time watermark rules lookups max_future dedupe keep late unknown_fields tombstones max_future_after where storage each",  # noqa: E501  # one line, one declaration
