@@ -33,7 +33,13 @@ from common.errors import (
 from common.machine import event_log
 from common.machine.files.free_space import FreeSpace
 from common.spark import jvm
-from common.spark.session_conf import STATE_ENCODING, STATE_STORE, STATE_STORES, WITHOUT_ROWS
+from common.spark.session_conf import (
+    STATE_ENCODING,
+    STATE_STORE,
+    STATE_STORES,
+    WATERMARK_POLICY,
+    WITHOUT_ROWS,
+)
 from common.streaming.attempt_mark import AttemptMark, attempt
 from common.streaming.dropped_rows import DroppedRows
 from common.streaming.error_lines import one_line
@@ -77,6 +83,7 @@ class Stream:
             a batch writes the results that the watermark has closed.
         by_clock: Whether such a batch follows every one, as timers by the clock have it. A run over what is
             there goes without them: it would not end.
+        watermark_policy: Which of several watermarks counts, ``min`` or ``max``; its checkpoint keeps it.
         needs_rocksdb: Whether its state must be in RocksDB, whatever ``spark.state_store`` says.
         reads: The tables that the query reads. A bounded run starts the query after the queries that write
             them have ended.
@@ -110,6 +117,7 @@ class Stream:
     output_mode: OutputMode = "append"
     without_rows: bool = False
     by_clock: bool = False
+    watermark_policy: str = "min"
     needs_rocksdb: bool = False
     reads: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
@@ -426,6 +434,8 @@ def _own_settings(spark: SparkSession, stream: Stream, *, available_now: bool) -
     """Within the block a query that starts copies the session's settings as it needs them."""
     never_ends = available_now and stream.by_clock
     wanted = {WITHOUT_ROWS: "true"} if stream.without_rows and not never_ends else {}
+    if stream.watermark_policy != spark.conf.get(WATERMARK_POLICY):
+        wanted[WATERMARK_POLICY] = stream.watermark_policy
     if stream.needs_rocksdb:
         # Avro: state whose columns are more, fewer or wider than the stored ones can be read.
         wanted |= {STATE_STORE: STATE_STORES["rocksdb"], STATE_ENCODING: "avro"}

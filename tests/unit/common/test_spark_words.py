@@ -40,7 +40,7 @@ def camel(word: str) -> str:
         (Storage, {"path": "/elsewhere"}, "below warehouse and checkpoints"),
         (KafkaSink, {"topic": "t", "exactly_once": True}, "BatchSink with a transactional producer"),
         (FileSink, {"path": "out", "format": "orc"}, 'format="parquet" has the same types'),
-        (Pipeline, {"name": "p", "multipleWatermarkPolicy": "max"}, "the lowest counts"),
+        (Pipeline, {"name": "p", "multipleWatermarkPolicy": "max"}, 'watermark_policy="max"'),
         (Aggregate, {"name": "a", "reads": "silver.x", "outputMode": "update"}, "Aggregate(mode=…)"),
     ],
 )
