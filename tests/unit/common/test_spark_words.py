@@ -18,7 +18,7 @@ from orchestration.access.declaration.load_file import load_draft
 GUIDE = (Path(__file__).parents[3] / "docs" / "author" / "streaming-guide.md").read_text(encoding="utf-8")
 KINDS = {kind: words for kind, words in HINTS.items() if kind != "class" and "." not in kind}
 WORDS = [(kind, word) for kind, words in KINDS.items() for word in words]
-VALUES = [tuple(owner.split(".")) for owner in HINTS if "." in owner]
+VALUES = [tuple(owner.split(".")) for owner in HINTS if "." in owner and owner != ".trigger"]
 
 
 def camel(word: str) -> str:
