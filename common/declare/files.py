@@ -55,10 +55,11 @@ class Files:
     file, or a URI such as ``s3a://bucket/export``. Names that begin with ``.`` or ``_`` are left out, so
     that a file can be written under such a name and be renamed when it is whole.
     """
-    format: Literal["jsonl", "csv", "parquet", "avro"]
-    """``jsonl``: a line of a file is a record, as it stands; ``csv``: the same, where a quoted field may
-    have line breaks; ``parquet`` and ``avro`` (container files): a record is written as JSON text, for
-    ``Json`` in silver. Lines of files whose names end with ``.gz`` are decompressed.
+    format: Literal["jsonl", "csv", "text", "parquet", "avro", "orc"]
+    """``jsonl``: a line of a file is a record, as it stands, and an empty line is none; ``text``: an empty
+    line is one too; ``csv``: as ``jsonl``, where a quoted field may have line breaks; ``parquet``, ``orc``
+    and ``avro`` (container files): a record is written as JSON text, for ``Json`` in silver. Lines of files
+    whose names end with ``.gz`` are decompressed.
     """
     header: bool | Literal["skip"] = False
     """Whether the first line of each CSV file has the names of the columns; it is no record then, and silver

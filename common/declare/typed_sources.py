@@ -134,7 +134,7 @@ class DeltaTable:
 OWN_KINDS: Mapping[str, str] = {
     "kafka": "Topic",
     "delta": "DeltaTable",
-    **dict.fromkeys(("json", "csv", "parquet", "avro"), "Files"),
+    **dict.fromkeys(("json", "csv", "text", "parquet", "avro", "orc"), "Files"),
 }
 """Sources of Spark that have a declaration of their own, which reads more strictly or counts more exactly."""
 
@@ -144,13 +144,7 @@ _OPTIONS: Mapping[str, tuple[str, ...]] = {
 }
 """The options of Spark's own sources, which pass over one that they do not know; in any case of letters."""
 
-_FILES: Mapping[str, str] = {
-    "text": 'format="jsonl" keeps a line as it stands, for Text in silver',
-    "orc": "write them as Parquet",
-}
-
-
-_SPARKS = (*OWN_KINDS, *_OPTIONS, *_FILES, "socket")
+_SPARKS = (*OWN_KINDS, *_OPTIONS, "socket")
 _VERY_LIKE = 0.8
 """How like one of these a format is that is no connector's name."""
 
@@ -225,8 +219,6 @@ class Stream:
             yield Fault("MED-1103", 'format is empty; name a source, such as "rate-micro-batch"')
         if kind in OWN_KINDS:
             yield Fault("MED-1103", f"format {self.format!r} has a declaration of its own: {OWN_KINDS[kind]}")
-        if kind in {"text", "orc"}:
-            yield Fault("MED-1103", f"format {self.format!r} reads files, which Files does: {_FILES[kind]}")
         if kind == "cloudfiles":
             yield Fault("MED-1103", f"format {self.format!r} is a source of Databricks; Files reads files")
         if kind not in _SPARKS and (near := closest(kind, _SPARKS, cutoff=_VERY_LIKE)):
