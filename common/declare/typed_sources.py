@@ -140,11 +140,12 @@ OWN_KINDS: Mapping[str, str] = {
 
 _OPTIONS: Mapping[str, tuple[str, ...]] = {
     "rate": ("rowsPerSecond", "rampUpTime", "numPartitions"),
+    "socket": ("host", "port", "includeTimestamp"),
     "rate-micro-batch": ("rowsPerBatch", "numPartitions", "startTimestamp", "advanceMillisPerBatch"),
 }
 """The options of Spark's own sources, which pass over one that they do not know; in any case of letters."""
 
-_SPARKS = (*OWN_KINDS, *_OPTIONS, "socket")
+_SPARKS = (*OWN_KINDS, *_OPTIONS)
 _VERY_LIKE = 0.8
 """How like one of these a format is that is no connector's name."""
 
@@ -169,7 +170,12 @@ def _option_faults(kind: str, options: Mapping[str, str]) -> Iterator[str]:
         if value.startswith(("env:", "file:")):
             continue
         least = _LEAST.get(small, 1)
-        if small == "rampuptime":
+        if small == "host":
+            continue
+        if small == "includetimestamp":
+            if value.lower() not in {"true", "false"}:
+                yield Fault("MED-1103", f"option {name!r} is {value!r}; write 'true' or 'false'")
+        elif small == "rampuptime":
             if not _DURATION.fullmatch(value):
                 text = f"option {name!r} is {value!r}; write a time like '30s' or '5m'"
                 yield Fault("MED-1103", text)
@@ -224,11 +230,15 @@ class Stream:
         if kind not in _SPARKS and (near := closest(kind, _SPARKS, cutoff=_VERY_LIKE)):
             yield Fault("MED-1103", f"format {self.format!r} is no source of Spark; did you mean {near!r}?")
         if kind == "socket":
-            yield Fault(
-                "MED-1103",
-                "format 'socket' is refused: it sends no row again, so what a job has read and not written "
-                "is lost with it. Send its lines to a topic, or have them written to files that Files reads",
-            )
+            given = {name.lower() for name in self.options}
+            if missing := [name for name in ("host", "port") if name not in given]:
+                yield Fault("MED-1102", f"socket needs the option {' and the option '.join(missing)}")
+            if self.replayable:
+                yield Fault(
+                    "MED-1105",
+                    "a socket sends no line again, so what a job has read and not written is lost with it: "
+                    "say replayable=False; or send the lines to a topic, or have them written to files",
+                )
         yield from _option_faults(kind, self.options)
         if kind == "rate-micro-batch" and "rowsperbatch" not in map(str.lower, self.options):
             yield Fault("MED-1102", 'rate-micro-batch needs the option rowsPerBatch, such as "100"')
