@@ -149,7 +149,16 @@ _SPARKS = (*OWN_KINDS, *_OPTIONS)
 _VERY_LIKE = 0.8
 """How like one of these a format is that is no connector's name."""
 
-_DURATION = re.compile(r"\d+(us|ms|s|m|min|h|d)?", re.IGNORECASE)
+_FORMS = {
+    "rampuptime": (
+        re.compile(r"\d+(us|ms|s|m|min|h|d)?", re.IGNORECASE),
+        "write a time like '30s' or '5m'",
+    ),
+    "includetimestamp": (re.compile("true|false", re.IGNORECASE), "write 'true' or 'false'"),
+    "host": (re.compile(r"\S+"), "name a host"),
+}
+"""Options that are no numbers: their form, and what to write."""
+
 _LEAST = {"starttimestamp": 0, "advancemillisperbatch": 0}
 """The lowest value of an option; of all others 1."""
 
@@ -167,21 +176,18 @@ def _option_faults(kind: str, options: Mapping[str, str]) -> Iterator[str]:
             continue
         if (first := seen.setdefault(small, name)) != name:
             yield Fault("MED-1103", f"options {first!r} and {name!r} are one option; keep one")
-        if value.startswith(("env:", "file:")):
-            continue
-        least = _LEAST.get(small, 1)
-        if small == "host":
-            continue
-        if small == "includetimestamp":
-            if value.lower() not in {"true", "false"}:
-                yield Fault("MED-1103", f"option {name!r} is {value!r}; write 'true' or 'false'")
-        elif small == "rampuptime":
-            if not _DURATION.fullmatch(value):
-                text = f"option {name!r} is {value!r}; write a time like '30s' or '5m'"
-                yield Fault("MED-1103", text)
-        elif not re.fullmatch(r"[0-9]+", value) or int(value) < least:
-            text = f"option {name!r} is {value!r}; it must be a whole number of at least {least}"
-            yield Fault("MED-1104", text)
+        if not value.startswith(("env:", "file:")) and (fault := _value_fault(small, value)):
+            code = "MED-1103" if small in _FORMS else "MED-1104"
+            yield Fault(code, f"option {name!r} is {value!r}; {fault}")
+
+
+def _value_fault(option: str, value: str) -> str:
+    """What is wrong with the value of an option, in small letters; empty if nothing is."""
+    if (form := _FORMS.get(option)) is not None:
+        return "" if form[0].fullmatch(value) else form[1]
+    least = _LEAST.get(option, 1)
+    is_right = re.fullmatch(r"[0-9]+", value) and int(value) >= least
+    return "" if is_right else f"it must be a whole number of at least {least}"
 
 
 @declared

@@ -83,9 +83,9 @@ def given_up(pipeline: Pipeline, layout: Layout, bronze: str) -> Iterator[str]:
         if gap.reason.startswith(SKIPPED):
             span = f"{gap.first_offset:,} to {gap.last_offset:,}"
             yield f"{gap.topic}: the records {span} are lost, {gap.reason}"
-    for one in pipeline.bronze:
-        if isinstance(one, Stream) and one.table == bronze and not one.replayable:
-            yield f"{one.coordinate}: {_not_sent_again(layout, one)}"
+    for source in pipeline.bronze:
+        if isinstance(source, Stream) and source.table == bronze and not source.replayable:
+            yield f"{source.coordinate}: {_not_sent_again(layout, source)}"
     for files in pipeline.files:
         if bronze not in {files.table, files.into}:
             continue
