@@ -69,6 +69,8 @@ def ensure(  # noqa: PLR0913  # what it reads, and where it writes
     _refuse_other_types(have, source, (), declared.table, reads)
     if added := delta_table.add_missing_fields(spark, pipeline, declared.table, path, "value", source):
         say(f"{declared.table}: the source has new columns, which value gets too: {', '.join(added)}")
+    if lost := [".".join(place) for place, _ in delta_table.missing_fields(source, have)]:
+        say(f"{declared.table}: the source has these columns no longer, value keeps them: {', '.join(lost)}")
     found = _value_of(path)
     return have if found is None else found
 
