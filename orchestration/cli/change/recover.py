@@ -52,7 +52,7 @@ def recover(
         bool,
         typer.Option(
             "--accept-gap",
-            help="Write into ops.gaps what bronze has lost, offsets or versions, and let it go on after that.",
+            help="Write what bronze has lost into ops.gaps, and let bronze go on after it.",
         ),
     ] = False,
     plan: Annotated[bool, typer.Option("--plan", help="Print what would be done; change nothing.")] = False,
@@ -67,8 +67,7 @@ def recover(
 
     With --accept-gap the offsets that retention has deleted before bronze read them, and those that bronze
     has passed without them, are written into the table ops.gaps: topic, partition, offsets, times. Bronze
-    goes on after them, and the audit counts them as gaps. Of a Delta source these are the versions that its
-    log has lost, whose rows are not known.
+    goes on after them, and the audit counts them as gaps. Of a Delta source these are versions of its log.
 
     With --new-topic bronze keeps the rows of the former topic and goes on with the new one, or with one that
     was put back to an older state: its rows have the topic's name with its generation, such as orders#2.
