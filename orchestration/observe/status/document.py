@@ -61,7 +61,7 @@ def document(status: Status) -> dict[str, Any]:
     ``restarts_last_hour``, ``last_restarts``: ``at`` and ``subject`` of each; null if it has not failed),
     ``catalog`` (``name`` with the database, ``registered_at``, ``error``; null if none is in use),
     ``retention`` (``keep``: null for ever; ``expired``: offsets of deleted records; null except for bronze),
-    ``source_files`` (``count``, ``changed``: paths, ``faults``, ``skipped``, ``left_out``: why; null: no files),
+    ``source_files`` (``count``, ``changed``: paths, ``faults``, ``skipped``, ``left_out``: why, or null),
     ``receipts`` (of the newest audit: ``at``, ``text``, ``without``, ``since``, ``faults``; null: none).
     """
     words = said(status)
