@@ -11,7 +11,7 @@ CHECKED = $(addprefix tests/unit/test_,docs.py house.py streaming_guide.py)
 COMPILE = $(UV) pip compile $(ARGS) --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-ci test-shard test-all unit chaos chaos-short cluster picture bench bench-quick bench-check check check-java audit-packages site release fmt lock clean
+.PHONY: help setup demo test test-ci test-shard test-all unit chaos chaos-short cluster connectors picture bench bench-quick bench-check check check-java audit-packages site release fmt lock clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,11 @@ chaos-short: setup $(VENV)/.installed-dev ## the campaign's short form: minutes
 
 cluster: setup $(VENV)/.installed-dev ## the example on a Spark cluster of one master and two workers, also by spark-submit: minutes
 	@$(BIN)/python -m pytest tests/process/install/test_cluster.py $(ARGS)
+
+connectors: setup $(VENV)/.installed-dev ## a real PostgreSQL and a real MariaDB through Debezium's connectors: minutes; root gets the servers by apt
+	@{ command -v mariadbd && ls /usr/lib/postgresql/*/bin/initdb; } > /dev/null 2>&1 || [ "$$(id -u)" != 0 ] \
+		|| { apt-get update -qq && apt-get install -y -qq --no-install-recommends mariadb-server postgresql; }
+	@$(BIN)/python -m pytest -rs -n 0 --timeout 1800 tests/broker/end_to_end/test_connectors.py $(ARGS)
 
 picture: setup $(VENV)/.installed-dev ## write docs/status.svg and docs/page.png from runs of the example
 	@WRITE_PICTURE=1 $(BIN)/python -m pytest tests/process/run/test_demo.py tests/process/observe/test_page.py $(ARGS)

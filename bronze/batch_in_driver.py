@@ -68,7 +68,7 @@ class DriverBatch:
 
     def collect_if_light(self, frame: DataFrame, batch: MicroBatch) -> pa.Table | None:
         """All rows, where they are few and likely to be light; updates the size estimate by them."""
-        most = None if batch.was_attempted else max_records(batch)
+        most = None if batch.was_attempted else batch.most_records()
         if most is None or most > self.limits.rows or not is_for_driver(self.path, self.limits):
             return None
         if batch.is_first:
@@ -124,27 +124,6 @@ class DriverBatch:
         digests = file_digests.noted(self.path)
         new = [one for one in commit.added if not file_digests.has_digest(one, digests)] if commit else []
         file_digests.note_files(self.path, [one.path for one in new])
-
-
-def max_records(batch: MicroBatch) -> int | None:
-    """How many records a micro-batch has at most, by its offsets: aborted transactions are not among them.
-
-    ``None`` where the offset log does not say where a partition starts: in the first batch of a checkpoint,
-    and of a partition that is new.
-    """
-    offsets = batch.kafka_offsets()
-    if offsets is None:
-        return None
-    starts, ends = offsets
-    if any(
-        number not in starts.get(topic, {}) for topic, partitions in ends.items() for number in partitions
-    ):
-        return None
-    return sum(
-        int(end) - int(starts[topic][number])
-        for topic, partitions in ends.items()
-        for number, end in partitions.items()
-    )
 
 
 def _has_dictionary(group: pq.RowGroupMetaData) -> bool:

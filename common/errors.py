@@ -90,6 +90,11 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f"known: {shown}{', …' if len(names) > _SHOWN else ''}"
 
 
+def if_text(name: str) -> str:
+    """What to type where a word of a condition is no column, but a text that was left without quotes."""
+    return f"A text stands in quotes: '{name}'."
+
+
 def first_line(error: object) -> str:
     """The first line of an error's text; empty where it has no text."""
     return str(error).strip().partition("\n")[0].rstrip()

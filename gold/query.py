@@ -15,6 +15,7 @@ from gold.aggregate import recompute, stateful
 from gold.aggregate.stateful import CLOSED
 from gold.history import query as history
 from gold.join import query as join
+from gold.source.carried_on import carried_on
 from gold.source.failing_row import explain_failing_row
 from gold.source.foreign_appends import check_appends, refuse_foreign_appends
 from gold.source.missing_history import explain_missing_history
@@ -63,6 +64,7 @@ def build_query(context: Context, gold: Gold) -> Stream:
         TableShapeError: A table exists with other columns.
     """
     stream = replace(_build(context, gold), heals=_heals(context, gold))
+    stream = carried_on(context, gold, stream)
     stream = refuse_foreign_appends(context, gold, stream)
     stream = explain_missing_history(stream, gold, context.path(gold.reads))
     stream = explain_failing_row(context, gold, stream)

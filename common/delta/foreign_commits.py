@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from common.delta.checkpoint import Checkpoint, delta_position
 from common.delta.commit import RESTORE, Commit
 from common.delta.log import LogReader
+from common.delta.match.batch_match import REBUILT
 from common.delta.micro_batch import MicroBatch
 from common.delta.table import BY
 from common.errors import ForeignChangeError
@@ -68,6 +69,7 @@ class CommitWatch:
         reads_appends: Whether the query takes the rows that a RESTORE brings back for new ones; asked where
             there is a RESTORE.
         begins_with_state: Whether a first start reads the table as it is, and no former commit.
+        outlives_rebuilds: Whether a rebuild of the table has the query filled again where it cannot follow.
     """
 
     reader: str
@@ -83,6 +85,7 @@ class CommitWatch:
     most_past: int | None = None
     reads_appends: Callable[[], bool] = lambda: False
     begins_with_state: bool = False
+    outlives_rebuilds: bool = False
     _past: int = field(init=False, default=-1)
     _next: int = field(init=False)
 
@@ -142,8 +145,17 @@ class CommitWatch:
         if commit.is_change or (self.follows_changes and commit.operation == RESTORE):
             if not self.follows_changes and commit.metadata.get("by") not in OWN_CHANGES:
                 raise ForeignChangeError(self._change_refused(commit, named))
-        elif commit.added and not is_own(commit, self.writer):
+        elif commit.added and not is_own(commit, self.writer) and not self._is_made_good(commit):
             raise ForeignChangeError(self._append_refused(commit, named))
+
+    def _is_made_good(self, commit: Commit) -> bool:
+        """Whether a rebuild has taken a commit's rows away since, and the query has none of them.
+
+        One that follows changes reads how they go; one that does not begins after the rebuild.
+        """
+        if not self.outlives_rebuilds or (commit.version > self._past and self.reads_appends()):
+            return False
+        return any(REBUILT in one.metadata for one in LogReader(self.path).commits(commit.version + 1))
 
     def _change_refused(self, commit: Commit, named: str) -> str:
         layer = self.reader.partition(".")[0]
@@ -163,10 +175,12 @@ class CommitWatch:
 
     def _append_refused(self, commit: Commit, named: str) -> str:
         rows = "rows" if commit.rows is None else f"{commit.rows:,} rows"
+        is_silver = self.outlives_rebuilds and self.writer.startswith("silver.")
+        away = f"To have them taken away again: medallion rebuild {self.writer}. " if is_silver else ""
         return (
             f"{self._named(commit)} appended {rows}, and {self.writer} has not written it. {self.reader} "
             f"would take these rows for new events, also where {self.table} has them already. See what it "
-            "did (DESCRIBE HISTORY). To have its rows read as they are, go on with the setting "
+            f"did (DESCRIBE HISTORY). {away}To have its rows read as they are, go on with the setting "
             f"{self.setting}='[\"{named}\"]'."
         )
 

@@ -165,13 +165,20 @@ class LogReader:
             return Backlog(now.version + 1, now.files, now.bytes, now.rows) if now else Backlog()
         return self.backlog_between(position, None)
 
-    def backlog_between(self, start: DeltaPosition | None, end: DeltaPosition | None) -> Backlog:
+    def backlog_between(
+        self, start: DeltaPosition | None, end: DeltaPosition | None, total: Backlog | None = None
+    ) -> Backlog:
         """What a stream reads between two positions; no start is version 0, no end the newest commit.
+
+        Args:
+            start: The first position.
+            end: The last one.
+            total: What it is added to, such as that of another table.
 
         Raises:
             HistoryGoneError: The log's cleanup has deleted some of those commits.
         """
-        total = Backlog()
+        total = total or Backlog()
         for files in self._files_by_commit(start, end):
             total += files
         return total

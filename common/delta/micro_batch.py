@@ -9,6 +9,8 @@ from typing import Any
 
 from common.config.driver_limits import NO_DRIVER, DriverLimits
 from common.delta.checkpoint import DeltaPosition, delta_position_of
+from common.delta.log import Backlog, LogReader
+from common.errors import MedallionError
 from common.machine import lease_owner
 
 KafkaOffsets = Mapping[str, Mapping[str, int]]
@@ -105,6 +107,47 @@ class MicroBatch:
         if not self.before or not self.positions:
             return None
         return self.before[0] or {}, self.positions[0]
+
+    def most_records(self) -> int | None:
+        """How many records of Kafka the batch has at most: those of aborted transactions are not among them.
+
+        ``None`` where the offset log does not say where a partition starts: in the first batch of a
+        checkpoint, and of a partition that is new.
+        """
+        starts, ends = self.kafka_offsets() or ({}, None)
+        if ends is None:
+            return None
+        total = 0
+        for topic, partitions in ends.items():
+            for number, end in partitions.items():
+                start = starts.get(topic, {}).get(number)
+                if start is None:
+                    return None
+                total += int(end) - int(start)
+        return total
+
+    def backlog(self, paths: Sequence[str]) -> Backlog | None:
+        """What the batch reads of Delta sources by their logs, or ``None`` where their logs do not tell.
+
+        They do not for files of a table's first state: to list them takes long.
+
+        Args:
+            paths: The sources, in the order of the checkpoint.
+        """
+        total = Backlog()
+        for place, path in enumerate(paths):
+            start, end = self.start(place), self.end(place)
+            if end is None and len(paths) > 1:
+                continue  # nothing of this table is read yet
+            if end is None or (start is None and self.batch_id):
+                return None
+            if end.in_snapshot or (start is not None and start.in_snapshot):
+                return None
+            try:
+                total = LogReader(path).backlog_between(start, end, total)
+            except MedallionError:
+                return None  # Spark's error says what is wrong with the table
+        return total
 
     def source_version(self, source: int = 0) -> int | None:
         """The newest version of a Delta source whose rows the batch has, all of them or some.

@@ -38,7 +38,7 @@ from common.errors import MedallionError, TableShapeError
 from common.machine.storage_folder import StorageFolder
 from common.rows.rows import Rows
 from common.rows.spark_rows import SparkRows
-from common.spark.types import contains_type, missing_fields
+from common.spark.types import contains_type, is_grown, missing_fields
 from common.sql.quoting import backquoted, spark_text
 
 if TYPE_CHECKING:
@@ -144,10 +144,11 @@ def ensure(  # noqa: PLR0913
 
     Properties and layout are set at creation only: afterwards they belong to the table's operator. With
     ``may_have_more`` the table may have columns beside those of the schema. With ``adds``, the pipeline's
-    name, columns that the table lacks are added to it, if that is the only difference. ``refill`` is the
-    command that fills the table again, for the message of the error: with ``adds`` or
-    ``refill_replaces_columns`` it helps whatever differs, otherwise if columns are missing. With both of them
-    columns that differ are left to the query's first micro-batch, which replaces the table (``append``).
+    name, columns that the table lacks are added to it, and fields at the ends of structs, if that is the only
+    difference. ``refill`` is the command that fills the table again, for the message of the error: with
+    ``adds`` or ``refill_replaces_columns`` it helps whatever differs, otherwise if columns are missing. With
+    both of them columns that differ are left to the query's first micro-batch, which replaces the table
+    (``append``).
 
     Raises:
         TableShapeError: The table has other columns or types than ``schema``, or would have an interval.
@@ -172,8 +173,9 @@ def ensure(  # noqa: PLR0913
         return  # to load the table in Spark takes half a CPU second
     have = column_types(DeltaTable.forPath(spark, path).toDF().schema)
     difference = shape_difference(have, want, may_have_more=may_have_more)
-    if adds is not None and difference.missing and not (difference.undeclared or difference.retyped):
-        add_columns(spark, adds, table, path, [schema[name] for name in difference.missing])
+    if adds is not None and difference.is_growth:
+        added = missing_fields(StructType.fromJson(json.loads(LogReader(path).schema())), schema)
+        add_fields(spark, adds, table, path, dict(added))
         return
     if adds is not None and refill_replaces_columns:
         return
@@ -213,6 +215,16 @@ class ShapeDifference:
 
     def __bool__(self) -> bool:
         return bool(self.missing or self.undeclared or self.retyped)
+
+    @property
+    def grown(self) -> frozenset[str]:
+        """Columns of another type that only has further fields at the ends of its structs."""
+        return frozenset(name for name, (have, want) in self.retyped.items() if is_grown(have, want))
+
+    @property
+    def is_growth(self) -> bool:
+        """Whether the table lacks columns, and fields of structs, and differs in nothing else."""
+        return bool(self) and not self.undeclared and self.grown == self.retyped.keys()
 
     @property
     def text(self) -> str:

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -79,6 +80,28 @@ def ignoring_stop_signals() -> Iterator[None]:
         yield
     finally:
         java_gateway.Popen = popen  # type: ignore[attr-defined]
+
+
+@contextmanager
+def own_interrupt() -> Iterator[list[Any]]:
+    """Within the block a context that PySpark makes leaves SIGINT as it is.
+
+    PySpark's handler would be there before the session is: it calls the JVM, whose answer the interrupted
+    call still waits for, so that it fails, and hides that the command was interrupted.
+
+    Yields:
+        The handlers that PySpark wanted to set: one per new context, in the main thread.
+    """
+    from pyspark.core import context
+
+    module, wanted = context.signal, list[Any]()  # type: ignore[attr-defined]
+    context.signal = SimpleNamespace(  # type: ignore[assignment, attr-defined]
+        SIGINT=signal.SIGINT, signal=lambda number, handler: wanted.append(handler)
+    )
+    try:
+        yield wanted
+    finally:
+        context.signal = module  # type: ignore[attr-defined]
 
 
 def _ignore_stop_signals() -> None:

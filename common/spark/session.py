@@ -6,7 +6,6 @@ import logging
 import os
 import pwd
 import re
-import signal
 import sys
 from collections.abc import Mapping, Sequence
 from logging.handlers import RotatingFileHandler
@@ -277,16 +276,16 @@ def _launch(conf: dict[str, str], log: Path, output: Path) -> SparkSession:
         jvm.connect(gateway)
         if not _user_has_name():
             jvm.name_user(str(os.getuid()))  # without one Hadoop opens no file system
-    before = signal.getsignal(signal.SIGINT)
     try:
-        session = SparkSession.builder.config(conf=wanted).getOrCreate()
+        with jvm.own_interrupt() as is_new:
+            session = SparkSession.builder.config(conf=wanted).getOrCreate()
     except Py4JJavaError as error:
         cause = first_line(error.java_exception.getMessage())
         raise SetupError(
             f"Spark did not start on {conf[spark_conf.MASTER]}: {cause[:300]} The logs of the master and the "
             f"workers have the reason, where the master is a cluster's; the log of this process is {log}."
         ) from error
-    if signal.getsignal(signal.SIGINT) is not before:  # a new context has set a handler, in the main thread
+    if is_new:
         interrupt_with(session.sparkContext.cancelAllJobs)
     return session
 

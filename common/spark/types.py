@@ -29,5 +29,45 @@ def missing_fields(
         own = known.get(field.name.lower())
         if own is None:
             yield (*place, field.name), field.dataType
-        elif isinstance(own.dataType, StructType) and isinstance(field.dataType, StructType):
-            yield from missing_fields(own.dataType, field.dataType, (*place, own.name))
+        else:
+            yield from _missing_in(own.dataType, field.dataType, (*place, own.name))
+
+
+def _missing_in(
+    have: DataType, want: DataType, place: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], DataType]]:
+    """As ``missing_fields``, of any types; an array's elements and a map's values have names in Delta."""
+    if isinstance(have, StructType) and isinstance(want, StructType):
+        yield from missing_fields(have, want, place)
+    elif isinstance(have, ArrayType) and isinstance(want, ArrayType):
+        yield from _missing_in(have.elementType, want.elementType, (*place, "element"))
+    elif isinstance(have, MapType) and isinstance(want, MapType):
+        yield from _missing_in(have.keyType, want.keyType, (*place, "key"))
+        yield from _missing_in(have.valueType, want.valueType, (*place, "value"))
+
+
+def is_grown(have: str, want: str) -> bool:
+    """Whether a type is another one whose structs, in it too, have further fields at their ends.
+
+    Args:
+        have: A type as Spark's ``simpleString``.
+        want: Another one.
+    """
+    at = place = 0
+    while place < len(want):
+        if at < len(have) and have[at] == want[place]:
+            at, place = at + 1, place + 1
+        elif have[at : at + 1] == ">" and want[place] == ",":
+            place = _end_of_struct(want, place)
+        else:
+            return False
+    return at == len(have)
+
+
+def _end_of_struct(text: str, place: int) -> int:
+    """The place of the ``>`` that closes the struct in which a place is."""
+    depth = 0
+    while place < len(text) and (depth or text[place] != ">"):
+        depth += {"<": 1, ">": -1}.get(text[place], 0)
+        place += 1
+    return place

@@ -17,7 +17,7 @@ from typing import Any, Literal, cast
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from common.declare import Aggregate
+from common.declare import Aggregate, Session
 from common.declare.declared import source_of
 from common.declare.field_types import named
 from common.delta import table as delta_table
@@ -51,6 +51,13 @@ def build_query(context: Context, gold: Aggregate) -> Stream:
     mode = cast("Literal['complete', 'update', 'append']", gold.mode)
     write = _Writer(gold, context.path(gold.table), mode)
     return context.query(gold, frame, write, output_mode=mode, without_rows=mode == "append")
+
+
+def groups_of(rows: DataFrame, gold: Aggregate) -> DataFrame:
+    """The groups of a table that rows of its source belong to, each once; of sessions their ``by`` alone."""
+    found = windows.keyed(meeting(rows, gold.where), create.by_as_stored(gold, rows))
+    names = named(gold.by or ()) if isinstance(gold.window, Session) else group(gold)
+    return found.select(*(f"`{name}`" for name in names)).distinct()
 
 
 CLOSED = "closed_ms"

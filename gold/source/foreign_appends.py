@@ -12,7 +12,7 @@ from functools import partial
 
 from pyspark.sql import DataFrame
 
-from common.declare import Gold, Publish
+from common.declare import Custom, Gold, Publish
 from common.declare.declared import is_path
 from common.delta.foreign_commits import CommitWatch, reads_appends
 from common.delta.micro_batch import MicroBatch
@@ -76,6 +76,8 @@ def _watches(context: Context, gold: Gold | Publish) -> Iterator[CommitWatch]:
                 reads_appends, gold.reading.changes, path, takes_rows_back=_takes_rows_back(gold)
             ),
             begins_with_state=not gold.reading.has_start,
+            outlives_rebuilds=isinstance(gold, Gold)
+            and not (isinstance(gold, Custom) or gold.reads_in_order),
         )
 
 

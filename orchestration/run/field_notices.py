@@ -20,10 +20,14 @@ class FieldNotices:
         """Print a line per silver table whose records lack a field of the schema and have another."""
         for silver in self._silver:
             use = self._sampler.use(silver.table)
-            if use is None or not use.is_rename or self._said.get(silver.table) == use.absent:
+            if use is None or not use.is_rename:
                 continue
-            self._said[silver.table] = use.absent
+            gone = use.absent if use.is_of_rows else use.lost
+            if self._said.get(silver.table) == gone:
+                continue
+            self._said[silver.table] = gone
             say(
-                f"{silver.table}: in the newest records of {silver.read_text}, {use.text()}. If a field was "
-                "renamed, add its new name to the schema and the columns; until then such columns are null"
+                f"{silver.table}: of {silver.read_text}, {use.text()}. If a field was renamed, add its new "
+                "name to the schema and the columns; until then such columns are null. If not, add it to the "
+                "schema alone: that ends this line"
             )

@@ -13,9 +13,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
 from common.config.driver_limits import NO_DRIVER, DriverLimits
-from common.delta.log import LogReader
 from common.delta.micro_batch import MicroBatch
-from common.errors import MedallionError
 from common.rows.arrow_rows import ArrowRows
 from common.rows.expressions import timestamp
 from common.rows.row_size import RowSizeEstimate
@@ -95,22 +93,10 @@ def _few_rows_read(
 
     Until a batch was measured, the size of rows is estimated by that of the files.
     """
-    rows, size = 0, 0
-    for place, path in enumerate(paths):
-        start, end = batch.start(place), batch.end(place)
-        if end is None and len(paths) > 1:
-            continue  # nothing of this table is read yet
-        if not limits.rows or end is None or (start is None and batch.batch_id):
-            return None
-        if (start is not None and start.in_snapshot) or end.in_snapshot:
-            return None  # to list the files of a table's first state takes long
-        try:
-            read = LogReader(path).backlog_between(start, end)
-        except MedallionError:
-            return None  # Spark's error says what is wrong with the table
-        if read.rows is None:
-            return None
-        rows, size = rows + read.rows, size + read.bytes
+    read = batch.backlog(paths) if limits.rows else None
+    if read is None or read.rows is None:
+        return None
+    rows, size = read.rows, read.bytes
     is_few = rows <= limits.rows and size <= limits.read_bytes
     if is_few:
         row_size.learn_from_compressed(rows, size)

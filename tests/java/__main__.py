@@ -15,16 +15,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from common.config.settings import Settings, load_settings
 from common.errors import JarError, JavaError, MedallionError
 from common.java.compile_sources import reader_jar
 from common.java.find_java import USUAL_FOLDERS, find_java
-from common.java.ivy import Ivy, failure_lines
-from common.java.jar_cache import cache_dir, require
-from common.java.jar_lock import Jar, read_lock
+from common.java.jar_cache import require
+from tests.java.locked_jars import locked_jars
 
 TESTS = Path(__file__).parent
 SOURCES = TESTS.parents[1] / "common" / "java" / "sources"
@@ -81,7 +80,7 @@ def _jdks(settings: Settings) -> Iterator[Path]:
 
 
 def _formatted(settings: Settings, jdk: Path, *, write: bool) -> None:
-    tools = _tools(settings, "java-formatter")
+    tools = locked_jars(settings, "java-formatter")
     opened = [f"jdk.compiler/com.sun.tools.javac.{name}" for name in _COMPILER_PACKAGES]
     exports = [f"--add-exports={package}=ALL-UNNAMED" for package in opened]
     way = ["--replace"] if write else ["--dry-run", "--set-exit-if-changed"]
@@ -104,7 +103,7 @@ def _formatted(settings: Settings, jdk: Path, *, write: bool) -> None:
 
 def _compiled_and_tested(settings: Settings, jdk: Path) -> None:
     beside = [*sorted(_spark_jars()), *require(settings, "spark")]
-    junit = _tools(settings, "java-test")
+    junit = locked_jars(settings, "java-test")
     product = reader_jar(settings)
     javac: list[str | Path] = [jdk / "bin" / "javac", *LINT, "--release", str(RELEASE)]
     with tempfile.TemporaryDirectory() as scratch:
@@ -119,36 +118,6 @@ def _compiled_and_tested(settings: Settings, jdk: Path) -> None:
             [f"--scan-class-path={tests}", "--fail-if-no-tests"],
             ["--disable-banner", "--details=summary", "--exclude-engine=junit-vintage"],
         )
-
-
-def _tools(settings: Settings, name: str) -> list[Path]:
-    """The locked jars of a tool, every one verified; what is missing or altered is fetched first.
-
-    Raises:
-        JarError: A jar cannot be fetched, or is not the locked one.
-    """
-    folder = cache_dir(settings) / name
-    jars = [jar for jar in read_lock(TESTS / "jars.lock") if jar.set == name]
-    wanted = [jar for jar in jars if jar.state_of(folder / jar.file_name) != "ok"]
-    if wanted:
-        folder.mkdir(parents=True, exist_ok=True)
-        _fetch(settings, wanted, folder)
-    return [folder / jar.file_name for jar in jars]
-
-
-def _fetch(settings: Settings, wanted: Sequence[Jar], folder: Path) -> None:
-    log = folder / "fetch.log"
-    log.write_text("")
-    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as scratch:
-        ivy = Ivy(find_java(settings), settings.jars.ivy_settings, log)
-        list(ivy.retrieve([jar.coordinate for jar in wanted], Path(scratch)))
-        for jar in wanted:
-            files = Path(scratch).rglob(jar.file_name)
-            found = next((file for file in files if jar.state_of(file) == "ok"), None)
-            if found is None:
-                words = "".join(f"\n  {line}" for line in [f"From {log}:", *failure_lines(log)])
-                raise JarError(f"{jar.coordinate} cannot be fetched, or is not the locked one.{words}")
-            found.replace(folder / jar.file_name)
 
 
 def _run(*command: Iterable[str | Path], check: bool = True) -> subprocess.CompletedProcess[bytes]:

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Literal
 
 from tests.runs.shards import DEALT, SHARDS, TEST_CPU, commits, dearer, read_seconds, turn, write_seconds
-from tests.support.run_cost import CRASHED, NOT_RUN, OVER_BUDGET, RunTest, read_table
+from tests.support.run_cost import NOT_RUN, OVER_BUDGET, RunTest, read_table
 
 ROOT = Path(__file__).parents[2]
 # A worker that dies ends the run with a report: with another one in its place the rest would wait for ever.
@@ -75,7 +75,8 @@ class Part:
             self.is_over_budget, code = bool(code & OVER_BUDGET), code & ~OVER_BUDGET
         if leave_rest:
             self.left = [each.name for each in self.tests if each.outcome == NOT_RUN]
-        failed = [each.name for each in self.tests if each.outcome in {"failed", NOT_RUN, CRASHED}]
+        ended = {"passed", "skipped"}
+        failed = [each.name for each in self.tests if each.outcome not in ended]
         self.failed = [name for name in failed if name not in self.left]
         only_left = self.left and not self.failed and any(each.outcome == "passed" for each in self.tests)
         self.is_passed = code == 0 or (code == _TESTS_FAILED and bool(only_left))

@@ -25,6 +25,8 @@ NOT_RUN = "not run"
 """The outcome of a test for which the run had no time; its message begins with it."""
 CRASHED = "crashed"
 """The outcome of a test that ended its worker: pytest-xdist then begins none of the tests that are left."""
+BROKEN_OFF = "broken off"
+"""The outcome of a test that began and did not end: its run was interrupted."""
 DEAREST = 20
 OVER_BUDGET = 16
 """Added to the exit code of a run that took more CPU seconds than its budget, also where tests failed."""
@@ -126,7 +128,7 @@ class _Spent:
     tests: int = 0
     seconds: float = 0.0
     cpu: float = 0.0
-    outcome: str = "passed"
+    outcome: str = BROKEN_OFF
 
 
 class RunTest(NamedTuple):
@@ -198,8 +200,8 @@ class RunCost:
         spent.cpu += getattr(report, "cpu", 0.0)
         if report.failed:
             spent.outcome = _failure(str(report.longrepr))
-        elif report.skipped and spent.outcome == "passed":
-            spent.outcome = "skipped"
+        elif spent.outcome == BROKEN_OFF and (report.skipped or report.when == "call"):
+            spent.outcome = "skipped" if report.skipped else "passed"
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:

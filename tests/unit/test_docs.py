@@ -277,3 +277,18 @@ def test_each_case_of_the_list_of_failures_names_a_test() -> None:
         assert found, case
         text = (ROOT / found[1]).read_text(encoding="utf-8")
         assert f"def {found[2]}(" in text, case
+
+
+def test_the_words_of_a_change_data_feed_make_a_change_feed_without_a_problem(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "author" / "delta-source.md").read_text(encoding="utf-8")
+    (block,) = [one for one in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "operation=" in one]
+    file = tmp_path / "feed.py"
+    source = 'DeltaTable("orders", path="/lake/orders", changes="feed")'
+    file.write_text(f"from medallion import *\npipeline = Pipeline(name='p', bronze=[{source}],\n{block})\n")
+    assert check(load_pipeline(file)) == ()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_no_command_names_a_file_with_a_version(page: Path) -> None:
+    """It would be that of another release: the reader has the newest."""
+    assert re.findall(r"medallion_lakehouse-\d[\w.]*", page.read_text(encoding="utf-8")) == []

@@ -140,6 +140,45 @@ def test_each_command_of_a_page_takes_its_words(page: Path, monkeypatch: pytest.
     assert found == {}
 
 
+def options_of(words: list[str]) -> set[str]:
+    """The options of a command and of those that it is in; of all its commands where none is named."""
+    command: Any = COMMAND_LINE
+    known = {"--help"}
+    for word in [*words, None]:
+        known |= {each for one in command.params for each in (*one.opts, *one.secondary_opts)}
+        inner = getattr(command, "commands", {})
+        if word not in inner:
+            for each in inner.values() if command is not COMMAND_LINE else ():
+                known |= {name for one in each.params for name in (*one.opts, *one.secondary_opts)}
+            break
+        command = inner[word]
+    return known
+
+
+def strange_options(text: str) -> list[str]:
+    """Options in backquotes that none of the commands beside them in a cell of a table has."""
+    found = []
+    for cell in re.split(r"(?<!\\)\|", text):
+        quoted = re.findall(r"`([^`]+)`", cell)
+        commands = [one.split()[1:] for one in quoted if one.startswith("medallion ")]
+        known = set().union(*(options_of(words) for words in commands)) if commands else set()
+        options = [option for one in quoted for option in re.findall(r"^--[a-z-]+", one)]
+        found += [option for option in options if commands and option not in known]
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_each_option_beside_a_command_in_a_table_is_an_option_of_the_command(page: Path) -> None:
+    """`--from` stood for `--from-file`, behind the command that a test had looked at alone."""
+    lines = [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
+    assert [(line[:60], found) for line in lines if (found := strange_options(line))] == []
+
+
+def test_an_option_of_another_command_is_strange() -> None:
+    assert strange_options("| a file | `medallion produce --rate`, `--from` |") == ["--from"]
+    assert strange_options("| `medallion backfill`, `--from` | `medallion produce`, `--from-file` |") == []
+
+
 def test_the_command_line_refuses_what_it_does_not_know() -> None:
     """So that the test above can fail."""
     assert refusal(["quality", "ran"], is_whole=True) == "quality has no ran"

@@ -84,6 +84,7 @@ def test_the_summary_has_the_kinds_the_dearest_and_a_budget_that_fails_the_run(
             cost.pytest_runtest_logreport(
                 _Report(f"tests/{'unit' if number % 2 else 'spark'}/test_{number}.py::test@x", when, seconds)
             )
+    cost.pytest_runtest_logreport(_Report("tests/unit/test_broken_off.py::test@x", "setup", 0.5))
     cost.queries = 7
     processes = cost._processes
     processes.pieces = [2 * run_cost.PIECE_CPU_SECONDS]
@@ -103,7 +104,8 @@ def test_the_summary_has_the_kinds_the_dearest_and_a_budget_that_fails_the_run(
         "cpu_s\tseconds\toutcome\ttest",
         "12.50\t25.00\tpassed\ttests/spark/test_24.py::test",
     ]
-    assert len(table) == 1 + run_cost.DEAREST + 5
+    assert len(table) == 1 + run_cost.DEAREST + 5 + 1
+    assert table[-1].split("\t")[1:3] == ["0.50", run_cost.BROKEN_OFF]
     for before, after in ((0, run_cost.OVER_BUDGET), (1, run_cost.OVER_BUDGET + 1)):
         session: Any = SimpleNamespace(exitstatus=before)
         cost.pytest_sessionfinish(session)

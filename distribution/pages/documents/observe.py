@@ -81,6 +81,12 @@ TABLE = {
     "committed_at": "time?",
     "lag": LAG,
     "rows_per_second": "number?  of the last minute",
+    "words": {
+        "unread": "text  how far the table is",
+        "loss": "text  what becomes of unread data",
+        "fields": "text  which the sample has or lacks",
+        "is_rate_known": "bool  false: a micro-batch runs whose rows are not counted yet",
+    },
     "last_batch_id": "int?",
     "watermark_at": "time?",
     "quarantine": Maybe(
@@ -172,6 +178,7 @@ DOCUMENTS: Mapping[str, Any] = {
                 "release": "text  of the product; empty where not known",
             }
         ],
+        "layers": {"*": "text  what its tables do together, by layer"},
         "tables": [TABLE],
     },
     "medallion alerts list": {

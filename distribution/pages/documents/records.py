@@ -19,7 +19,7 @@ GOLD = {
             "key": {"*": "any"},
             "change": "text  inserted, changed, deleted or unchanged",
             "columns": ["text  that changed"],
-            "role": "text  overtaken, older, instead, ended or continued; empty: the row is of the record",
+            "role": "text  overtaken, older, instead, ended, continued, truncated; empty: the record's own",
             "record": Maybe(PLACE),
             "before?": "any  with `--values`",
             "after?": "any  with `--values`",

@@ -1,8 +1,10 @@
 """Compares the fields of the newest records with the schema that silver reads them with; without Spark.
 
 Under ``unknown_fields="ignore"`` a field that no schema names is skipped, and an optional field that records
-lack is null. So a field that was renamed upstream becomes null, and no row is rejected. A sample of bronze's
-newest records shows both halves of the rename. It is read beside the queries, never in a micro-batch.
+lack is null. So a field that was renamed upstream becomes null, and no row is rejected. Samples of bronze's
+newest and of earlier records show both halves of the rename: a field that earlier records had, too often for
+its absence to be chance, and one that they did not have. An optional field that is rare, and a field that
+never was in the schema, are no rename. Samples are read beside the queries, never in a micro-batch.
 A row of Debezium names every column of its table, so the newest one alone says which the table has lost.
 
 Of a table with a condition ``where`` only its own records count. The condition is evaluated here if it only
@@ -13,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +40,12 @@ RECORDS_OF_MANY_TYPES = 1_000
 _FEWEST = 10
 """Fewer records prove nothing: an optional field may be missing by chance."""
 
+_CHANCE = 0.001
+"""So improbable it has to be that the newest records lack a field by chance, for it to be called lost."""
+
+_EARLIER = 8
+"""Earlier samples, spread evenly over the versions of bronze that are left."""
+
 _COMMITS = 20
 _NAMED, _MOST, _LONGEST = 4, 100, 80
 
@@ -55,31 +63,45 @@ class FieldUse:
             records first, and at most a hundred.
         absent: Paths of fields of the schema that no record has; of a database's rows, that the newest lacks.
         is_of_rows: Whether the records are a database's rows, which have each column of their table.
+        lost: Paths of ``absent`` that earlier records had, while they lacked one of ``new``.
+        new: Paths of ``unknown`` that those earlier records lacked.
     """
 
     records: int
     unknown: tuple[tuple[str, int], ...]
     absent: tuple[str, ...]
     is_of_rows: bool = False
+    lost: tuple[str, ...] = ()
+    new: tuple[str, ...] = ()
 
     @property
     def is_rename(self) -> bool:
-        """Whether a field of the schema was probably renamed: all records lack it, and they have another.
+        """Whether a field of the schema was probably renamed: earlier records had it, and lacked another.
 
         A column that a database's newest row lacks was renamed or dropped.
         """
-        if self.is_of_rows:
-            return bool(self.absent)
-        return self.records >= _FEWEST and bool(self.unknown) and bool(self.absent)
+        return bool(self.absent) if self.is_of_rows else bool(self.lost)
+
+    @property
+    def is_suspect(self) -> bool:
+        """Whether a rename is possible, so that earlier records are worth a look."""
+        return not self.is_of_rows and self.records >= _FEWEST and bool(self.unknown) and bool(self.absent)
 
     def text(self) -> str:
         """Both halves of a rename, as one sentence."""
         if self.is_of_rows:
             return self._text_of_rows()
-        present = _listed([f"`{name}` is in {count} of {self.records}" for name, count in self.unknown])
-        absent = _listed([f"`{name}`" for name in self.absent])
-        verb = "is" if len(self.absent) == 1 else "are"
-        return f"{present} records and in no schema; {absent} {verb} in none"
+        counts = dict(self.unknown)
+        new = _listed([f"`{name}` in {counts[name]}" for name in self.new])
+        lost = _listed([f"`{name}`" for name in self.lost])
+        return f"earlier records had {lost}; of the last {self.records} none has, but {new}, in no schema"
+
+    def seen(self) -> str:
+        """What the sample has that no schema names, and what it lacks; empty if the two agree."""
+        shown = _listed([f"{name} {count}" for name, count in self.unknown])
+        unknown = f"fields in no schema: {shown} (of {self.records} records)" if shown else ""
+        lacks = _listed(list(self.absent)) if self.records >= _FEWEST else ""
+        return "; ".join(filter(None, (unknown, lacks and f"not seen in the last {self.records}: {lacks}")))
 
     def _text_of_rows(self) -> str:
         found = f"the newest row has no {_listed([f'`{name}`' for name in self.absent])}: renamed or dropped"
@@ -94,6 +116,7 @@ class FieldSampler:
         self._layout = layout
         self._tables = {one.table: one for one in pipeline.silver if _is_sampled(one)}
         self._known: dict[str, tuple[int, FieldUse | None]] = {}
+        self._earlier: dict[str, tuple[int, tuple[_Sample, ...]]] = {}
 
     def use(self, table: str) -> FieldUse | None:
         """The fields of the newest records that a silver table reads; None if they are not compared.
@@ -113,10 +136,37 @@ class FieldSampler:
                 return None
             known = self._known.get(table)
             if known is None or known[0] != version:
-                known = self._known[table] = (version, _sampled(silver, log, version))
+                found = _sampled(silver, log, version)
+                if found is not None and found.is_suspect:
+                    found = _judged(found, self._earlier_samples(silver, log, version))
+                known = self._known[table] = (version, found)
         except (MedallionError, OSError, ValueError, pa.ArrowException):
             return None  # the query itself reports what is wrong with the table or the schema
         return known[1]
+
+    def _earlier_samples(self, silver: Silver, log: LogReader, version: int) -> tuple[_Sample, ...]:
+        """Samples of earlier records; taken again only when the table has many more versions."""
+        at, found = self._earlier.get(silver.table, (-1, ()))
+        if at < 0 or version - at >= max(_COMMITS, at // 4):
+            found = tuple(_earlier(silver, log, version))
+            self._earlier[silver.table] = (version, found)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """How many of some records have each field; by path, and whether the schema names it."""
+
+    records: int
+    having: Mapping[tuple[str, bool], int]
+
+
+def _counted(objects: Iterable[dict[str, Any]], known: Sequence[Field]) -> _Sample:
+    having, records = Counter[tuple[str, bool]](), 0
+    for each in objects:
+        records += 1
+        having.update(set(paths_in(each, known)))
+    return _Sample(records, having)
 
 
 def compare(objects: Iterable[dict[str, Any]], known: Sequence[Field]) -> FieldUse:
@@ -126,17 +176,34 @@ def compare(objects: Iterable[dict[str, Any]], known: Sequence[Field]) -> FieldU
         objects: The objects, one per record.
         known: The fields of the schema.
     """
-    unknown, seen = Counter[str](), set[tuple[str, bool]]()
-    records = 0
-    for each in objects:
-        records += 1
-        found = set(paths_in(each, known))
-        seen |= found
-        unknown.update(path for path, is_known in found if not is_known)
-    absent = tuple(path for path in _declared(known, "", seen) if (path, True) not in seen)
-    ordered = sorted(unknown.items(), key=lambda one: (-one[1], one[0]))
+    sample = _counted(objects, known)
+    absent = tuple(path for path in _declared(known, "", sample.having) if (path, True) not in sample.having)
+    unknown = ((path, count) for (path, is_known), count in sample.having.items() if not is_known)
+    ordered = sorted(unknown, key=lambda one: (-one[1], one[0]))
     shown = tuple((_printable(path), count) for path, count in ordered[:_MOST])
-    return FieldUse(records, shown, absent)
+    return FieldUse(sample.records, shown, absent)
+
+
+def _judged(use: FieldUse, earlier: Iterable[_Sample]) -> FieldUse:
+    """The use with what earlier records had that the newest lack, and what came in its place.
+
+    A field is lost if the newest records lack it by less than a chance of ``_CHANCE``, were it as frequent as
+    in an earlier sample. What came in its place is about as frequent, and is in no record of that sample.
+    """
+    lost, new = dict[str, None](), dict[str, None]()
+    for sample in earlier:
+        if sample.records < _FEWEST:
+            continue
+        before = {_printable(path) for path, is_known in sample.having if not is_known}
+        for path in use.absent:
+            share = sample.having.get((path, True), 0) / sample.records
+            came = [
+                name for name, count in use.unknown if name not in before and count / use.records >= share / 2
+            ]
+            if came and (1 - share) ** use.records < _CHANCE:
+                lost[path] = None
+                new |= dict.fromkeys(came)
+    return replace(use, lost=tuple(lost), new=tuple(new))
 
 
 def _is_sampled(silver: Silver) -> bool:
@@ -165,12 +232,27 @@ def _sampled(silver: Silver, log: LogReader, version: int) -> FieldUse | None:
     return found if found.records else None
 
 
-def _newest_values(log: LogReader, version: int, count: int) -> Iterator[bytes]:
+def _earlier(silver: Silver, log: LogReader, version: int) -> Iterator[_Sample]:
+    """Samples of the records of some versions before the newest, spread evenly over those that are left."""
+    is_own = own_record(silver.where)
+    if not isinstance(silver.value, Json) or is_own is None:
+        return
+    known, first = fields(silver.value, folder_of(silver.value)), log.oldest_version() or 0
+    count = RECORDS if silver.where is None else RECORDS_OF_MANY_TYPES
+    steps = range(_EARLIER)
+    for number in sorted({first + (version - 1 - first) * step // max(1, _EARLIER - 1) for step in steps}):
+        values = _newest_values(log, number, count, most_commits=3)
+        if silver.value.framing == "registry":
+            values = (value[_FRAME_BYTES:] for value in values)
+        yield _counted((each for _, each in _objects(values, is_own, is_debezium=False)), known)
+
+
+def _newest_values(log: LogReader, version: int, count: int, most_commits: int = _COMMITS) -> Iterator[bytes]:
     """Values of the newest records of bronze, from its newest files; fewer if those have fewer."""
     import pyarrow.parquet as pq
 
     folder, left = StorageFolder(log.path), count
-    for number in range(version, max(-1, version - _COMMITS), -1):
+    for number in range(version, max(-1, version - most_commits), -1):
         commit = log.commit(number)
         for file in reversed(commit.added if commit is not None and not commit.is_change else ()):
             with folder.open(file.path) as opened:
@@ -211,7 +293,7 @@ def _objects(
             yield at if type(at) is int else None, found
 
 
-def _declared(known: Sequence[Field], place: str, seen: set[tuple[str, bool]]) -> Iterator[str]:
+def _declared(known: Sequence[Field], place: str, seen: Collection[tuple[str, bool]]) -> Iterator[str]:
     """Paths of the schema; those inside of a struct only if a record has that struct with a field."""
     for field in known:
         path = f"{place}.{field.name}" if place else field.name
@@ -230,5 +312,5 @@ def _printable(path: str) -> str:
 
 
 def _listed(parts: Sequence[str]) -> str:
-    more = f", and {len(parts) - _NAMED} more" if len(parts) > _NAMED else ""
+    more = f", and {len(parts) - _NAMED} more fields" if len(parts) > _NAMED else ""
     return ", ".join(parts[:_NAMED]) + more

@@ -60,14 +60,12 @@ def load_draft(path: Path | None) -> Draft:
         UsageError: No file is named, or the file does not exist.
     """
     if path is None:
-        here = (
-            "-p pipeline.py: it is in this folder"
-            if Path("pipeline.py").is_file()
-            else "-p path/to/pipeline.py"
-        )
+        is_here = Path("pipeline.py").is_file()
+        file = "pipeline.py" if is_here else "path/to/pipeline.py"
         raise UsageError(
-            f"No pipeline named. Give one with {here}, with 'pipeline: …' in medallion.yaml, "
-            "or with MEDALLION_PIPELINE."
+            f"No pipeline file is given{', and this folder has a pipeline.py' if is_here else ''}. Type "
+            f"-p {file}; or write the line pipeline: {file} into medallion.yaml, or set "
+            f"MEDALLION_PIPELINE={file}, for every command."
         )
     if not path.is_file():
         near = [str(file) for file in path.parent.glob("*.py")] if path.parent.is_dir() else []

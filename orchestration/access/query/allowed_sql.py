@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from common.errors import UsageError
+from common.errors import UsageError, first_line, if_text
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -50,6 +50,8 @@ _FILE_NAME = re.compile(
 )
 """A name in a FROM clause that DuckDB takes for a file."""
 
+_NO_COLUMN = re.compile(r'Referenced column "(\w+)" not found')
+
 _UNSAFE = "With --unsafe, the SQL may do whatever DuckDB can with the files and the network of this user."
 
 
@@ -78,6 +80,15 @@ def refuse_unsafe(connection: DuckDBPyConnection, sql: str) -> None:
                 f"{name}: medallion query opens no file and no address but the pipeline's tables, which are "
                 f"named like silver.x. {_UNSAFE}"
             )
+
+
+def refused_condition(error: Exception) -> UsageError:
+    """What is wrong with a condition of ``--where`` that DuckDB has refused, without the query around it."""
+    message = first_line(error)
+    hint = ' "offset" is a word of SQL: write the column in double quotes.' if "offset" in message else ""
+    if column := _NO_COLUMN.search(message):
+        hint += f" {if_text(column[1])}"
+    return UsageError(f"--where: {message.rstrip('.')}.{hint}")
 
 
 def refuse_unsafe_expression(connection: DuckDBPyConnection, option: str, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -40,6 +41,12 @@ _IN_ORDER = {
     **dict.fromkeys(("listagg", "string_agg"), "within group (order by …) behind it"),
 }
 """What gives the values of an aggregate an order."""
+_DOCUMENT = re.compile(
+    r"\b(get_json_object|from_json|json_tuple|(?:try_)?parse_json|(?:try_)?variant_get|from_xml|xpath\w*|from_csv)"
+    r"\s*\(",
+    re.IGNORECASE,
+)
+"""The functions that read a value out of a text of a document."""
 _SHOWN = 3
 """Most places that a note lists."""
 
@@ -52,7 +59,11 @@ def notes(pipeline: Pipeline) -> tuple[str, ...]:
         for silver in pipeline.silver
         for note in (*_unchecked_nulls(silver), *_not_told_apart(silver, pipeline))
     )
-    gold = (note for one in pipeline.gold for note in (*_of(one), *_of_truncations(one, pipeline)))
+    gold = (
+        note
+        for one in pipeline.gold
+        for note in (*_of(one), *_of_truncations(one, pipeline), *_of_placeholders(one, pipeline))
+    )
     return (*lost, *unchecked, *gold, *_published(pipeline))
 
 
@@ -66,7 +77,7 @@ def _not_replayed(bronze: Bronze) -> Iterator[str]:
     if isinstance(bronze, Stream) and not bronze.replayable:
         yield (
             f"{bronze.table}: its source gives no row again, as the declaration says: rows that a job has "
-            "read and not written are lost if the job is killed."
+            "read and not written are lost if the job is killed; medallion audit names this as an open point."
         )
 
 
@@ -127,13 +138,15 @@ def _of(gold: Gold) -> Iterator[str]:
     if not gold.reads_removals:
         yield f"{table} takes no row back: rows that {source} deletes or replaces stay in it. {_remedy(gold)}"
     if (watermark := _watermark(gold)) is not None:
-        counted, instead = "", "A View that has the bounds in its ON includes them."
+        instead = "A View that has the bounds in its ON includes them."
         if isinstance(gold, Aggregate):
-            counted, instead = "counted as late in its commits and ", 'mode="recompute" includes them.'
+            instead = 'mode="recompute", without watermark, includes them.'
         yield (
-            f"{table} leaves out rows that come later than its watermark of {watermark}: they are {counted}"
-            f"missing from it. {instead}"
+            f"{table} leaves out rows that come later than its watermark of {watermark}: they are counted as "
+            f"late in its commits and missing from it. {instead}"
         )
+    if isinstance(gold, Join):
+        yield from _with_higher_watermark(gold)
     if isinstance(gold, Aggregate):
         yield from _by_arrival(gold)
     if isinstance(gold, View):
@@ -148,6 +161,18 @@ def _of(gold: Gold) -> Iterator[str]:
         yield (
             f"{table} may have columns of newer types; with such a column it has Delta reader version 3, and "
             "readers that are older than these types refuse it."
+        )
+
+
+def _with_higher_watermark(gold: Join) -> Iterator[str]:
+    """On a join in which the table that is ahead makes the rows of the other one late."""
+    within = gold.within
+    if within is not None and within.watermark_policy == "max":
+        yield (
+            f"{gold.table} takes the higher of its two watermarks for both tables: a table that is behind "
+            f"the other, as after a stop or in a first load, by more than {within.watermark} ({gold.reads}) "
+            f"or {within.joins_watermark} ({gold.joins}) has its rows left out as late. "
+            'watermark_policy="min" waits for it.'
         )
 
 
@@ -209,6 +234,8 @@ def _remedy(gold: Gold) -> str:
         return 'The declaration says so: reading=Reading(changes="appends").'
     if isinstance(gold, Join) and gold.within is not None:
         return 'It has mode="stream"; a View that has the bounds in its ON takes rows back.'
+    if isinstance(gold, Aggregate) and gold.watermark is not None:
+        return f'It has mode="{gold.mode}"; mode="recompute", without watermark, takes rows back.'
     if isinstance(gold, Aggregate | Join):
         return f'It has mode="{gold.mode}"; mode="recompute" takes rows back.'
     if isinstance(gold, Stateful):
@@ -237,6 +264,26 @@ def _of_truncations(gold: Gold, pipeline: Pipeline) -> Iterator[str]:
             f"{gold.table}: a truncation would be a version without a key. truncates=\"op = 't'\" ends all "
             "intervals by it, where op is the operation."
         )
+
+
+def _of_placeholders(gold: Gold, pipeline: Pipeline) -> Iterator[str]:
+    """On columns that are read out of a document, in whose place an update may send a placeholder."""
+    silver = next((one for one in pipeline.silver if one.table == gold.reads), None)
+    if not isinstance(gold, ChangeFeed | History) or gold.unchanged is None or silver is None:
+        return
+    if not isinstance(silver.value, Debezium) or callable(silver.columns):
+        return
+    kept = list(silver.columns) if gold.columns is None else gold.columns
+    words = " ".join(kept.values() if isinstance(kept, Mapping) else kept)
+    for name, sql in silver.columns.items():
+        read = _DOCUMENT.search(sql)
+        if read is not None and "after." in sql.lower() and re.search(rf"\b{re.escape(name)}\b", words):
+            yield (
+                f"{gold.table}: {silver.table} reads {name} out of a document by {read[1]}(). An update that "
+                "leaves a large document alone sends a placeholder in its place, as PostgreSQL's does, and "
+                f"{name} is null then. Keep the document as a column, and read {name} from it in a View over "
+                f"{gold.table}."
+            )
 
 
 def _watermark(gold: Gold) -> str | None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from orchestration.author.propose.texts.time_layouts import layouts
 from orchestration.author.propose.value_shapes import Number, kind_of_text
 
 _SEPARATORS = (",", ";", "\t", "|")
@@ -88,6 +89,12 @@ def read(texts: Sequence[str]) -> Lines | None:
     _take_header(lines)
     _find_nulls(lines)
     return None if _is_prose(lines) else lines
+
+
+def has_header(texts: Sequence[str]) -> bool:
+    """Whether lines are delimited text whose first line names the columns."""
+    lines = read(texts) if len(texts) > 1 else None
+    return lines is not None and bool(lines.header)
 
 
 def _divided(texts: Sequence[str], separator: str) -> Lines | None:
@@ -181,7 +188,9 @@ def _is_word(mark: str, column: Counter[str]) -> bool:
 def _kind(text: str) -> str:
     if _NUMBER.fullmatch(text):
         return "number"
-    return "boolean" if text in ("true", "false") else kind_of_text(text)
+    if text in ("true", "false"):
+        return "boolean"
+    return "local" if (kind := kind_of_text(text)) == "other" and layouts(text) else kind
 
 
 def _value(text: str) -> Number | bool | str:

@@ -12,10 +12,10 @@ from orchestration.author.propose.csv_lines import Lines
 from orchestration.author.propose.documents import (
     Documents,
     DocumentTables,
+    as_time,
     by_coordinates,
     column,
     free_name,
-    moment,
     note_of,
 )
 from orchestration.author.propose.pipeline_source import Proposal, ddl_of
@@ -102,8 +102,7 @@ class CsvTables(DocumentTables):
         sql = quoted(field)
         for mark in others:
             sql = f"nullif({sql}, '{mark}')"
-        unit = "" if others else shape.epoch(field)
-        self.proposal.columns[name] = moment(sql, unit) if unit else sql
+        self.proposal.columns[name] = sql if others else as_time(sql, shape, field)
         if others:
             marks = " and ".join(others)
             self.proposal.notes[name] = (
@@ -124,8 +123,9 @@ class CsvTables(DocumentTables):
             proposal.remarks.append("fields are found by the names in the first line of each file")
         elif any(leaf.shape.type != "string" for leaf in self.by_name.values()):
             proposal.remarks.append(
-                "names are those of the header line, which goes to quarantine as wrong_type"
+                "names are those of the header line: medallion produce leaves it out; from others it goes to"
             )
+            proposal.remarks.append("quarantine as wrong_type")
         else:
             proposal.remarks.append("names are those of the header line, which a rule drops")
             name = next(iter(proposal.columns))

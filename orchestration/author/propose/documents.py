@@ -22,6 +22,7 @@ from orchestration.author.propose import (
 from orchestration.author.propose.elements import tables_of_elements
 from orchestration.author.propose.keys import value_at
 from orchestration.author.propose.pipeline_source import Proposal, ddl, required
+from orchestration.author.propose.texts import time_layouts
 from orchestration.author.propose.value_shapes import Leaf, Shape, quoted
 
 _EVIDENCE = 2_000
@@ -196,8 +197,7 @@ class DocumentTables:
                 name = column(leaf.path)
             name = free_name(name, self.proposal.columns)
             self.by_name[name] = leaf
-            unit = leaf.shape.epoch(leaf.path[-1])
-            self.proposal.columns[name] = moment(leaf.sql, unit) if unit else leaf.sql
+            self.proposal.columns[name] = as_time(leaf.sql, leaf.shape, leaf.path[-1])
             if note := note_of(leaf):
                 self.proposal.notes[name] = note
         for name, leaf in self.by_name.items():
@@ -219,6 +219,8 @@ class DocumentTables:
         leaf = self.by_name[name]
         unit = leaf.shape.epoch(leaf.path[-1])
         texts = [str(value_at(document, leaf.path)) for document in self.found]
+        if pattern := leaf.shape.layout:
+            return _known([time_layouts.millis(text, pattern) for text in texts])
         if unit:
             return [int(Decimal(text) * _MILLIS_OF[unit]) for text in texts]
         return [value_shapes.millis_of(text) for text in texts]
@@ -350,7 +352,21 @@ class DocumentTables:
         if thing and not self.proposal.parts:
             changed = [name for name in self._times() if _CHANGED.search(name)]
             newest_by = list(dict.fromkeys([*changed, self.proposal.event_time]))
+            if self._is_tied(thing, newest_by):
+                arrival = {"message_partition": "_kafka.partition", "message_offset": "_kafka.offset"}
+                self.proposal.columns |= arrival
+                newest_by += arrival
             self.proposal.gold += gold_tables.latest(self.proposal.table, thing, newest_by)
+
+    def _is_tied(self, thing: str, order: Sequence[str]) -> bool:
+        """Whether messages of one thing that differ have the same values of the columns that order them."""
+        paths = [self.by_name[name].path for name in (thing, *order) if name in self.by_name]
+        known: dict[tuple[str, ...], bytes] = {}
+        for document in self.found:
+            place = tuple(str(value_at(document, path)) for path in paths)
+            if known.setdefault(place, keys.digest(document)) != keys.digest(document):
+                return True
+        return False
 
     def _split(self, name: str, shape: Shape) -> None:
         """A table per type of message: its fields, and the condition that makes a message its own."""
@@ -448,8 +464,12 @@ def _source_of(envelope: Mapping[str, Any]) -> Mapping[str, Any]:
 def note_of(leaf: Leaf) -> str:
     """A comment beside the column of a field; empty if its type says all."""
     shape = leaf.shape
+    fits = f"{shape.fitting(leaf.path[-1]):,} of {shape.seen:,} fit"
     if unit := shape.epoch(leaf.path[-1]):
-        return f"{unit} since 1970, by its values"
+        return f"{unit} since 1970, by its values: {fits}"
+    if shape.layout:
+        order = "; day or month first? no value tells" if time_layouts.is_ambiguous(shape.layouts) else ""
+        return f"{fits} {shape.layout}{order}; read as UTC: else to_utc_timestamp(…, 'Europe/Berlin')"
     if not shape.seen:
         return "only null in the sample"
     if shape.is_local_time:
@@ -505,8 +525,26 @@ def moment(sql: str, unit: str) -> str:
     return f"{function}(case when {sql} between 0 and {most} then {sql} end)"
 
 
+def as_time(sql: str, shape: Shape, name: str) -> str:
+    """A field as a timestamp where its values are times as numbers or in a layout; else as it is."""
+    if unit := shape.epoch(name):
+        return moment(sql, unit)
+    return f"try_to_timestamp({sql}, {spark_text(shape.layout)})" if shape.layout else sql
+
+
+def _known(moments: Sequence[int | None]) -> list[int]:
+    """The times, with the one before in the place of a text that is none."""
+    last = next((each for each in moments if each is not None), 0)
+    found = []
+    for each in moments:
+        last = last if each is None else each
+        found.append(last)
+    return found
+
+
 def _is_time(leaf: Leaf) -> bool:
-    return leaf.shape.type == "timestamp" or leaf.shape.epoch(leaf.path[-1]) != ""
+    shape = leaf.shape
+    return shape.type == "timestamp" or shape.epoch(leaf.path[-1]) != "" or shape.layout != ""
 
 
 def _rank(name: str) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from orchestration.author.propose.number_types import is_money, is_never_negative
+from orchestration.author.propose.texts.number_types import is_money, is_never_negative
 from orchestration.author.propose.value_shapes import Leaf, quoted
 from orchestration.author.source_text import literal, names
 

@@ -16,7 +16,8 @@ from decimal import Decimal
 from typing import Any
 
 from common.sql.quoting import backquoted
-from orchestration.author.propose.number_types import MOST_DIGITS, decimal_type, is_double, is_money
+from orchestration.author.propose.texts.number_types import MOST_DIGITS, decimal_type, is_double, is_money
+from orchestration.author.propose.texts.time_layouts import best, layouts
 
 JSON, DEBEZIUM, REGISTRY, TEXT, BYTES = "json", "debezium", "avro", "text", "bytes"
 TOMBSTONE, EMPTY = "tombstone", "empty_value"
@@ -65,6 +66,7 @@ _MILLIS_OF_OUR_DAYS = (946_684_800_000, 2_208_988_800_000)
 _MICROS_OF_OUR_DAYS = (946_684_800_000_000, 2_208_988_800_000_000)
 """2000 to 2040: numbers that are times whatever their field is called."""
 _MOST_MICROS, _MOST_MILLIS, _MOST_SECONDS = 10**17, 10**14, 10**11
+_LONGEST_TIME = 30
 _MICROS = 6
 """Digits after the point of seconds that a timestamp holds exactly."""
 _EPOCHS = {
@@ -193,6 +195,8 @@ class Shape:
     _after: int = 0
     low: Decimal | None = None
     high: Decimal | None = None
+    layouts: Counter[str] = field(default_factory=Counter)
+    """Number of texts that are times by each pattern, such as ``d/M/yyyy H:mm``."""
     _epochs: Counter[str] = field(default_factory=Counter)
     """Number of values that may be milliseconds or seconds since 1970, or milliseconds of our days."""
 
@@ -202,6 +206,8 @@ class Shape:
             return
         self.seen += 1
         self.kinds[kind_of(value)] += 1
+        if isinstance(value, str) and not isinstance(value, Number) and len(value) <= _LONGEST_TIME:
+            self.layouts.update(layouts(value).keys())
         if isinstance(value, dict):
             for name, inner in value.items():
                 self.members.setdefault(name, Shape(depth=self.depth + 1, name=name)).add(inner)
@@ -253,6 +259,24 @@ class Shape:
     def is_local_time(self) -> bool:
         """Whether all values are times without an offset."""
         return set(self.kinds) == {"local"}
+
+    @property
+    def layout(self) -> str:
+        """The pattern by which the texts are times, of all but one in a hundred; empty if there is none.
+
+        Not of dates and times that Spark reads without one.
+        """
+        if set(self.kinds) - {"other", "local"} or not self.kinds["other"]:
+            return ""
+        pattern, number = best(self.layouts)
+        return pattern if pattern and _RARE * (self.seen - number) <= self.seen else ""
+
+    def fitting(self, name: str) -> int:
+        """Number of values that are times: by the pattern, or as numbers since 1970."""
+        if self.layout:
+            return best(self.layouts)[1]
+        unit = self.epoch(name)
+        return max((number for each, number in self._epochs.items() if each.startswith(unit)), default=0)
 
     def epoch(self, name: str) -> str:
         """``micros``, ``millis`` or ``seconds`` if values are times since 1970 in that unit; else empty.

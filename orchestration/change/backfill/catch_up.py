@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Self
 
@@ -23,14 +24,16 @@ from rich.progress import (
 from rich.table import Column
 
 from bronze.beginning import beginning_of
-from common.declare import DeltaTable, Files, Topic
+from common.declare import Files, Topic
 from common.declare import Stream as StreamSource
 from common.delta.checkpoint import Checkpoint, delta_position, kafka_position
 from common.delta.log import LogReader
+from common.errors import MedallionError
 from common.machine.console import err, say
 from common.streaming.query import RunningQuery, Stream, Unbuilt
 from orchestration.access.kafka import client as kafka
-from orchestration.access.progress.rows_read import Offsets, RowsRead, streamed_sources
+from orchestration.access.progress.rows_read import Offsets, RowsRead, begins_later, streamed_sources
+from orchestration.observe.status.words.state import Ran, layer_ran, rate_words, table_ran
 from orchestration.run.field_notices import FieldNotices
 from orchestration.run.job import Job
 from orchestration.run.wiring import Layer
@@ -44,12 +47,24 @@ Count = Callable[[], int | None]
 
 @dataclass
 class LayerResult:
-    """The result of one layer: rows read, seconds, and whether the layer has read everything."""
+    """The result of one layer.
+
+    ``rows`` are those that it has read, ``changed`` the tables that have new commits of its queries, and
+    ``written`` the rows of these commits' files; ``is_whole``: the layer has read everything.
+    """
 
     layer: Layer
     rows: int
     seconds: float
     is_whole: bool
+    changed: int = 0
+    written: int = 0
+
+    @property
+    def text(self) -> str:
+        """What the layer has done, in a line."""
+        ran = Ran(self.rows, "rows", self.seconds, self.changed, self.written)
+        return layer_ran(self.layer, ran)
 
 
 def catch_up(
@@ -85,6 +100,10 @@ def _run_layer(job: Job, layer: Layer, each: Callable[[Stream], Stream | None]) 
     first = len(job.supervisor.queries)
     totals: dict[str, int | None] = {}
     counts: dict[str, Count] = {}
+    # From before the streams are made: a first load commits while its stream is made.
+    layout = job.wiring.layout
+    own = [one for one in job.wiring.pipeline.tables if layer == one.LAYER]
+    commits = {one.table: _Commits(layout.table_path(one.table), one.table) for one in own}
 
     def counted() -> Iterator[Stream | Unbuilt]:
         for stream in job.wiring.streams(layer, only=job.only):
@@ -99,7 +118,7 @@ def _run_layer(job: Job, layer: Layer, each: Callable[[Stream], Stream | None]) 
 
     job.supervisor.start(counted(), available_now=True)
     began = time.monotonic()
-    with _Bars(layer, totals, counts, job.stop.is_requested) as bars:
+    with _Bars(layer, totals, counts, job.stop.is_requested, commits) as bars:
         # The list is read at every poll: a query that was restarted is another object.
         job.supervisor.run(lambda: bars.update(job.supervisor.queries[first:]), keep_open=True)
         bars.update(job.supervisor.queries[first:])
@@ -107,7 +126,32 @@ def _run_layer(job: Job, layer: Layer, each: Callable[[Stream], Stream | None]) 
         if not job.stop.is_requested():
             failures = job.supervisor.failures
             bars.finish(without={*failures.errors, *failures.waits})
-    return LayerResult(layer, rows, time.monotonic() - began, not job.stop.is_requested())
+    seconds, is_whole = time.monotonic() - began, not job.stop.is_requested()
+    # Asked only where no row was counted: a long run has thousands of commits.
+    added = [found for one in commits.values() if not rows and (found := one.added()) is not None]
+    return LayerResult(layer, rows, seconds, is_whole, len(added), sum(added))
+
+
+class _Commits:
+    """What one query commits to its table while this object exists."""
+
+    def __init__(self, path: str, query: str) -> None:
+        self._path, self._query, self._version = path, query, -1
+        with suppress(MedallionError):  # the query's own start reports a table that cannot be read
+            version = LogReader(path).latest_version()
+            self._version = -1 if version is None else version
+
+    def added(self) -> int | None:
+        """Rows of the files that its new commits have added; None if it has made none, or none is known."""
+        log = LogReader(self._path)
+        try:
+            latest = log.latest_version()
+            begin, end = self._version + 1, 0 if latest is None else latest + 1
+            found = [one for version in range(begin, end) if (one := log.commit(version)) is not None]
+        except MedallionError:
+            return None
+        rows = [one.rows or 0 for one in found if one.metadata.get("query") == self._query and one.files]
+        return sum(rows) if rows else None
 
 
 def _first_offsets(job: Job, table: str) -> Offsets:
@@ -133,7 +177,7 @@ def _rows_behind(job: Job, table: str, first: Offsets) -> int | None:
     declared = wiring.pipeline.table(table)
     if isinstance(declared, Files | StreamSource):
         return None  # how many records files have is not known before they are read
-    if isinstance(declared, DeltaTable) and entry is None and declared.begins_later:
+    if entry is None and begins_later(declared):
         return None
     if isinstance(declared, Topic):
         return _offsets_behind(job, declared, kafka_position(entry) if entry else {}, first)
@@ -192,6 +236,7 @@ class _Bars:
         totals: dict[str, int | None],
         counts: Mapping[str, Count] | None = None,
         is_stopping: Callable[[], bool] = lambda: False,
+        commits: Mapping[str, _Commits] | None = None,
     ) -> None:
         """Create the bars.
 
@@ -200,7 +245,9 @@ class _Bars:
             counts: Rows that each query has read since the last call; without one, or where it is None,
                 Spark's number is shown.
             is_stopping: Whether the run ends before the tables are up to date.
+            commits: What each query has committed.
         """
+        self._commits = dict(commits or {})
         self._is_stopping, self._whole = is_stopping, set[str]()
         self._layer, self._totals = layer, dict(totals)
         self._counts = dict(counts or {})
@@ -293,9 +340,12 @@ class _Bars:
             return
         self._whole.add(name)
         self._count(name)
-        done = self._done(name)
-        read = f"{done:,} {self._unit} read, {done / seconds:,.0f} rows/s" if done else "nothing to read"
-        say(f"{name}: up to date, {read}")
+        say(f"{name}: up to date, {table_ran(self._ran(name, seconds))}")
+
+    def _ran(self, name: str, seconds: float) -> Ran:
+        done, commits = self._done(name), self._commits.get(name)
+        added = None if commits is None or done else commits.added()
+        return Ran(done, self._unit, seconds, int(added is not None), added or 0)
 
     def _say_progress(self, seconds: float) -> None:
         """Say in one line how far the tables are that are not up to date."""
@@ -308,7 +358,7 @@ class _Bars:
         left = f", {max(0, total - done) / (done / seconds):.0f} s left" if total and done else ""
         of = f" of {total:,}" if total else ""
         what = open_[0] if len(open_) == 1 else f"{len(open_)} tables of {self._layer}"
-        say(f"{what}: {done:,}{of} {self._unit}, {done / seconds:,.0f} rows/s{left}")
+        say(f"{what}: {done:,}{of} {self._unit}, {rate_words(done / seconds)}{left}")
 
 
 def _shown(done: int, total: int | None) -> str:

@@ -10,12 +10,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from common.config.paths import Layout
-from common.declare import DeltaTable, Files, Pipeline, Stream, Table, Topic
+from common.declare import Files, Pipeline, Stream, Topic
 from common.delta.checkpoint import Checkpoint, PlannedBatch, delta_position, kafka_position
 from common.delta.log import LogReader
 from common.errors import MedallionError
 from orchestration.access.history.effort import Effort, effort
-from orchestration.access.progress.rows_read import streamed_sources
+from orchestration.access.progress.rows_read import begins_later, streamed_sources
 
 Offsets = Mapping[str, Mapping[int, int]]
 
@@ -24,13 +24,17 @@ Offsets = Mapping[str, Mapping[int, int]]
 class Reads:
     """What one query reads; ``effort.rows`` is None where the log or the broker does not say.
 
-    ``is_counted_later``: the records of files and of other sources are counted when they are read.
+    ``is_counted_later``: the records of files and of other sources, and what a query reads whose declaration
+    says where to begin, are counted when they are read; so are the rows that a table of the same run makes of
+    them, beside the ``waiting`` ones that its ``sources`` have already.
     """
 
     table: str
     effort: Effort
     is_at_most: bool
     is_counted_later: bool = False
+    sources: tuple[str, ...] = ()
+    waiting: int | None = None
 
 
 def estimate(  # noqa: PLR0913  # what is read, and what is known of it
@@ -56,7 +60,9 @@ def estimate(  # noqa: PLR0913  # what is read, and what is known of it
     found = []
     for name in tables:
         declared = pipeline.table(name)
-        is_later = isinstance(declared, Files | Stream) or _begins_later(declared, layout)
+        is_later, waiting = isinstance(declared, Files | Stream), None
+        is_later |= begins_later(declared) and _committed(layout, name) is None
+        sources = () if is_later else streamed_sources(declared)
         if is_later:
             rows, size, is_at_most = None, 0, False
         elif isinstance(declared, Topic):
@@ -64,12 +70,12 @@ def estimate(  # noqa: PLR0913  # what is read, and what is known of it
             rows, size = _records(layout, name, entry, *topics.get(name, ({}, {})))
             is_at_most = False
         else:
-            waits = [_waiting(layout, name, at, one) for at, one in enumerate(streamed_sources(declared))]
-            comes = [brought[one] for one in streamed_sources(declared) if one in brought]
+            waits = [_waiting(layout, name, at, one) for at, one in enumerate(sources)]
+            comes = [brought[one] for one in sources if one in brought]
             rows = _sum([one[0] for one in (*waits, *comes)])
             size = sum(one[1] for one in (*waits, *comes))
             is_at_most = any(one[0] != 0 for one in comes)
-            is_later = not counted_later.isdisjoint(streamed_sources(declared))
+            is_later, waiting = not counted_later.isdisjoint(sources), _sum([one[0] for one in waits])
             rows = None if is_later else rows
         if is_later:
             counted_later.add(name)
@@ -77,17 +83,8 @@ def estimate(  # noqa: PLR0913  # what is read, and what is known of it
         took = Effort() if rows is None else effort(layout, name, rows, size)
         if took.seconds is not None and records_per_second:
             took = replace(took, seconds=max(took.seconds, (rows or 0) / records_per_second))
-        found.append(Reads(name, took, is_at_most, is_later))
+        found.append(Reads(name, took, is_at_most, is_later, sources, waiting))
     return tuple(found)
-
-
-def _begins_later(declared: Table, layout: Layout) -> bool:
-    """Whether a table begins at a place of a Delta table that only its first start looks up."""
-    return (
-        isinstance(declared, DeltaTable)
-        and declared.begins_later
-        and _committed(layout, declared.table) is None
-    )
 
 
 def _records(

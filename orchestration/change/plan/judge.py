@@ -35,6 +35,7 @@ _BRONZE: Mapping[str, tuple[Effect, str]] = {
     ),
     "starting_timestamp": ("no effect", _FROM_CHECKPOINT),
     "starting_version": ("no effect", _FROM_CHECKPOINT),
+    "event_time_order": ("no effect", _FROM_CHECKPOINT),
     "path": ("next start", _OTHER_PLACE),
     "only": (
         "next start",
@@ -275,7 +276,8 @@ def shape_of(
 def column_changes(declared: Table, table: str, difference: ShapeDifference) -> tuple[Change, ...]:
     """What the next start does about columns of a table that differ from the declared ones."""
     adds = isinstance(declared, Silver | ChangeFeed)
-    adds = adds and not difference.undeclared and not difference.retyped
+    grows = difference.grown if isinstance(declared, Silver) else frozenset()
+    adds = adds and not difference.undeclared and difference.retyped.keys() <= grows
     place = "" if table == declared.table else f" of {table}"
     way = _way_out(declared, difference)
     found = [
@@ -284,7 +286,8 @@ def column_changes(declared: Table, table: str, difference: ShapeDifference) -> 
     ]
     found += [Change(f"column {name}{place}", kind, "", *way) for name, kind in difference.undeclared.items()]
     found += [
-        Change(f"column {name}{place}", have, want, *way) for name, (have, want) in difference.retyped.items()
+        Change(f"column {name}{place}", have, want, *(("new column", "") if adds else way))
+        for name, (have, want) in difference.retyped.items()
     ]
     return tuple(found)
 

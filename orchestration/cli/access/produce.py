@@ -30,6 +30,9 @@ _FASTEST = 1_000_000
 _REPORT_SECONDS = 10.0
 _STEADY_SECONDS = 2.0  # in a shorter run the wait for the last delivery distorts the rate
 _REACHED = 0.95
+_DELIMITED = {".csv", ".tsv"}
+_LOOKED_AT = 1_000
+"""Lines by which the first line of a file is known to name its columns."""
 
 
 def register(app: typer.Typer) -> None:
@@ -75,7 +78,7 @@ def command(
     ] = None,
     file: Annotated[
         Path | None,
-        typer.Option("--from-file", metavar="FILE", help="Send a file, one message per line; .gz too."),
+        typer.Option("--from-file", metavar="FILE", help="Send each line of a file, .gz too; no csv header."),
     ] = None,
     key_field: Annotated[
         str | None,
@@ -250,7 +253,9 @@ def _messages(table: Topic, file: Path | None, key_field: str | None, seed: int 
             raise UsageError("--seed is for sample data: it cannot be used with --from-file.")
         if not file.is_file():
             raise UsageError(f"--from-file {file}: {'is a folder' if file.is_dir() else 'no such file'}.")
-        return read_capture(file) if key_field is None else read_keyed_capture(file, key_field)
+        if key_field is not None:
+            return read_keyed_capture(file, key_field)
+        return itertools.islice(read_capture(file), _header_lines(file), None)
     if key_field is not None:
         raise UsageError("--key-field is for files: it needs --from-file.")
     if table.sample is None:
@@ -259,6 +264,20 @@ def _messages(table: Topic, file: Path | None, key_field: str | None, seed: int 
             "send a file with --from-file."
         )
     return table.sample(_SEED if seed is None else seed)
+
+
+def _header_lines(file: Path) -> int:
+    """1 if the first line of a file names the columns of delimited text, which is no message; else 0."""
+    from orchestration.access.kafka.capture_file import read_capture
+    from orchestration.author.propose.csv_lines import has_header
+
+    if not _DELIMITED & set(file.suffixes):
+        return 0
+    values = (message.value or b"" for message in itertools.islice(read_capture(file), _LOOKED_AT))
+    if not has_header([value.decode(errors="replace") for value in values]):
+        return 0
+    say(f"{file}: its first line names the columns, and is not sent")
+    return 1
 
 
 @contextmanager

@@ -152,7 +152,13 @@ def _of_folder(
     whole, beside = folder.resolve(), output.parent.resolve()
     shown = whole.relative_to(beside) if whole.is_relative_to(beside) else whole
     found = sample_folder(folder, str(shown), count)
-    proposal = propose(topics[0] if topics else whole.name, found.messages, files=found.files)
+    proposal = propose(
+        topics[0] if topics else whole.name,
+        found.messages,
+        None,
+        partial(found.values, _MOST_LINES),
+        found.files,
+    )
     proposal.remarks += found.remarks
     in_words_of_files(proposal)
     return proposal

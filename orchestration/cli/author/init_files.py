@@ -21,7 +21,7 @@ from orchestration.author.propose.pipeline_source import SampledFiles
 _FORMATS = {
     **dict.fromkeys((".csv", ".tsv", ".txt"), "csv"),
     **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
-    **dict.fromkeys((".parquet", ".avro"), "typed"),
+    **dict.fromkeys((".parquet", ".avro", ".orc"), "typed"),
 }
 _COMPRESSED: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
 _NAMED = 5
@@ -40,6 +40,13 @@ class FolderSample:
     files: SampledFiles
     messages: list[Sampled] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+    chosen: Sequence[Path] = ()
+
+    def values(self, most: int) -> Iterator[bytes | None]:
+        """The records of all files, read again by each call, up to a number of them."""
+        read = _records if self.files.format == "csv" else _lines
+        texts = (line.rstrip("\r\n") for file in self.chosen for line in read(file))
+        return (text.encode() for text in islice(texts, most) if text)
 
 
 def sample_folder(folder: Path, shown: str, count: int) -> FolderSample:
@@ -60,13 +67,13 @@ def sample_folder(folder: Path, shown: str, count: int) -> FolderSample:
     kind = kinds.most_common(1)[0][0]
     if kind == "typed":
         raise UsageError(
-            f"--from-file {folder}: most files are Parquet or Avro, which init does not read. Declare "
+            f"--from-file {folder}: most files are Parquet, ORC or Avro, which init does not read. Declare "
             f'Files("history", path="{shown}", format="parquet") yourself (docs/author/files.md).'
         )
     chosen = [file for file in every if _FORMATS.get(_ending(file)) == kind]
     endings = {"".join(file.suffixes[-1:]) for file in chosen}
     only = "" if len(chosen) == len(every) else f"*{endings.pop()}" if len(endings) == 1 else ""
-    found = FolderSample(SampledFiles(shown, kind, only))
+    found = FolderSample(SampledFiles(shown, kind, only), chosen=chosen)
     if len(chosen) < len(every) and not only:
         found.remarks.append("the folder has files of several kinds: say with only=… which are read")
     texts = _of_csv(chosen, folder, count, found) if kind == "csv" else _of_lines(chosen, count)

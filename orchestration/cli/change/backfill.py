@@ -19,6 +19,7 @@ from orchestration.cli.options import JsonOption, PipelineOption, SetOption, Set
 from orchestration.cli.run.run import checked, end_of, say_quarantined
 from orchestration.cli.run.tried_remedies import tried_remedies
 from orchestration.observe.page.serve import alerts_of
+from orchestration.observe.status.words.state import to_count_words
 from orchestration.records.quarantine.added import QuarantinedMeanwhile
 
 if TYPE_CHECKING:  # imports Spark, which `backfill list` does not need
@@ -132,8 +133,7 @@ def _print_results(
         documents = [{"layer": d.layer, "rows": d.rows, "seconds": round(d.seconds, 3)} for d in results]
         print_document({"complete": is_complete, "layers": documents})
     for done in results:
-        rate = done.rows / done.seconds if done.seconds else 0
-        say(f"{done.layer}: {done.rows:,} rows in {done.seconds:.1f} s ({rate:,.0f} rows/s)")
+        say(done.text)
     if not is_complete:
         options = f" {request.options}" if request.options else ""
         command = f"medallion backfill{options}{options_as_typed()}"
@@ -156,7 +156,7 @@ def _print_plan(found: Plan, *, as_json: bool) -> None:
         )
     for one in found.reads:
         if one.is_counted_later:
-            say(f"{one.table}: reads a source whose records are counted on the way")
+            say(f"{one.table}: {to_count_words(one.sources, one.waiting)}")
             continue
         at_most = "at most " if one.is_at_most and one.effort.rows is not None else ""
         say(f"{one.table}: reads {at_most}{effort_text(one.effort, knows_bytes=one.effort.bytes > 0)}")

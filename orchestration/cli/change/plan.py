@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -23,6 +26,12 @@ if TYPE_CHECKING:  # imports Spark, which other commands do not need
     from pyspark.sql import SparkSession
 
     from orchestration.change.plan.change import Change, QueryPlan
+
+_PARTS = re.compile(r",\s+(?=[\w.`]+(?: |: |=)\S)")
+"""Between two columns of a schema, or two entries of a mapping; not inside ``decimal(10, 2)``."""
+
+_MANY_PARTS = 3
+"""A text of fewer parts is shown whole, before and now."""
 
 _WORDS = {
     "unchanged": "unchanged",
@@ -71,6 +80,8 @@ def plan_pipeline(  # the options of the command
         print_document({"pipeline": ready.pipeline.name, "queries": [_document(one) for one in plans]})
     else:
         _print(plans)
+        for line in _former_names(ready, plans):
+            out.print(visible(line), markup=False, highlight=False, soft_wrap=True)
     if has_something_to_do(plans):
         raise typer.Exit(TO_DO)
 
@@ -103,6 +114,43 @@ def _print(plans: Sequence[QueryPlan]) -> None:
     out.print(text, markup=False, highlight=False)
 
 
+def _former_names(ready: Context, plans: Sequence[QueryPlan]) -> Iterator[str]:
+    """What a pipeline of another name has in the folder of the data, where this one has nothing yet."""
+    if ready.settings.checkpoints is not None or any(one.effect != "new" for one in plans):
+        return
+    names = {one.query for one in plans}
+    for folder in sorted(ready.settings.data_dir.glob("*/checkpoints")):
+        has = {one.name for one in folder.iterdir()} & names
+        if has and folder.resolve() != Path(ready.layout.checkpoints).resolve():
+            name = folder.parent.name
+            yield (
+                f"{folder.parent} has {len(has)} of these {len(names)} queries, of a pipeline {name}. If that"
+                " one was renamed: under its new name nothing of it goes on, and all records are read again; "
+                f"to go on with it, name it {name!r} again"
+            )
+
+
+def _difference_of(change: Change) -> str:
+    """The parts of a long text that differ, as of a schema: the others are the same before and now."""
+    old, new = _PARTS.split(change.old), _PARTS.split(change.new)
+    removed, added = _without(old, new), _without(new, old)
+    if min(len(old), len(new)) < _MANY_PARTS or not removed + added:
+        return f"{change.name}: {change.old} -> {change.new}"
+    parts = [*(f"- {part}" for part in removed), *(f"+ {part}" for part in added)]
+    return f"{change.name}: {', '.join(parts)}"
+
+
+def _without(parts: Sequence[str], others: Sequence[str]) -> list[str]:
+    left = Counter(others)
+    found = []
+    for part in parts:
+        if left[part]:
+            left[part] -= 1
+        else:
+            found.append(part)
+    return found
+
+
 def _lines(one: QueryPlan) -> Iterator[str]:
     yield f"{one.query}: {_WORDS[one.effect]}"
     for change in one.changes:
@@ -120,7 +168,7 @@ def _lines(one: QueryPlan) -> Iterator[str]:
 
 def _difference(change: Change) -> str:
     if change.old and change.new:
-        return f"{change.name}: {change.old} -> {change.new}"
+        return _difference_of(change)
     if change.new:
         return f"{change.name}: + {change.new}"
     return f"{change.name}: - {change.old}" if change.old else change.name

@@ -12,7 +12,7 @@ from rich.text import Text
 from common.config.alert_settings import LIMITS, AlertRule, AlertSettings
 from orchestration.access.history.alert_state import AlertsFile, AlertState
 from orchestration.observe.status.document import iso, raised_documents
-from orchestration.observe.status.problems import duration
+from orchestration.observe.status.words.state import duration
 
 
 def rules_table(settings: AlertSettings, seen: AlertsFile | None) -> Table:

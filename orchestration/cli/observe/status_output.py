@@ -18,8 +18,9 @@ from orchestration.access.history.alert_state import AlertsFile
 from orchestration.access.progress.query_states import QueryState
 from orchestration.observe.status.late_counts import Late, OtherRecords
 from orchestration.observe.status.lease_holder import Standby
-from orchestration.observe.status.model import Kept, Quarantine, Status, TableStatus, TimeToLoss
-from orchestration.observe.status.problems import LATER_SECONDS, SOON_SECONDS, duration, problems, together
+from orchestration.observe.status.model import Kept, Quarantine, Status, TableStatus
+from orchestration.observe.status.problems import problems, together
+from orchestration.observe.status.words.state import Said, Tone, duration, said
 
 WIDTH = 100
 """Columns of the stacked layout, and of a status that goes into a pipe or a file."""
@@ -35,6 +36,7 @@ _MARK = 3
 _WIDE = 150
 _REASONS_SHOWN = 4
 _KIB = 1_024
+_TONES: dict[Tone, str] = {"good": "green", "plain": "dim", "warn": "yellow", "bad": "red"}
 _HOUR = 3_600
 _SEPARATOR = "  ·  "
 
@@ -109,7 +111,8 @@ class _Picture:
         self._status, self._rows = status, rows
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        blocks = [_block(table, self._status.at) for table in self._status.tables]
+        words = said(self._status)
+        blocks = [_block(table, words[table.table], self._status.at) for table in self._status.tables]
         parts = list(self._parts(blocks, options.max_width))
         if self._rows is not None and len(console.render_lines(Group(*parts), options)) > self._rows:
             parts = list(self._parts([replace(block, details=[]) for block in blocks], options.max_width))
@@ -238,19 +241,22 @@ def _split(part: Text, width: int) -> list[Text]:
     return [Text(text, style=part.style) for text in packed(part.plain.split(", "), width)]
 
 
-def _block(table: TableStatus, at: datetime) -> _Block:
+def _block(table: TableStatus, words: Said, at: datetime) -> _Block:
     mark = (" ● ", "green") if table.holder is not None else (" ○ ", "dim")
     if table.query.is_faulty:
         mark = (" ● ", "red")
     name = Text.assemble(mark, (table.table.partition(".")[2], "bold"))
-    idle = table.rows_per_second is None or (table.now is None and table.layer != "publish")
-    rate = Text("" if idle else _number(round(table.rows_per_second or 0)))
-    cells = [*_state(table, at), rate, _lag(table)]
-    return _Block(table, name, dict(zip(_COLUMNS, cells, strict=True)), _details(table, at))
+    rate, has_none = words.rows_per_second, table.now is None and table.layer != "publish"
+    cells = [
+        *_state(table, at),
+        Text("" if rate is None or has_none else _number(round(rate))),
+        Text(words.unread, style=_TONES[words.unread_tone]),
+    ]
+    return _Block(table, name, dict(zip(_COLUMNS, cells, strict=True)), _details(table, words, at))
 
 
-def _details(table: TableStatus, at: datetime) -> list[list[Text]]:
-    details = [list(_source(table)), list(_now(table, at))]
+def _details(table: TableStatus, words: Said, at: datetime) -> list[list[Text]]:
+    details = [list(_source(table)), list(_now(table, words, at))]
     if table.failures is not None and (shown := _failures(table, table.failures, at)):
         details.append([shown])
     if table.kept is not None and (table.kept.keep or table.kept.expired):
@@ -264,7 +270,7 @@ def _details(table: TableStatus, at: datetime) -> list[list[Text]]:
         details.append([_late(table.late)])
     if table.other is not None and table.other.count:
         details.append([_other(table.other)])
-    if table.fields is not None and (table.fields.unknown or table.fields.is_rename):
+    if table.fields is not None and (table.fields.seen() or table.fields.is_rename):
         details.append([_unknown(table.fields)])
     if table.source_files is not None:
         details += [[Text(text, style="yellow")] for text in table.source_files.problems()]
@@ -299,19 +305,6 @@ def _state(table: TableStatus, at: datetime) -> list[Text]:
     return [Text(cell) for cell in cells]
 
 
-def _lag(table: TableStatus) -> Text:
-    lag = table.lag
-    if table.now is None and table.last_batch_id is None and not lag.count:
-        return Text()
-    if lag.count is None:
-        return Text("unknown", style="yellow")
-    if lag.count == 0 and table.late is not None and table.late.left_out and table.late.is_many:
-        return Text("up to date !", style="yellow")  # it has read every row, and left many out
-    if lag.count == 0:
-        return Text("up to date", style="green")
-    return Text(f"{_number(lag.count)} {lag.unit}", style="yellow")
-
-
 def _source(table: TableStatus) -> Iterator[Text]:
     kind = "topic " if table.kind == "topic" else ""
     holder, lag = table.holder, table.lag
@@ -328,7 +321,7 @@ def _source(table: TableStatus) -> Iterator[Text]:
         yield Text(lag.note, style="yellow" if lag.count is None else "dim")
 
 
-def _now(table: TableStatus, at: datetime) -> Iterator[Text]:
+def _now(table: TableStatus, words: Said, at: datetime) -> Iterator[Text]:
     """What the query does, how far it is behind its source, its last micro-batch and its state."""
     query, fresh = table.query, table.freshness
     if query.is_held or query.waits_for or query.state not in {"waiting", "stopped"}:
@@ -340,25 +333,12 @@ def _now(table: TableStatus, at: datetime) -> Iterator[Text]:
         yield Text("not known whether a record waits", style="yellow")
     if table.uncommitted is not None and table.uncommitted.records:
         yield Text(f"{_number(table.uncommitted.records)} records in open transactions", style="yellow")
-    if table.lag.count and table.loss.seconds is not None:
-        yield _loss(table.loss, is_running=table.holder is not None)
+    if words.loss:
+        yield Text(words.loss, style=_TONES[words.loss_tone])
     if (last := query.last_batch) is not None and table.holder is not None:
         yield Text(f"last batch {last.duration_ms / 1000:.1f} s", style="dim")
         if last.state_rows is not None and last.state_bytes is not None:
             yield Text(f"state {_number(last.state_rows)} rows, {bytes_text(last.state_bytes)}", style="dim")
-
-
-def _loss(loss: TimeToLoss, *, is_running: bool) -> Text:
-    """When the rows that the query has yet to read are deleted, at the present rates.
-
-    Of a stopped job that will be started in time, nothing is lost.
-    """
-    if loss.seconds is None or loss.is_never:
-        return Text("unread data is never lost", style="dim")
-    if not is_running and loss.seconds >= LATER_SECONDS:
-        return Text(f"unread data is kept for another {duration(loss.seconds)}", style="dim")
-    style = "red" if loss.seconds < SOON_SECONDS else "yellow" if loss.seconds < LATER_SECONDS else "dim"
-    return Text(f"unread data is lost in {duration(loss.seconds)}", style=style)
 
 
 def _failures(table: TableStatus, failures: QueryState, at: datetime) -> Text | None:
@@ -384,12 +364,7 @@ def _rejected(quarantine: Quarantine) -> Text:
 
 
 def _unknown(use: FieldUse) -> Text:
-    if use.is_rename:
-        return Text(f"! {use.text()}", style="red")
-    shown = ", ".join(f"{name} {count}" for name, count in use.unknown[:_REASONS_SHOWN])
-    more = len(use.unknown) - _REASONS_SHOWN
-    text = f"fields in no schema: {shown}{f' and {more} more' if more > 0 else ''}"
-    return Text(f"{text} (of {use.records} records)", style="dim")
+    return Text(f"! {use.text()}", style="red") if use.is_rename else Text(use.seen(), style="dim")
 
 
 def _late(late: Late) -> Text:

@@ -84,7 +84,9 @@ def row_lines(row: Row, *, is_full: bool) -> list[str]:
         ]
     lines.append(f"  rule version     {version} ({judged})")
     if row.field is not None:
-        lines.append(f"  field            {_payload(row.field.encode(), is_full=is_full)}")
+        has = row.at_field
+        shown = "" if has is None else f": {_payload(has.encode(errors='surrogatepass'), is_full=is_full)}"
+        lines.append(f"  field            {_payload(row.field.encode(), is_full=is_full)}{shown}")
     if row.file is None:
         lines.append(f"  key              {_payload(row.key, is_full=is_full)}")
     for name, value in row.headers:

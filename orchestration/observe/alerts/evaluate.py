@@ -17,7 +17,7 @@ from orchestration.access.history.takeovers import kills, takeover_text, without
 from orchestration.observe.alerts.facts import Facts
 from orchestration.observe.alerts.volume import explain, is_unusual
 from orchestration.observe.status.model import FAULTY, NEEDS_A_PERSON, Freshness, Lag, TableStatus
-from orchestration.observe.status.problems import duration
+from orchestration.observe.status.words.state import deletes_words, duration, unread_words
 
 ERROR_CLASS = re.compile(r"\[([A-Z][A-Z0-9_]{2,60}(?:\.[A-Z0-9_]{2,60})?)\]")
 """Spark's name of an error condition, such as ``[DIVIDE_BY_ZERO]``; the text behind it may quote a value."""
@@ -97,7 +97,7 @@ def _one_lag(rule: AlertRule, lag: Lag) -> Observation:
         return f"the oldest of its unread {lag.unit} is {duration(seconds)} old (limit {rule.limit_text})"
 
     def counted(count: float) -> str:
-        return f"{count:,.0f} {lag.unit} are unread (limit {rule.limit_number:,.0f})"
+        return f"{unread_words(round(count), lag.unit)} (limit {rule.limit_number:,.0f})"
 
     if rule.limit_seconds is not None:
         return _over(lag.seconds, rule.limit_seconds, aged)
@@ -112,8 +112,7 @@ def _time_to_loss(rule: AlertRule, facts: Facts) -> Iterator[Found]:
         elif loss.is_never:
             yield table.table, Observation(is_wrong=False, text="never")
         else:
-            when = "now" if loss.seconds == 0 else f"in {duration(loss.seconds)} at the present rates"
-            text = f"{loss.cause} deletes unread data {when} (limit {rule.limit_text})"
+            text = f"{deletes_words(loss)} (limit {rule.limit_text})"
             yield table.table, Observation(loss.seconds < limit, text)
 
 

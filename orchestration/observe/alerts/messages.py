@@ -9,7 +9,7 @@ from typing import Literal
 
 from orchestration.access.history.alert_state import AlertState
 from orchestration.observe.alerts.lifecycle import Due
-from orchestration.observe.status.problems import duration
+from orchestration.observe.status.words.state import duration
 
 _LINES = 50
 """Alerts that a message lists; the others are counted."""

@@ -11,6 +11,7 @@ from orchestration.access.progress.query_states import QueryState
 from orchestration.observe.status.lease_holder import Standby
 from orchestration.observe.status.model import Freshness, Lag, QueryNow, Status, TableStatus, TimeToLoss
 from orchestration.observe.status.problems import problems
+from orchestration.observe.status.words.state import Said, layer_words, said
 
 _HOUR = 3_600
 
@@ -24,7 +25,8 @@ def document(status: Status) -> dict[str, Any]:
     name, ``channels``: by name, why the last message was not delivered, ``raised``: each with ``rule``,
     ``table``, ``severity``, ``text``, ``since``, ``raised_at``, ``untold``: channels that were not sent it;
     null if no process has watched), ``standbys`` (processes of this host that wait to go on with a job:
-    ``place``, ``job``, ``pid``, ``host``, ``started_at``, ``is_ready``) and ``tables``, each with:
+    ``place``, ``job``, ``pid``, ``host``, ``started_at``, ``is_ready``), ``layers`` (what the tables of each
+    do) and ``tables``, each with:
     ``table``, ``layer``, ``kind`` (topic, files, silver, aggregate, upsert), ``reads`` (topics or a table),
     ``path``, ``exists``, ``rows``, ``files``, ``bytes``, ``version``, ``committed_at``,
     ``lag`` (``unit``: records or rows; ``count``, ``versions``, ``files``, ``bytes``, ``note``, ``seconds``:
@@ -33,6 +35,8 @@ def document(status: Status) -> dict[str, Any]:
     listed, not those that an earlier look of the same process did; ``backlogEndOffset``: the source's
     version up to which is counted),
     ``rows_per_second`` (last 60 s), ``last_batch_id``, ``watermark_at``,
+    ``words`` (``unread``, ``loss``, ``fields``: how far it is, what becomes of unread data, what the sample
+    has or lacks; ``is_rate_known``: false while a micro-batch runs whose rows are not counted yet),
     ``quarantine`` (``table``, ``rows``, ``reasons``: rows by reason, ``recent``: ``read`` and ``quarantined``
     rows of the last ``seconds``, ``share`` of them; null except for silver),
     ``late`` (``unit``: rows, or groups of an aggregate; ``count``, ``left_out``, ``of``, ``is_many``,
@@ -55,14 +59,12 @@ def document(status: Status) -> dict[str, Any]:
     ``failures`` of the query since its job started (``state``: works, waits, restarted, failed; ``kind``:
     transient, data, operator, unknown; ``subject``, ``error``, ``since``, ``next_restart_at``, ``restarts``,
     ``restarts_last_hour``, ``last_restarts``: ``at`` and ``subject`` of each; null if it has not failed),
-    ``catalog`` (``name`` with the database, ``registered_at``, ``error``; null if no catalog is in use),
-    ``retention`` (``keep``: how long a record is kept, null for ever; ``expired``: offsets in the ranges from
-    which records are deleted; null except for bronze),
-    ``source_files`` (``count``, ``changed``: paths, ``faults`` and ``skipped``: why, by path; null
-    except for tables of files),
-    ``receipts`` (what the newest audit has found of the topic's: ``at``, ``text``, ``without``: records that
-    have none, ``since``: Kafka's time of the oldest of them, ``faults``; null where none has).
+    ``catalog`` (``name`` with the database, ``registered_at``, ``error``; null if none is in use),
+    ``retention`` (``keep``: null for ever; ``expired``: offsets of deleted records; null except for bronze),
+    ``source_files`` (``count``, ``changed``: paths, ``faults``, ``skipped``, ``left_out``: why, or null),
+    ``receipts`` (of the newest audit: ``at``, ``text``, ``without``, ``since``, ``faults``; null: none).
     """
+    words = said(status)
     return {
         "pipeline": status.pipeline,
         "at": iso(status.at),
@@ -71,8 +73,14 @@ def document(status: Status) -> dict[str, Any]:
         "problems": [asdict(problem) for problem in problems(status)],
         "alerts": status.alerts and _alerts_document(status.alerts, status.at),
         "standbys": [_standby_document(one) for one in status.standbys],
-        "tables": [_table_document(table, status.at) for table in status.tables],
+        "layers": _layers_document(status),
+        "tables": [_table_document(table, words[table.table], status.at) for table in status.tables],
     }
+
+
+def _layers_document(status: Status) -> dict[str, str]:
+    layers = dict.fromkeys(table.layer for table in status.tables)
+    return {one: layer_words(table for table in status.tables if table.layer == one) for one in layers}
 
 
 def _standby_document(one: Standby) -> dict[str, Any]:
@@ -81,7 +89,7 @@ def _standby_document(one: Standby) -> dict[str, Any]:
     return facts
 
 
-def _table_document(table: TableStatus, at: datetime) -> dict[str, Any]:
+def _table_document(table: TableStatus, words: Said, at: datetime) -> dict[str, Any]:
     now, lag, rejected, job = table.now, table.lag, table.quarantine, table.holder
     late, used = table.late, table.fields
     return {
@@ -91,13 +99,11 @@ def _table_document(table: TableStatus, at: datetime) -> dict[str, Any]:
         "reads": list(table.reads),
         "path": table.path,
         "exists": now is not None,
-        "rows": now and now.rows,
-        "files": now and now.files,
-        "bytes": now and now.bytes,
-        "version": now and now.version,
+        **{name: now and getattr(now, name) for name in ("rows", "files", "bytes", "version")},
         "committed_at": iso(now.timestamp) if now else None,
         "lag": _lag_document(lag),
         "rows_per_second": None if table.rows_per_second is None else round(table.rows_per_second, 1),
+        "words": _words_document(table, words),
         "last_batch_id": table.last_batch_id,
         "watermark_at": iso(table.watermark),
         "quarantine": rejected
@@ -132,14 +138,22 @@ def _table_document(table: TableStatus, at: datetime) -> dict[str, Any]:
         and {
             "count": table.source_files.count,
             "changed": list(table.source_files.changed),
-            "faults": dict(table.source_files.faults),
-            "skipped": dict(table.source_files.skipped),
+            **{name: dict(getattr(table.source_files, name)) for name in ("faults", "skipped", "left_out")},
         },
         "receipts": table.receipts
         and {
             **{name: iso(getattr(table.receipts, name)) for name in ("at", "since")},
             **{name: getattr(table.receipts, name) for name in ("text", "without", "faults")},
         },
+    }
+
+
+def _words_document(table: TableStatus, words: Said) -> dict[str, Any]:
+    return {
+        "unread": words.unread,
+        "loss": words.loss,
+        "fields": "" if table.fields is None or table.fields.is_rename else table.fields.seen(),
+        "is_rate_known": words.rows_per_second is not None,
     }
 
 

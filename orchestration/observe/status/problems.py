@@ -8,11 +8,15 @@ from typing import Literal
 
 from orchestration.access.history.takeovers import kills, takeover_text, without_standby
 from orchestration.observe.status.model import NEEDS_A_PERSON, UNKNOWN_SECONDS, Status, TableStatus
+from orchestration.observe.status.words.state import (
+    LATER_SECONDS,
+    SOON_SECONDS,
+    count_of,
+    deletes_words,
+    duration,
+)
 
 Severity = Literal["critical", "warning"]
-
-SOON_SECONDS, LATER_SECONDS = 24 * 3600.0, 7 * 24 * 3600.0
-"""A loss that comes sooner than the first is critical; one that comes later than the second is no problem."""
 
 OPEN_TRANSACTION_SECONDS = 60.0
 """A stable offset that stands still for so long, with records behind it, is a hanging transaction."""
@@ -57,14 +61,14 @@ def _of_table(table: TableStatus) -> Iterator[Problem]:
         yield Problem("warning", name, f"the query failed and is restarted: {query.error}")
     elif query.state == "stopped" and table.lag.count:
         why = query.phase if query.is_held or query.waits_for else "no job runs"
-        yield Problem("warning", name, f"{why}, and {table.lag.count:,} {table.lag.unit} wait")
+        verb = "waits" if table.lag.count == 1 else "wait"
+        yield Problem("warning", name, f"{why}, and {count_of(table.lag.count, table.lag.unit)} {verb}")
     if table.fault:
         yield Problem("critical", name, table.fault)
     loss = table.loss
     if loss.seconds is not None and loss.seconds < LATER_SECONDS:
         severity: Severity = "critical" if loss.seconds < SOON_SECONDS else "warning"
-        when = "now" if loss.seconds == 0 else f"in {duration(loss.seconds)} at the present rates"
-        yield Problem(severity, name, f"{loss.cause} deletes unread data {when}")
+        yield Problem(severity, name, deletes_words(loss))
     open_ = table.uncommitted
     if open_ is not None and open_.records and open_.seconds >= OPEN_TRANSACTION_SECONDS:
         yield Problem(
@@ -100,14 +104,3 @@ def _of_source(table: TableStatus) -> Iterator[Problem]:
         yield Problem("warning", table.table, f"the newest audit found {faults}: medallion audit names them")
     for text in () if table.source_files is None else table.source_files.problems():
         yield Problem("warning", table.table, text)
-
-
-def duration(seconds: float) -> str:
-    """A duration for people in its two largest units: ``3 h 12 min``, ``45 s``."""
-    left = max(0, round(seconds))
-    parts: list[str] = []
-    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
-        count, left = divmod(left, length)
-        if count or (unit == "s" and not parts):
-            parts.append(f"{count:,} {unit}")
-    return " ".join(parts[:2])

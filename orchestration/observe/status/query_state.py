@@ -19,7 +19,7 @@ from common.delta.commit import from_epoch_ms
 from orchestration.access.history.job_state import JobQuery, JobState
 from orchestration.observe.status.lease_holder import Holder
 from orchestration.observe.status.model import Lag, QueryNow
-from orchestration.observe.status.problems import duration
+from orchestration.observe.status.words.state import WAITS, doing, duration, unread_words
 
 STALLED_SECONDS = 60.0
 """For so long, and two of its triggers, a query may leave rows unread between two micro-batches."""
@@ -106,7 +106,7 @@ def _running(query: JobQuery, planned: Planned, at: datetime) -> QueryNow:
         return QueryNow("stopped", text, query.since, *rest)
     if planned.is_open or query.state == "working":
         return _working(planned, at, *rest)
-    return QueryNow("waiting", "waits for data", query.since, *rest)
+    return QueryNow("waiting", WAITS, query.since, *rest)
 
 
 def _working(planned: Planned, at: datetime, *rest: object) -> QueryNow:
@@ -152,7 +152,7 @@ def _by_lease(holder: Holder | None, planned: Planned, at: datetime) -> QueryNow
         return QueryNow("stopped", "no job runs")
     if holder.started_at is not None and (at - holder.started_at).total_seconds() < _START_SECONDS:
         return QueryNow("starting", f"job {holder.job} starts", holder.started_at, is_opening=True)
-    return _working(planned, at) if planned.is_open else QueryNow("waiting", "waits for data")
+    return _working(planned, at) if planned.is_open else QueryNow("waiting", WAITS)
 
 
 def _age(at: datetime, then: datetime) -> str:
@@ -173,7 +173,7 @@ class StallWatch:
     def judged(  # noqa: PLR0913, PLR0917  # the sources of one answer
         self, name: str, query: QueryNow, lag: Lag, planned: Planned, at: datetime, reads: str = ""
     ) -> QueryNow:
-        """What a query does; ``stalled`` if it should have begun a micro-batch long ago.
+        """What a query does, in words; ``stalled`` if it should have begun a micro-batch long ago.
 
         The age of a Kafka record says nothing of when it came: unread records count from the first look that
         found them. Unread rows of a table count from the commit that brought them.
@@ -185,6 +185,7 @@ class StallWatch:
             at: The current time.
             reads: The table whose first rows it waits for before it starts; empty where it waits for none.
         """
+        query = replace(query, phase=doing(query, lag))
         is_early = query.state == "starting" and planned.newest is None and not query.is_opening
         if is_early and reads and lag.count == 0 and not query.has_end:
             query = replace(query, state="waiting", phase=f"waits for the first rows of {reads}")
@@ -202,7 +203,7 @@ class StallWatch:
         if seconds <= STALLED_SECONDS + 2 * self._trigger_seconds(name):
             return query
         what = "has not started" if query.state == "starting" else "begins no micro-batch"
-        text = f"{what}, and {lag.count:,} {lag.unit} are unread: no progress for {duration(seconds)}"
+        text = f"{what}, and {unread_words(lag.count, lag.unit)}: no progress for {duration(seconds)}"
         return replace(query, state="stalled", phase=text, since=since, error=text)
 
     def _trigger_seconds(self, name: str) -> float:

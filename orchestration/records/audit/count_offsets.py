@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from common.config.driver_limits import DriverLimits
 from common.declare import Bronze, Silver
 from common.delta.maintenance.retention import ExpiredTopic
 from common.rows.rows import Rows
@@ -20,9 +19,11 @@ from orchestration.records.audit import offset_places as rows
 from orchestration.records.audit.accepted_gaps import Gap, lost_between
 from orchestration.records.audit.offset_places import Range, Source, Sources
 from orchestration.records.audit.offset_ranges import (
+    BatchRange,
     BronzeProgress,
     all_exist,
     all_sources,
+    batch_ranges,
     bronze_progress,
     files_of,
     lowest_and_highest,
@@ -56,9 +57,6 @@ Say = Callable[[str], None]
 
 ERASURE = "erasure"
 """The kind of a commit that erases records (``by`` in its metadata)."""
-
-_FEW = DriverLimits(rows=20_000)
-"""Up to this many rows are collected into the driver, so that later steps need no further shuffle."""
 
 
 @dataclass
@@ -165,7 +163,7 @@ class TableAudit:
             split=self._units if silver.each is not None else None,
         )
         likely = offsets if silver.each is None else None  # nobody knows how many elements records have
-        with SparkRows(placed, None, _FEW).kept(whole=True, expected=likely) as found:
+        with SparkRows(placed, None, witness.FEW).kept(whole=True, expected=likely) as found:
             return self._account(found.frame, sources, ranges)
 
     def _units(self, bronze: DataFrame) -> DataFrame:
@@ -185,7 +183,7 @@ class TableAudit:
     def _is_ordered(self) -> bool:
         """Whether the order of a key's rows says which of them stays, as far as the whole logs say."""
         log, bronze, silver = self.pins.silver, self.pins.bronze, self.silver
-        if silver.dedupe != "exact" or silver.each is not None or self.own or log.base is not None:
+        if silver.each is not None or self.own or log.base is not None:
             return False
         found = comparable(silver, log, [bronze])
         if silver.keep == "newest":
@@ -195,6 +193,11 @@ class TableAudit:
         others = any(one.is_foreign and not one.commit.removed for one in bronze.commits)
         back = any(taken_back([one.commit for one in each.commits]) for each in (log, bronze))
         return not (found.why or found.why_no_verdict or found.excuse or loaded or others or back)
+
+    @property
+    def _batches(self) -> Sequence[BatchRange]:
+        """Which micro-batch has read which offsets, of a table that keeps any row of a key in each."""
+        return () if self.silver.dedupe == "exact" else batch_ranges(self.pins.bronze, self.pins.silver)
 
     def _account(
         self, found: DataFrame, sources: Sources, ranges: Mapping[Partition, Range]
@@ -415,9 +418,10 @@ class TableAudit:
         self.say(f"{silver.table}: looking up {seen.get(rows.REST, 0):,} rows that are in no table")
         if seen.get(rows.REST) and bronze is not None:
             rest = found.where(f"{rows.FATE} = '{rows.REST}' and not {rows.IS_ABSENT}")
-            is_ordered = self._is_ordered
+            batches = self._batches
+            is_ordered = self._is_ordered and (self.silver.dedupe == "exact" or bool(batches))
             keys = witness.bronze_keys(bronze, rest, silver, self.decision, is_ordered=is_ordered)
-            with SparkRows(keys, None, _FEW).kept(whole=True, expected=seen[rows.REST]) as bronze_keys:
+            with SparkRows(keys, None, witness.FEW).kept(whole=True, expected=seen[rows.REST]) as bronze_keys:
                 typed = bronze_keys.frame
                 if self.decision.conditions:
                     _add(counts, "other", typed.where(IS_OTHER))
@@ -427,13 +431,12 @@ class TableAudit:
                     typed = typed.where(f"not {witness.IS_EMPTY}")
                 split = any(len(one.commit.added) > 1 for one in self.pins.bronze.commits)
                 keyed = typed.where(f"not {witness.IS_TOMBSTONE}")
-                alone = witness.without_witness(keyed, accepted, silver, is_split=split)
                 valueless = typed.where(witness.IS_TOMBSTONE)
                 if silver.tombstones == "keep":
                     # Tombstones from before the declaration kept them are in bronze alone.
+                    valueless = valueless.drop(witness.ORDER) if batches else valueless
                     valueless = witness.without_witness(valueless, accepted, silver, is_split=split)
-                marked = SparkRows(witness.mark_first_of_key(alone), None, _FEW)
-                with marked.kept(whole=True, expected=seen[rows.REST]) as lone:
+                with witness.lone_rows(keyed, accepted, silver, seen[rows.REST], split, batches) as lone:
                     _add(counts, "tombstones", valueless)
                     _add(counts, "duplicates", typed)
                     _add(counts, "duplicates", valueless, -1)
@@ -445,7 +448,7 @@ class TableAudit:
         late = sources.late.rows(spark)
         if seen.get("late") and silver.late == "merge" and late is not None:
             keys = witness.late_keys(late, found.where(f"{rows.FATE} = 'late'"), silver)
-            with SparkRows(keys, None, _FEW).kept(whole=True, expected=seen["late"]) as late_keys:
+            with SparkRows(keys, None, witness.FEW).kept(whole=True, expected=seen["late"]) as late_keys:
                 unmerged = witness.without_witness(late_keys.frame, accepted, silver)
                 text = f"late and not merged, but no row of {silver.table} has its key"
                 self._add_rows("no witness", text, unmerged, self._again)

@@ -7,7 +7,8 @@ key columns are read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import reduce
 from operator import and_
 
@@ -15,13 +16,19 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from bronze.table import INGESTED
+from common.config.driver_limits import DriverLimits
 from common.declare import Silver
+from common.rows.rows import Rows
 from common.rows.spark_rows import SparkRows
 from orchestration.records.audit.offset_places import PLACE, WHOLE, place_of
+from orchestration.records.audit.offset_ranges import BatchRange
 from orchestration.records.audit.other_records import IS_OTHER, Decision, read_marked
 from silver.judge.dedupe import key_text
 from silver.read.column_names import ELEMENT, META, arrival, row_coordinates
 from silver.write.exact_dedupe import newest_order
+
+FEW = DriverLimits(rows=20_000)
+"""Up to this many rows are collected into the driver, so that later steps need no further shuffle."""
 
 KEY = "key_text"
 ORDER = "newness"
@@ -88,32 +95,84 @@ def without_witness(
         accepted: Rows of silver in the order of searching: first the new ones, then all. They are filtered
             by literal bounds of the keys, so that Delta skips files that cannot hold a key.
         silver: The declaration.
-        is_split: Whether commits of bronze have several files: silver may read records of one time in another
-            order.
+        is_split: Whether silver may read records of one time in another order: commits of bronze have several
+            files, or any row of a micro-batch may stay.
     """
-    names, after = silver.event_key, ">" if is_split else ">="
-    left = found
+    left, is_newest = found, silver.keep == "newest"
+    is_right = F.expr(_IS_NEWER if is_newest else _IS_NO_LATER.format(after=">" if is_split else ">="))
     for place, each in enumerate(accepted):
         if each is None or (place > 0 and left.isEmpty()):
             continue
-        bounds = reduce(and_, SparkRows(left.select("columns.*")).bounds(names), F.lit(True))
-        key = key_text(each, names).alias(KEY)
-        if ORDER not in left.columns:
-            left = left.join(each.where(bounds).select(key), KEY, "left_anti")
-            continue
-        is_newest = silver.keep == "newest"
-        columns = newest_order(silver, each.columns) if is_newest else arrival(each.columns)
-        witnesses = (
-            each.where(bounds).select(key, _order([F.col(f"`{name}`") for name in columns])).alias("has")
-        )
-        is_right = F.coalesce(
-            F.expr(_IS_NEWER if is_newest else _IS_NO_LATER.format(after=after)), F.lit(True)
-        )
-        same = F.col(f"has.{KEY}") == F.col(f"it.{KEY}")
-        left = left.alias("it").join(witnesses, same & is_right, "left_anti")
+        witnesses = _witnesses(each, left, silver)
+        if ORDER in left.columns:
+            left = _without(left, witnesses, is_right)
+        else:
+            left = left.join(witnesses.select(KEY), KEY, "left_anti")
     return left
 
 
+@contextmanager
+def lone_rows(  # noqa: PLR0913, PLR0917  # what they are searched in, and by
+    found: DataFrame,
+    accepted: Sequence[DataFrame | None],
+    silver: Silver,
+    expected: int,
+    is_split: bool,  # noqa: FBT001
+    batches: Sequence[BatchRange],
+) -> Iterator[Rows]:
+    """The rows ``without_witness``, with ``is_first``.
+
+    Args:
+        found: As there, ``accepted``, ``silver`` and ``is_split`` too.
+        expected: Number of rows of ``found``.
+        batches: Which micro-batch has read which offsets, of a table that keeps any row of a key in a
+            micro-batch: a row that was read in the same one is a witness, in whatever order they came.
+    """
+    alone = without_witness(found, accepted, silver, is_split=is_split or bool(batches))
+    with SparkRows(mark_first_of_key(alone), None, FEW).kept(whole=True, expected=expected) as lone:
+        if not batches or not lone.count:
+            yield lone
+            return
+        left = _with_number(lone.frame.drop("is_first"), batches)
+        for each in filter(None, accepted):
+            keys = lone.frame.select(KEY).distinct()
+            witnesses = _witnesses(each, lone.frame, silver).join(keys, KEY, "left_semi")
+            left = _without(left, _with_number(witnesses, batches), F.expr(_IS_IN_TIME))
+        marked = mark_first_of_key(left.drop(_NUMBER))
+        with SparkRows(marked, None, FEW).kept(whole=True, expected=lone.count) as rest:
+            yield rest
+
+
+def _witnesses(accepted: DataFrame, found: DataFrame, silver: Silver) -> DataFrame:
+    """The keys of rows of silver that may be those of ``found``, with their order."""
+    names = silver.event_key
+    bounds = reduce(and_, SparkRows(found.select("columns.*")).bounds(names), F.lit(True))
+    is_newest = silver.keep == "newest"
+    order = newest_order(silver, accepted.columns) if is_newest else arrival(accepted.columns)
+    key = key_text(accepted, names).alias(KEY)
+    return accepted.where(bounds).select(key, _order([F.col(f"`{name}`") for name in order]))
+
+
+def _without(left: DataFrame, witnesses: DataFrame, is_right: Column) -> DataFrame:
+    """The rows without a witness that has their key and is right, or of which nobody can tell."""
+    same = F.col(f"has.{KEY}") == F.col(f"it.{KEY}")
+    is_witness = same & F.coalesce(is_right, F.lit(True))
+    return left.alias("it").join(witnesses.alias("has"), is_witness, "left_anti")
+
+
+def _with_number(rows: DataFrame, batches: Sequence[BatchRange]) -> DataFrame:
+    """Rows with the number of their micro-batch; null where it is not known."""
+    fields = f"of_topic string, of_partition int, start bigint, stop bigint, {_NUMBER} bigint"
+    ranges = rows.sparkSession.createDataFrame(batches, fields)
+    topic, partition, offset = (F.col(f"{ORDER}.o{at}") for at in range(1, 4))
+    within = (topic == F.col("of_topic")) & (partition == F.col("of_partition"))
+    within &= (offset >= F.col("start")) & (offset < F.col("stop"))
+    return rows.join(F.broadcast(ranges), within, "left").select(*rows.columns, _NUMBER)
+
+
+_NUMBER = "__number"
+_IS_IN_TIME = f"has.{_NUMBER} <= it.{_NUMBER}"
+"""Of a micro-batch any row of a key may stay; none of one that came after it may stand for the first."""
 _IS_NEWER = f"has.{ORDER} >= it.{ORDER}"
 _IS_NO_LATER = (
     f"not (has.{ORDER}.o1 = it.{ORDER}.o1 and has.{ORDER}.o2 = it.{ORDER}.o2 "

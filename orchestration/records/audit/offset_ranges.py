@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
 
@@ -22,7 +22,9 @@ from orchestration.records.audit.table_log import (
     Positions,
     TableCommit,
     TableLog,
+    delta_position,
     kafka_positions,
+    since_rebuild,
 )
 
 if TYPE_CHECKING:
@@ -72,6 +74,43 @@ def bronze_progress(
         if position is not None and (is_read(one.commit, position) or is_partly_read(one.commit, position)):
             processed |= after
     return BronzeProgress(ends, processed, first_batches, is_complete and bool(ends))
+
+
+class BatchRange(NamedTuple):
+    """Offsets of a partition, up to but not including ``stop``, and the number of the micro-batch of silver
+    that has read them; micro-batches that share a commit of bronze have one number.
+    """
+
+    topic: str
+    partition: int
+    start: int
+    stop: int
+    number: int
+
+
+def batch_ranges(bronze: TableLog, silver: TableLog) -> Sequence[BatchRange]:
+    """Which micro-batch of silver has read which offsets; empty where nobody can tell.
+
+    Another query began without the keys that the one before had seen.
+    """
+    batches = [one for one in since_rebuild(silver.commits) if one.step == "accepted"]
+    commits = iter([one for one in since_beginning(bronze) if one.batch_id is not None])
+    if len({one.query_id for one in batches}) != 1 or not silver.is_whole:
+        return ()
+    found: list[BatchRange] = []
+    ends: dict[Partition, int] = {}
+    number, waiting = 0, next(commits, None)
+    for batch in batches:
+        position = delta_position(batch)
+        if position is None or position.in_snapshot:
+            return ()
+        while waiting is not None and is_read(waiting.commit, position):
+            after = kafka_positions(waiting)
+            found += [BatchRange(*one, ends.get(one, 0), end, number) for one, end in after.items()]
+            ends |= after
+            waiting = next(commits, None)
+        number += not (waiting is not None and is_partly_read(waiting.commit, position))
+    return found
 
 
 def since_beginning(bronze: TableLog) -> Sequence[TableCommit]:

@@ -11,7 +11,7 @@ from common.declare.declared import is_path
 from common.delta.match.checkpoint_match import lost_commits
 from common.errors import SqlError, TableError
 from common.sql.quoting import double_quoted, standard_text
-from orchestration.records.audit.gold.state import GoldState, declared_anew, newest_state, why_it_may_differ
+from orchestration.records.audit.gold.state import GoldState, declared_anew, excuse_of, newest_state
 from orchestration.records.proof.checks import compared, heading, not_compared, stated
 from orchestration.records.proof.definitions import Definition, definition
 from orchestration.records.proof.tables import Tables
@@ -61,8 +61,8 @@ def _checks(gold: Gold, layout: Layout, tables: Tables, settings: GoldSettings) 
         views[name] = tables.view(name, layout.table_path(name), version)
     columns = {name: tables.columns(view) for name, view in {**views, gold.table: found}.items()}
     defined = definition(gold, views, columns)
-    excuse = why_it_may_differ(gold, layout, state, settings)
-    yield from _comparison(state, excuse, found, defined, columns[gold.table], tables)
+    excuse = excuse_of(gold, layout, state, settings)
+    yield from _comparison(state, excuse.why if excuse else "", found, defined, columns[gold.table], tables)
 
 
 def _comparison(  # noqa: PLR0913, PLR0917  # what a comparison is made of

@@ -6,6 +6,7 @@ Payloads may be secret. ``groups`` never reads them; only ``rows``, for ``medall
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,10 +16,14 @@ from common.config.paths import Layout
 from common.declare import Pipeline, Silver
 from common.declare.files import PREFIX as FILES_PREFIX
 from common.delta.log import LogReader
-from common.errors import TableMissingError, UsageError, first_line, nearest
+from common.errors import TableMissingError, UsageError, nearest
+from orchestration.access.query.allowed_sql import refused_condition
 from orchestration.access.query.duckdb_views import Database
 
 _COORDINATES = ("topic", "partition", "offset")
+_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+"""A part of the path of a field: a name, or the place of an element."""
+
 _OF_SOME_TABLES = {"field": "VARCHAR", "rule_version": "VARCHAR", "element": "BIGINT"}
 """Columns, with their types, that quarantine tables of earlier releases lack, or of records without elements;
 they are shown as null."""
@@ -116,11 +121,44 @@ class Row:
         """The place of a file's record, from 1."""
         return int(self._said("row") or 0) + 1
 
+    @property
+    def at_field(self) -> str | None:
+        """What a JSON value has at the field, as JSON text; None where it has none, or is no JSON."""
+        if self.field is None or self.value is None:
+            return None
+        try:
+            found = _at(json.loads(self.value, parse_int=_Spelt, parse_float=_Spelt), self.field)
+            if isinstance(found, dict | list):  # whose numbers are not texts
+                found = _at(json.loads(self.value), self.field)
+        except (ValueError, RecursionError, LookupError, TypeError):
+            return None
+        return str(found) if isinstance(found, _Spelt) else json.dumps(found, ensure_ascii=False)
+
     def _said(self, name: str) -> str | None:
         if not self.place.topic.startswith(FILES_PREFIX):
             return None
         value = dict(self.headers).get(name)
         return None if value is None else value.decode("utf-8", "replace")
+
+
+class _Spelt(str):
+    """A JSON number as it is spelt."""
+
+    __slots__ = ()
+
+
+def _at(value: Any, path: str) -> Any:
+    """The value at a path such as ``a.b`` or ``a[2].b``, also of a payload beside its schema.
+
+    Raises:
+        LookupError: There is none.
+        TypeError: A part of the path leads into a value that has no members.
+    """
+    if isinstance(value, dict) and "schema" in value and isinstance(value.get("payload"), dict):
+        value = value["payload"]
+    for name, place in _STEP.findall(path):
+        value = value[int(place)] if place else value[name]
+    return value
 
 
 def select_silver_tables(pipeline: Pipeline, table: str | None) -> tuple[Silver, ...]:
@@ -226,9 +264,7 @@ def rows(  # noqa: PLR0913  # one per option
         while (row := found.fetchone()) is not None:
             yield _row(silver.table, row, current)
     except duckdb.Error as error:
-        message = first_line(error)
-        hint = ' "offset" is a word of SQL: write the column in double quotes.' if "offset" in message else ""
-        raise UsageError(f"--where: {message}.{hint}") from error
+        raise refused_condition(error) from error
 
 
 def _rule_version(silver: Silver) -> str:

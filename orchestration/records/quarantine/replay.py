@@ -165,7 +165,9 @@ def require_replayable(silver: Silver, layout: Layout) -> int:
     if silver.keep == "newest":
         raise UsageError(
             f'{silver.table} is declared with keep="newest": a replay only inserts, and cannot replace an '
-            "older row of a key. Send the corrected events to the topic again."
+            "older row of a key. To judge all stored records again by today's declaration: medallion restate "
+            f"{silver.table} --from 1970-01-01T00:00Z; events that are wrong themselves are sent again, "
+            "corrected"
         )
     refuse_unfinished(layout, silver.table)
     path = layout.table_path(silver.table)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
 from typing import Any
@@ -21,6 +21,7 @@ from orchestration.records.trace.behind import RECORD
 from orchestration.records.trace.gold_keys import AT, GoldKeys
 from orchestration.records.trace.no_row import comes_later, why_no_row
 from orchestration.records.trace.tables import Place, Tables
+from orchestration.records.trace.truncations import IS_ONE, Truncations, truncations_of
 
 _MOST_BATCHES = 20
 _MOST_READ = 200
@@ -99,8 +100,8 @@ class GoldChange:
         before: The row before it; None if there was none.
         after: The row after it; None if there is none.
         role: What the record is to the row: ``overtaken`` within the micro-batch, ``older`` than what was
-            there, or gone and another one ``instead``; of an interval: ``ended`` or ``continued``. Empty: the
-            row is of the record, or of a group.
+            there, or gone and another one ``instead``; of an interval: ``ended`` or ``continued``; or it was
+            ``truncated`` by a later one. Empty: the row is of the record, or of a group.
         record: The other record; None without one.
     """
 
@@ -163,19 +164,43 @@ class GoldRows:
         for batch in batches:
             changes = self._changes(batch)
             if any(one.change != "unchanged" for one in changes):
-                return batch, changes
+                return batch, [self._truncated(one) for one in changes]
         if not changes and comes_later(self.gold) and (later := self._later(batches[-1])) is not None:
             return later, self._changes(later)
         return batches[-1], changes
 
     def why_none(self, batch: Batch) -> str:
         """Why there is no row after a micro-batch."""
+        if self._truncations is not None and self._truncations.is_one():
+            return IS_ONE
+        if (truncation := self._truncation) is not None:
+            return f"no row: {truncation.words} is a truncation, and came after it"
         deleter = self._deleter(batch)
         if deleter is None:
             return why_no_row(self.tables, self.gold, self.source.table, self.source.sql or "", self.keys)
         if deleter == self.source.place:
             return "no row: the record deletes its key, of which there was none"
-        return f"no row: {deleter.topic}/{deleter.partition}/{deleter.offset} has deleted its key"
+        return f"no row: {deleter.words} has deleted its key"
+
+    @cached_property
+    def _truncations(self) -> Truncations | None:
+        is_gone = self.source.is_gone or self.source.sql is None
+        return None if is_gone else truncations_of(self.tables, self.gold, self.source.sql or "")
+
+    @cached_property
+    def _truncation(self) -> Place | None:
+        """The truncation after the record; a gold table that has not come to it yet has the row still."""
+        return None if self._truncations is None else self._truncations.after()
+
+    def _truncated(self, one: GoldChange) -> GoldChange:
+        """The change; of a row of the record that a truncation has taken out since, or ended, with that."""
+        is_own = not one.role and (one.after is None or _named(one.after) == self.source.place)
+        if not is_own or self._truncation is None:
+            return one
+        newest = self._at(newest_batch(self.tables, self.gold.table).last.version)
+        still = self._by_row(self.keys.rows(newest)).get(tuple(one.key.values()), [])
+        is_open = any(_named(row) == self.source.place and row.get("valid_to") is None for row in still)
+        return one if is_open else replace(one, role="truncated", record=self._truncation)
 
     def following(self, batch: Batch, changes: Sequence[GoldChange]) -> Rows | None:
         """The rows that tables behind this one have read because of the record; None if there are none."""

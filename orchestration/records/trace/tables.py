@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +35,11 @@ class Place:
         if not (topic and partition.isdigit() and offset.isdigit()):
             raise UsageError(f"--offset {text!r} is not topic/partition/offset, such as orders/3/1842")
         return cls(topic, int(partition), int(offset))
+
+    @property
+    def words(self) -> str:
+        """The text that ``parse`` reads."""
+        return f"{self.topic}/{self.partition}/{self.offset}"
 
     def condition(self, prefix: str = "") -> str:
         """The SQL condition by which the record's rows are found; ``_kafka_`` before silver's columns."""
@@ -69,8 +75,8 @@ class Tables:
             return None
         return self.database.source(self.layout.table_path(table), version)
 
-    def rows(self, sql: str) -> list[dict[str, Any]]:
-        """The rows of a query.
+    def rows(self, sql: str, values: Sequence[str] = ()) -> list[dict[str, Any]]:
+        """The rows of a query, with values for its marks.
 
         Raises:
             TableError: A table cannot be read, for example a version whose files are gone.
@@ -78,7 +84,7 @@ class Tables:
         import duckdb  # imported here, because the import takes a third of a second
 
         try:
-            found = self.database.connection.execute(sql)
+            found = self.database.connection.execute(sql, list(values))
             names = [each[0] for each in found.description or ()]
             return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
         except duckdb.Error as error:

@@ -13,7 +13,7 @@ from common.config.paths import Layout, queryable_tables
 from common.declare import Gold, Join, Pipeline, Silver
 from common.errors import TableError, TableMissingError, UsageError, nearest
 from common.sql.quoting import double_quoted
-from orchestration.access.query.allowed_sql import refuse_unsafe_expression
+from orchestration.access.query.allowed_sql import refuse_unsafe_expression, refused_condition
 from orchestration.access.query.duckdb_views import Database
 from orchestration.records.trace.behind import RECORD, Behind
 from orchestration.records.trace.gold_rows import Rows
@@ -22,6 +22,7 @@ from orchestration.records.trace.lookups import Lookups
 from orchestration.records.trace.record import Record, bronze_of
 from orchestration.records.trace.row_history import RowChange
 from orchestration.records.trace.tables import Place, Tables, commit_document
+from orchestration.records.trace.truncations import truncations_of
 
 _IN_QUARANTINE = ("topic", "partition", "offset")
 _MOST_ROWS = 1_000
@@ -117,6 +118,8 @@ class Trace:
     def by_key(self, table: str, key: Sequence[str], limit: int) -> list[Place]:
         """The records of the rows with a key.
 
+        Of a key that a truncation has taken out of a gold table, the last record that was its row.
+
         Raises:
             UsageError: The table has no declared key, or one of another number of columns.
         """
@@ -130,7 +133,12 @@ class Trace:
             )
         source, columns = self._source(table), self._columns(table)
         same = " AND ".join(f"{double_quoted(name)} = CAST(? AS {columns[name]})" for name in names)
-        return self._places(source, same, list(key), limit, RECORD)
+        found = self._places(source, same, list(key), limit, RECORD)
+        if found or isinstance(declared, Silver):
+            return found
+        truncations = truncations_of(self._tables, declared)
+        last = truncations and truncations.last([f"CAST(? AS {columns[name]})" for name in names], key)
+        return [last] if last else []
 
     def by_condition(self, table: str, where: str, limit: int) -> list[Place]:
         """The records that the rows which meet a condition are made of.
@@ -169,7 +177,7 @@ class Trace:
         try:
             found = self._tables.database.connection.execute(sql, values).fetchall()
         except duckdb.Error as error:
-            raise UsageError(str(error).strip()) from error
+            raise refused_condition(error) from error
         return [Place(*row) for row in found]
 
     def _declared(self, table: str) -> Silver | Gold:

@@ -5,11 +5,14 @@ What a record holds is escaped, as in ``medallion quarantine show``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from orchestration.access.query.shown_values import escaped, plain_text
+
+_ORDER = ("_kafka_topic", "_kafka_partition", "_kafka_offset")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +36,18 @@ def in_words(record: Mapping[str, Any]) -> Line:
     """A record, its bronze row, and below it silver and gold tables."""
     bronze = record["bronze"]
     place = "" if bronze["place"] == "held" else bronze["place"]
-    of_bronze = _line(bronze["table"], place, bronze, tuple(_bronze(bronze)))
-    silver = (_line(one["table"], _verdict(one), one, tuple(_silver(one))) for one in record["silver"])
+    of_bronze = _line(bronze["table"], place, bronze, _bronze(bronze))
+    silver = (_line(one["table"], _verdict(one), one, _silver(one)) for one in record["silver"])
     return Line(_place(record), "", below=(of_bronze, *silver))
+
+
+def _once(lines: Iterable[Line]) -> tuple[Line, ...]:
+    """Lines of which equal ones stand once, where the first was, with their number."""
+    counts = Counter(lines)
+    return tuple(
+        line if count == 1 else replace(line, text=f"{line.text} ({count:,} times)".lstrip())
+        for line, count in counts.items()
+    )
 
 
 def _place(record: Mapping[str, Any]) -> str:
@@ -64,7 +76,7 @@ def _silver(silver: Mapping[str, Any]) -> Iterator[Line]:
         how = one["how"] if one["how"].startswith("by ") else one["how"] and f"({one['how']})"
         columns = f": {', '.join(one['columns'])}" if one["columns"] else ""
         text = " ".join(filter(None, (one["change"], how))) + columns
-        yield _line("", text, one, tuple(map(_gold, one["gold"])))
+        yield _line("", text, one, map(_gold, one["gold"]))
 
 
 def _verdict(silver: Mapping[str, Any]) -> str:
@@ -83,11 +95,11 @@ def _verdict(silver: Mapping[str, Any]) -> str:
     return text + (f" ({silver['why']})" if silver.get("why") else "")
 
 
-def _line(table: str, what: str, told: Mapping[str, Any], below: tuple[Line, ...]) -> Line:
+def _line(table: str, what: str, told: Mapping[str, Any], below: Iterable[Line]) -> Line:
     if told["version"] is None:
-        return Line(table, what, below=below)
+        return Line(table, what, below=_once(below))
     batch = "" if told["batch_id"] is None else f", micro-batch {told['batch_id']}"
-    return Line(table, what, f"version {told['version']}{batch}, {told['committed_at']}", below)
+    return Line(table, what, f"version {told['version']}{batch}, {told['committed_at']}", _once(below))
 
 
 def _gold(gold: Mapping[str, Any]) -> Line:
@@ -96,7 +108,8 @@ def _gold(gold: Mapping[str, Any]) -> Line:
 
 
 def _gold_row(row: Mapping[str, Any]) -> Line:
-    columns = f": {', '.join(row['columns'])}" if row["columns"] else ""
+    names = [name for name in row["columns"] if not name.startswith("_")]
+    columns = f": {', '.join(names)}" if names else ""
     states = ((name, row.get(name)) for name in ("before", "after"))
     below = tuple(Line("", f"{name} {_shown(state)}") for name, state in states if state is not None)
     role = f"; {_role(row)}" if row["role"] else ""
@@ -113,6 +126,8 @@ def _role(row: Mapping[str, Any]) -> str:
             return f"the record is older than{other}"
         case "instead":
             return f"the row is now of{other}"
+        case "truncated":
+            return f"ended by the truncation{other}"
         case "ended":
             return "ended by the record"
         case _:
@@ -120,4 +135,9 @@ def _role(row: Mapping[str, Any]) -> str:
 
 
 def _shown(row: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={plain_text(value)}" for name, value in row.items())
+    """The author's columns of a row, and the record that it names; the engine's own only of a row without."""
+    own = {name: value for name, value in row.items() if not name.startswith("_")}
+    shown = [f"{name}={plain_text(value)}" for name, value in own.items()]
+    if set(_ORDER) <= row.keys():
+        shown.append(f"record {'/'.join(plain_text(row[name]) for name in _ORDER)}")
+    return ", ".join(shown or [f"{name}={plain_text(value)}" for name, value in row.items()])

@@ -27,11 +27,12 @@ from tests.support.avro import encode, framed, record
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
 PIPELINE = """
-from medallion import Aggregate, Json, Lookup, Pipeline, Rule, Silver, Topic
+from medallion import Aggregate, Csv, Files, Json, Lookup, Pipeline, Rule, Silver, Topic
 
 pipeline = Pipeline(
     name="shop",
-    bronze=[Topic("orders"), Topic("moves", pattern="moves_.*")],
+    bronze=[Topic("orders"), Topic("moves", pattern="moves_.*"),
+            Files("prices", path="prices", format="csv", header=True)],
     silver=[
         Silver("orders", reads="bronze.orders", value=Json("id string, amount decimal(10,2), at timestamp"),
                columns={"id": "id", "amount": "amount", "at": "at",
@@ -41,6 +42,10 @@ pipeline = Pipeline(
                rules=[Rule("positive", "amount > 0"), Rule("known", "known.total is not null")]),
         Silver("moves", reads="bronze.moves", value=Json("id string, at timestamp"),
                columns={"id": "id", "at": "at", "topic": "_kafka.topic"},
+               key=["id"], event_time="at", watermark="1 day"),
+        Silver("prices", reads="bronze.prices", value=Csv("id string, price bigint, at string"),
+               columns={"id": "id", "price": "price",
+                      "at": "to_utc_timestamp(try_to_timestamp(at, 'd/M/yyyy H:mm[:ss]'), 'Europe/Berlin')"},
                key=["id"], event_time="at", watermark="1 day"),
     ],
     gold=[Aggregate("sums", reads="silver.orders", by=["id"], measures={"total": "sum(amount)"})],
@@ -108,6 +113,18 @@ cases:
     silver.moves: |
       id | topic
       m  | moves_eu
+- name: reads a line of a file by the names in its header
+  topic: bronze.prices
+  messages:
+  - {value: "5,29/2/2016 01:16,a", headers: {header: "price,at,id"}}
+  - {value: "b,6,30/10/2016 2:30:05", headers: {header: "id,price,at"}}
+  - {value: "c,7,27/3/2016 02:30", headers: {header: "id,price,at"}}
+  expect:
+    silver.prices: |
+      id | price | at
+      a  | 5     | 2016-02-29T00:16:00Z
+      b  | 6     | 2016-10-30T00:30:05Z
+      c  | 7     | 2016-03-27T01:30:00Z
 """
 
 
@@ -125,9 +142,10 @@ def test_a_case_passes_or_says_by_row_and_column_what_differs(case_session: Case
     suite = load_suite([], settings)
     assert suite.problems == ()
     outcomes = case_session.run([(case, pipeline, settings) for case, pipeline in suite.cases])
-    passed, differs, lacks, pattern = map(failure_text, outcomes)
+    passed, differs, lacks, pattern, of_file = map(failure_text, outcomes)
     assert outcomes[0].has_passed, passed
     assert outcomes[3].has_passed, pattern
+    assert outcomes[4].has_passed, of_file
     file = shop.with_name("shop.cases.yaml")
     assert differs.splitlines()[1:] == [
         f"{file}:44  silver.orders: 1 row differs, 1 row is missing, 1 row is as expected",
@@ -257,7 +275,7 @@ def test_a_recorded_case_passes(case_session: CaseSession, shop: Path, tmp_path:
     """What it expects is what the run found; texts, bytes and headers are those of the records."""
     copy = Path(shutil.copy(shop, tmp_path / "shop.py"))
     settings = make_settings(tmp_path, "none:1", f"pipeline={copy}")
-    (case,) = load_files(find_files(shop)).cases[3:]
+    (case,) = load_files(find_files(shop)).cases[3:4]
     pipeline = load_pipeline(copy)
     moves = [replace(record, offset=4) for record in case.records]
     odd = [Record(value=b"\xff'\n", key=b"it's", topic="moves_eu", offset=9)]

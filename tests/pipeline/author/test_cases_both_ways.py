@@ -30,7 +30,10 @@ from orchestration.author.cases.tables import table_names
 from tests.conftest import make_settings
 
 PIPELINE = """
-from medallion import Aggregate, Custom, History, Json, Lookup, Pipeline, Rule, Silver, Storage, Topic, Upsert
+from medallion import (
+    Aggregate, ChangeFeed, Custom, History, Join, Json, Lookup, Pipeline, Rule, Session, Silver, Storage,
+    Topic, Upsert, View, Window,
+)
 
 
 def copied(rows, batch):
@@ -65,6 +68,22 @@ pipeline = Pipeline(
         History("states", reads="silver.by_time", key=["id"], valid_by="at", columns=["amount"]),
         Custom("copy", reads="silver.by_time", write=copied,
                tables={"copy": "id string, amount decimal(10,2)"}),
+        Upsert("partial", reads="silver.by_time", key=["id"], newest_by=["at"], ignore_nulls=True,
+               delete_when="amount = 7", columns={"id": "id", "at": "at", "amount": "nullif(amount, 3)",
+                                                  "other": "if(amount = 3, amount, null)"}),
+        ChangeFeed("feed", reads="silver.by_time", key=["id"], sequence_by=["at"],
+                   operation="if(amount = 7, 'd', if(amount = 95, 't', 'u'))", columns=["id", "at", "amount"],
+                   truncates="amount = 95"),
+        View("totals", sql="select id, count(*) as n, sum(amount) as amount from silver.by_time group by id"),
+        View("paired", sql="select b.id, b.amount, o.type from silver.by_time b left join silver.other o "
+                           "on b.id = o.id"),
+        Join("joined", reads="silver.by_time", joins="silver.other", on={"id": "id"},
+             columns={"id": "id", "type": "other.type"}),
+        Aggregate("sums", reads="silver.by_time", by=["id"], measures={"amount": "sum(amount)"}),
+        Aggregate("hours", reads="silver.by_time", by=["id"], measures={"n": "count(*)"}, mode="append",
+                  window=Window("at", "1 hour"), watermark="2 hours"),
+        Aggregate("visits", reads="silver.by_time", by=["id"], measures={"n": "count(*)"}, mode="append",
+                  window=Session("at", "30 minutes"), watermark="2 hours"),
     ],
 )
 """
@@ -169,7 +188,8 @@ def test_tables_follow_the_cuts_in_micro_batches(
 def test_drawn_records_end_in_the_same_tables(
     case_session: CaseSession, pipeline: Pipeline, tmp_path: Path
 ) -> None:
-    tables = [name for name in table_names(pipeline) if name.startswith("silver.") or name == "gold.copy"]
+    """Of silver and of each kind of gold."""
+    tables = list(table_names(pipeline))
     assert differing(case_session, [drawn(seed) for seed in range(8)], pipeline, tables, tmp_path) == {}
 
 

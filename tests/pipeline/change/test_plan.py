@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections import Counter
 from collections.abc import Callable
@@ -14,18 +15,22 @@ import pytest
 from common.config.settings import Settings
 from common.declare import (
     ChangeFeed,
+    Debezium,
     History,
     Json,
     Lookup,
     Pipeline,
     Reading,
     Rule,
+    Silver,
     Storage,
+    Upsert,
     Window,
 )
 from common.delta.lease.local_leases import Leases
 from common.delta.log import column_types
 from common.errors import MedallionError, UnknownFieldError
+from common.schema import value_fields
 from orchestration.change.plan.change import Effect
 from orchestration.change.plan.plan import plan
 from orchestration.change.rebuild.rebuild_silver import rebuild_silver
@@ -36,6 +41,7 @@ from tests.support.engine import Engine
 from tests.support.oracles.plan_shop import (
     BASE,
     COLUMNS,
+    DAY,
     FIELDS,
     FIRST,
     GOLD,
@@ -350,6 +356,69 @@ def test_a_micro_batch_that_a_job_writes_is_not_called_cut_off(
     with Leases(engine.layout.leases, [ORDERS], "run-silver"):
         assert found()[0] == "next start"
         assert "cut-off micro-batch" not in found()[1]
+
+
+@pytest.mark.parametrize("rows_in_driver", [1_000, pytest.param(0, marks=pytest.mark.long)])
+def test_fields_at_the_ends_of_structs_are_added_as_columns_are(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows_in_driver: int
+) -> None:
+    """The envelope's source, which a release gave a field, and an author's struct and array of structs."""
+
+    def shop(more: str) -> Pipeline:
+        part = f"named_struct('n', cast(after.n as int){more})"
+        columns = {"id": "after.id", "at": "timestamp_millis(ts_ms)", "source": "source"}
+        columns |= {"own": part, "many": f"array({part})"}
+        table = Silver(
+            "orders", "bronze.orders", Debezium("id string, n int"), columns, ["id", "at"], "at", "1 day"
+        )
+        latest = Upsert("latest", ORDERS, key=["id"], newest_by=["at"], columns=["id", "at", "source"])
+        return Pipeline(name="shop", bronze=BASE.bronze, silver=[table], gold=[latest])
+
+    def sent(offset: int) -> tuple[Any, ...]:
+        source = {"lsn": offset, "ts_ms": offset, "snapshot": "last"}
+        content = {
+            "op": "c",
+            "after": {"id": f"k{offset}", "n": 1},
+            "ts_ms": 1_768_000_000_000,
+            "source": source,
+        }
+        return ("orders", 0, offset, DAY, 0, DAY, b"k", json.dumps(content).encode(), None)
+
+    settings = settings_of(tmp_path, f"driver.batch_rows={rows_in_driver}")
+    with monkeypatch.context() as former:
+        former.setattr(value_fields, "_SOURCE_FIELDS", value_fields._SOURCE_FIELDS[:-1])
+        former.setattr(value_fields, "_ENVELOPE", value_fields._ENVELOPE.replace(", `snapshot` string", ""))
+        engine = Engine(spark, shop(""), settings)
+        engine.append_bronze("bronze.orders", [sent(0)])
+        engine.run("silver", "gold")
+        assert set(engine.rows(ORDERS)[0]["source"]) == {name for name, _ in value_fields._SOURCE_FIELDS}
+    engine = Engine(spark, shop(", 'm', after.n + 1"), settings)
+    engine.append_bronze("bronze.orders", [sent(1)])
+    found = {
+        one.query: one for one in plan(engine.pipeline, settings, engine.layout, lambda: spark) if one.changes
+    }
+    assert found[ORDERS].effect == "new column"
+    names = {"column source", "column own", "column many"}
+    assert names <= {each.name for each in found[ORDERS].changes}
+    engine.run("silver")
+    old, new = sorted(engine.rows(ORDERS), key=lambda row: row["id"])
+    assert (old["source"]["lsn"], old["source"]["snapshot"], old["own"], old["many"]) == (
+        (0, None, {"n": 1, "m": None}, [{"n": 1, "m": None}])
+    )
+    assert (new["source"]["snapshot"], new["own"], new["many"]) == (
+        ("last", {"n": 1, "m": 2}, [{"n": 1, "m": 2}])
+    )
+    # Gold may have made the struct itself: only a rebuild knows what rows that are there have in the field.
+    assert found["gold.latest"].effect == "rebuild"
+    with pytest.raises(MedallionError, match=r"medallion rebuild gold\.latest"):
+        engine.run("gold")
+    refill(engine.pipeline, engine.layout, "gold.latest")
+    engine.run("gold")
+    assert {row["id"]: row["source"]["snapshot"] for row in engine.rows("gold.latest")} == {
+        "k0": None,
+        "k1": "last",
+    }
+    assert engine.faults() == ()
 
 
 def check(engine: Engine, case: Case, usual: Callable[[str], Rows]) -> None:

@@ -152,6 +152,15 @@ def test_kinds_that_take_no_row_back_are_not_compared_once_silver_took_one(
     assert {fault for _, fault in after.values()} == {None}
     assert {table for table, (shown, _) in after.items() if shown.why} == {gold.table for gold, _ in SPARKS}
     assert "took rows away" in after["gold.complete"][0].why
+    silver.write(Append(ORDERS, [orders("q 1 xx 9 open 20 3")]))
+    engine.run("gold")
+    assert found(engine, golds[:1])["gold.complete"][0].why.endswith("such rows were compared")
+    path = engine.path("gold.complete")
+    done = DeltaTable(path).update({"orders": "orders + 1"}, predicate="country = 'xx'")
+    assert done["num_updated_rows"] == 1
+    fault = found(engine, golds[:1])["gold.complete"][1]
+    assert fault is not None
+    assert fault.keys == ('{"country":"xx","is_paid":false} changed',)
     changed = [replace(gold, where="amount > 6") if gold.name == "large" else gold for gold in golds]
     large = [gold for gold in changed if gold.name == "large"]
     assert "its declaration has changed since: where" in found(engine, large)["gold.large"][0].why

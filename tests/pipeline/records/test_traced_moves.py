@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from delta.tables import DeltaTable
 
-from common.declare import Aggregate, Pipeline, Rule, Silver, Topic, Upsert
+from common.declare import Aggregate, ChangeFeed, History, Pipeline, Rule, Silver, Topic, Upsert
 from common.delta import table as delta_table
 from orchestration.access.progress.record_range import parse_range
 from orchestration.change.rebuild import rebuild_silver as shadow
@@ -206,3 +206,42 @@ def test_a_record_that_came_by_a_rebuild_alone_is_traced_to_it(spark: Any, tmp_p
     told = traced(engine)
     assert (told["place"], told["how"], told["changes"]) == ("silver", "put into silver by a rebuild", [])
     assert in_gold(told) == {"gold.latest": (2, "inserted", []), "gold.again": (2, "changed", ["n"])}
+
+
+def test_a_row_that_a_truncation_took_out_says_which(spark: Any, tmp_path: Path) -> None:
+    """By its offset and by its key; a row that was overtaken before it, or has come after it, does not."""
+    same: dict[str, Any] = {"reads": ORDERS, "key": ["id"], "truncates": "op = 't'"}
+    schema = "changed string, id string, op string, n int, at timestamp"
+    pipeline = Pipeline(
+        name="shop",
+        bronze=[Topic("orders", topics=["t"])],
+        silver=[plain_silver("orders", schema, key=["changed"])],
+        gold=[
+            ChangeFeed("copy", sequence_by=["n"], **same),
+            History("states", valid_by="n", columns=["changed"], delete_when="op = 'd'", **same),
+        ],
+    )
+    engine, ends = Engine(spark, pipeline, settings_of(tmp_path)), {0: 0}
+    sent = [["a 1", "b 2"], ["a 3"], ["null 5", "c 4", "d 6"]]
+    for number, each in enumerate(sent):
+        rows = []
+        for key, n in (one.split() for one in each):
+            row = {"changed": f"{key}{n}", "id": None if key == "null" else key, "n": int(n)}
+            op = "t" if key == "null" else "c"
+            rows.append(json.dumps(row | {"op": op, "at": EVENING.isoformat()}).encode())
+        append_batch(engine, number, {0: rows}, ends)
+        engine.run("silver", "gold")
+    trace = Trace(pipeline, engine.layout)
+    told = {offset: trace.record(Place("t", 0, offset)) for offset in range(6)}
+    said = {offset: texts(in_words(one)) for offset, one in told.items()}
+    truncation = "ended by the truncation t/0/3"
+    found = {offset: sum(truncation in text for text in lines) for offset, lines in said.items()}
+    assert found == {0: 0, 1: 2, 2: 2, 3: 0, 4: 1, 5: 0}
+    (of_copy, _) = told[4]["silver"][0]["gold"]
+    assert of_copy["why"] == "no row: t/0/3 is a truncation, and came after it"
+    assert {gold["why"] for gold in told[3]["silver"][0]["gold"]} == {
+        "no row: the record is a truncation, which takes out every row before it"
+    }
+    assert trace.by_key("gold.copy", ["a"], 1) == [Place("t", 0, 2)]
+    assert trace.by_key("gold.copy", ["d"], 1) == [Place("t", 0, 5)]
+    assert trace.by_key("gold.copy", ["none"], 1) == []

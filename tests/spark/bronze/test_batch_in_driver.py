@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from bronze.batch_in_driver import DriverBatch, max_records
+from bronze.batch_in_driver import DriverBatch
 from common.config.driver_limits import DriverLimits
 from common.delta.micro_batch import MicroBatch
 from common.rows.row_size import RowSizeEstimate
@@ -26,8 +26,8 @@ def batch(before: Any, after: Any) -> MicroBatch:
 
 
 def test_records_are_counted_by_their_offsets() -> None:
-    assert max_records(batch({"a": {"0": 5, "1": 0}}, {"a": {"0": 9, "1": 2}})) == 6
-    assert max_records(batch({"a": {"0": 5}}, {"a": {"0": 5}})) == 0
+    assert batch({"a": {"0": 5, "1": 0}}, {"a": {"0": 9, "1": 2}}).most_records() == 6
+    assert batch({"a": {"0": 5}}, {"a": {"0": 5}}).most_records() == 0
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_records_are_counted_by_their_offsets() -> None:
     [(None, {"a": {"0": 9}}), ({"a": {"0": 5}}, {"a": {"0": 9, "1": 2}}), ({}, {"b": {"0": 1}})],
 )
 def test_where_a_partition_begins_is_not_known_at_first(before: Any, after: Any) -> None:
-    assert max_records(batch(before, after)) is None
+    assert batch(before, after).most_records() is None
 
 
 def test_records_come_to_the_driver_while_they_are_few_and_light(spark: Any, tmp_path: Path) -> None:

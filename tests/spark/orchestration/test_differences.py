@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
+from common.config.paths import Layout
+from common.declare import Aggregate, Pipeline, Session, Topic, Window
+from gold.query import Context
 from orchestration.records.audit.gold.compare import comparable, difference, open_rows
+from orchestration.records.audit.gold.state import Excuse
+from orchestration.records.audit.gold.touched import untouched
+from tests.conftest import make_settings
 
 pytestmark = pytest.mark.long
 
@@ -54,3 +63,36 @@ def test_a_value_is_the_same_or_it_is_not(spark: Any) -> None:
             ]
             assert (texts[0] == texts[1]) == is_same, (one, other)
         assert (open_rows(have, want, [want], [], rounded=columns) == 0) == is_same, (one, other)
+
+
+def test_only_groups_of_rows_that_came_too_late_or_were_taken_away_are_left_out(
+    spark: Any, tmp_path: Path
+) -> None:
+    """A row that was only written again touches no group, nor does one that the condition leaves out."""
+    settings = make_settings(tmp_path, "none:1")
+    pipeline = Pipeline(name="shop", bronze=[Topic("orders")])
+    context = Context(spark, pipeline, settings, Layout.of(pipeline, settings))
+    path = context.path("silver.orders")
+    rows = [("a", 1, True), ("a", 2, True), (None, 3, True), ("c", 4, True), ("d", 5, False)]
+    spark.createDataFrame(rows, "k string, n int, counts boolean").coalesce(1).write.format("delta").save(
+        path
+    )
+    DeltaTable(path).update({"n": "n + 1"}, predicate="n in (1, 5)")
+    DeltaTable(path).delete("k is null")
+    gold = Aggregate(
+        "sums", reads="silver.orders", by={"name": "upper(k)"}, measures={"n": "sum(n)"}, where="counts"
+    )
+    groups = spark.createDataFrame([("A",), ("C",), ("D",), (None,)], "name string")
+    rest = untouched(context, gold, Excuse("", {"silver.orders": (1, 2)}))
+    assert rest is not None
+    assert sorted(row.name for row in rest(groups).collect()) == ["C", "D"]
+    hourly = replace(gold, window=Window("at", "1 hour"), mode="update", watermark="1 day")
+    ends = spark.sql("select timestamp_millis(n) as window_end from values (1000), (1001) as t(n)")
+    rest = untouched(context, hourly, Excuse("", {}, 1000))
+    assert rest is not None
+    assert [row.window_end.microsecond for row in rest(ends).collect()] == [1000]
+    sessions = replace(hourly, window=Session("at", "1 hour"), mode="append")
+    assert untouched(context, sessions, Excuse("", {}, 1000)) is None
+    for file in Path(path).glob("*.parquet"):
+        file.unlink()
+    assert untouched(context, gold, Excuse("", {"silver.orders": (1, 2)})) is None

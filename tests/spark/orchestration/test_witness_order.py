@@ -10,7 +10,8 @@ import pytest
 
 from bronze.table import SCHEMA
 from common.declare import Json, Silver
-from orchestration.records.audit.duplicate_witness import bronze_keys, without_witness
+from orchestration.records.audit.duplicate_witness import bronze_keys, lone_rows, without_witness
+from orchestration.records.audit.offset_ranges import BatchRange
 from orchestration.records.audit.other_records import Decision
 
 pytestmark = pytest.mark.long
@@ -55,3 +56,22 @@ def test_a_later_row_is_no_witness_of_an_earlier_record(spark: Any) -> None:
             wanted = newest if declared.keep == "newest" else is_witness or not is_ordered
             assert split == (wanted or (seconds == 0 and declared.keep == "first"))
             assert found == wanted, (partition, offset, seconds, declared.keep, is_ordered)
+
+
+def test_a_row_of_a_later_micro_batch_is_no_witness_of_an_earlier_record(spark: Any) -> None:
+    """In one micro-batch any row of a key may stay; nothing is said of one that is not known."""
+    record = ("t", 0, 2, AT, 0, AT, b"k", b'{"id": "a", "at": "2026-03-01T12:00:00Z"}', None)
+    bronze = spark.createDataFrame([record], SCHEMA)
+    declared = replace(FIRST, dedupe="within_watermark")
+    rest = bronze.select("topic", "partition", "offset")
+    keys = bronze_keys(bronze, rest, declared, Decision(), is_ordered=True)
+    batches = [BatchRange("t", 0, 0, 3, 0), BatchRange("t", 0, 3, 6, 1), BatchRange("t", 0, 9, 12, 2)]
+    cases = [(1, 0, batches, True), (3, 1, batches, False), (3, 0, batches, True), (6, 1, batches, True)]
+    cases += [(10, 1, batches, False), (3, 1, [BatchRange("t", 0, 0, 6, 0)], True)]
+    for offset, seconds, known, is_witness in cases:
+        read_at = AT + timedelta(seconds=seconds)
+        silver = spark.createDataFrame([("a", AT, "t", 0, offset, AT, read_at)], COLUMNS)
+        other = spark.createDataFrame([("b", AT, "t", 0, 1, AT, AT)], COLUMNS)
+        for accepted in ([silver, None], [other, silver], [other.limit(0), other.union(silver)]):
+            with lone_rows(keys, accepted, declared, 1, False, known) as lone:
+                assert bool(lone.count) == (not is_witness), (offset, seconds, len(known))

@@ -250,6 +250,8 @@ RESOLVED: list[tuple[bytes, tuple[str | None, str | None, Any]]] = [
     (b"", ("unknown_framing", None, None)),
     (b"\0\0\0\1", ("unknown_framing", None, None)),
     (b"\1\0\0\0\1\n", ("unknown_framing", None, None)),
+    # Avro's single-object encoding.
+    (b"\xc3\x01" + bytes(8) + number(1), ("unknown_framing", None, None)),
     (framed(1, b""), ("malformed_avro", "a", None)),
     (framed(1, number(5) + b"\0"), ("malformed_avro", None, None)),
 ]

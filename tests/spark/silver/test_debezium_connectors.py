@@ -148,7 +148,12 @@ CONNECTORS = {
     ),
     "mysql": Connector(
         ("amount", "precise", "day", "ms", "us", "at", "clock", "raw", "doc", "ratio"),
-        lambda n: {"file": f"binlog.{n // 40:06d}", "pos": 4 + n % 40 // 4 * 900, "row": n % 4, "gtid": None},
+        lambda n: {
+            "file": f"binlog.{999_996 + n // 40:06d}",
+            "pos": 4 + n % 40 // 4 * 900,
+            "row": n % 4,
+            "gtid": None,
+        },
         ("try_cast(substring_index(source.file, '.', -1) as bigint)", "source.pos", "source.row"),
     ),
     "oracle": Connector(

@@ -1,4 +1,4 @@
-from medallion import ChangeFeed, Debezium, History, Json, Pipeline, Silver, Storage, Topic, Upsert
+from medallion import ChangeFeed, Debezium, History, Json, Pipeline, Silver, Storage, Topic, Upsert, View
 
 pipeline = Pipeline(
     name="changes",
@@ -111,6 +111,16 @@ pipeline = Pipeline(
             ignore_nulls=True,
             delete_when="op = 'd'",
         ),
+        Upsert(
+            "weights",
+            reads="silver.parts",
+            key=["part"],
+            newest_by=["n"],
+            columns={"part": "part", "n": "n", "weight": "cast(width as double)"},
+            delete_when="op = 'd'",
+            storage=Storage(change_feed=True),
+        ),
+        View("signs", sql="select part, cast(weight as string) as weight from gold.weights"),
         Upsert(
             "parts_by_colour",
             reads="silver.parts",

@@ -61,17 +61,21 @@ class Postgres:
 
 
 @contextmanager
-def postgres() -> Iterator[Postgres]:
+def postgres(*parameters: str) -> Iterator[Postgres]:
     """A server with the empty database ``shop``, whose owner is the user ``shop``.
 
-    Its folder is none of pytest's, which each run that starts closes to other users.
+    Parameters of the server are given as ``wal_level=logical``. Its folder is none of pytest's, which each
+    run that starts closes to other users.
     """
-    with tempfile.TemporaryDirectory(prefix="postgres-") as folder, _server(Path(folder)) as server:
+    with (
+        tempfile.TemporaryDirectory(prefix="postgres-") as folder,
+        _server(Path(folder), *parameters) as server,
+    ):
         yield server
 
 
 @contextmanager
-def _server(folder: Path) -> Iterator[Postgres]:
+def _server(folder: Path, *parameters: str) -> Iterator[Postgres]:
     home, data, port = programs(), folder / "data", _free_port()
     data.mkdir()
     password = folder / "password"
@@ -80,6 +84,7 @@ def _server(folder: Path) -> Iterator[Postgres]:
     auth = ("-A", "scram-sha-256", "-U", "shop", "--pwfile", str(password), "-E", "UTF8", "--locale", "C")
     _run(user, [str(home / "initdb"), "-D", str(data), *auth])
     options = f"-c listen_addresses=127.0.0.1 -c port={port} -c unix_socket_directories='' -c fsync=off"
+    options += "".join(f" -c {each}" for each in parameters)
     control = [str(home / "pg_ctl"), "-D", str(data), "-w", "-t", str(_START_SECONDS)]
     _run(user, [*control, "-l", str(data / "log"), "-o", options, "start"])
     try:

@@ -34,14 +34,15 @@ from orchestration.records.audit.gold.compare import PARTS, Difference, differen
 from orchestration.records.audit.gold.state import (
     GoldState,
     declared_anew,
+    excuse_of,
     newest_state,
     version_of,
-    why_it_may_differ,
 )
+from orchestration.records.audit.gold.touched import untouched
 from orchestration.records.audit.result import Fault, GoldTable
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +136,27 @@ class ContentAudit:
                 return replace(shown, open_rows=others), None
         if isinstance(gold, View) and is_approximate(gold):
             raise _UnprovableError("its statement approximates")
-        if why := why_it_may_differ(gold, self.layout, state, self.proof.settings.gold):
-            raise _UnprovableError(why)
+        found = self._not_excused(context, gold, state, (have, want), wanted) or found
         return shown, _fault(gold, shown, found, state.sources)
+
+    def _not_excused(
+        self, context: Context, gold: Gold, state: GoldState, frames: Sequence[DataFrame], wanted: Defined
+    ) -> Difference | None:
+        """The difference in rows that no excuse says anything of; None where there is no excuse.
+
+        Raises:
+            _UnprovableError: There is none in those rows, or nobody can name them.
+        """
+        excuse = excuse_of(gold, self.layout, state, self.proof.settings.gold)
+        if excuse is None:
+            return None
+        if (rest := untouched(context, gold, excuse)) is None:
+            raise _UnprovableError(excuse.why)
+        have, want = map(rest, frames)
+        found = difference(have, want, key=wanted.key, without=wanted.inexact, rounded=wanted.rounded)
+        if found is None:
+            raise _UnprovableError(f"{excuse.why}; groups without such rows were compared")
+        return found
 
     def _state(self, gold: Gold) -> GoldState:
         """The newest version whose rows follow from whole commits of the sources.

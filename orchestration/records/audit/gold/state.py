@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice, takewhile
 from typing import Any
 
 from common.config.paths import Layout
 from common.config.settings import GoldSettings
 from common.declare import Aggregate, Gold, History, Join, View
-from common.delta.checkpoint import DeltaPosition, delta_position_of
+from common.delta.checkpoint import DeltaPosition
 from common.delta.log import LogReader
 from common.delta.micro_batch import MicroBatch
 from common.delta.table import FEED
 from common.errors import TableError
+from gold.source.left_out import LeftOut, by_the_logs, removing, told
 from gold.table.declaration_marks import changed, meaning
 
 TOLERANCE = 1e-9
@@ -104,39 +106,68 @@ def declared_anew(gold: Gold, state: GoldState) -> str:
     return f"its declaration has changed since: {', '.join(found)}" if found else ""
 
 
-def why_it_may_differ(gold: Gold, layout: Layout, state: GoldState, settings: GoldSettings) -> str:
-    """Why a table may rightly differ from its definition, in words; empty where it may not."""
+@dataclass(frozen=True, slots=True)
+class Excuse:
+    """Why a table may rightly differ from its definition.
+
+    Attributes:
+        why: In words.
+        removals: Per table that it reads, the versions that took rows away or changed them, which it does not
+            follow; None: rows may differ that nobody can name.
+        late_until_ms: The latest watermark by which rows came too late; None: none did.
+    """
+
+    why: str
+    removals: Mapping[str, Sequence[int]] | None = None
+    late_until_ms: int | None = None
+
+
+def excuse_of(gold: Gold, layout: Layout, state: GoldState, settings: GoldSettings) -> Excuse | None:
+    """Why a table may rightly differ from its definition; None where it may not."""
     accepted = settings.accept_commits
     if taken := [one for one in accepted if one.partition("@")[0] in {gold.table, *gold.side_tables}]:
-        return f"gold.accept_commits takes {', '.join(taken)} as it is"
-    if why := _why_kept(gold, layout, state, settings) or _why_late(gold, layout, state):
-        return why
+        return Excuse(f"gold.accept_commits takes {', '.join(taken)} as it is")
+    if why := _why_kept(gold, layout, state, settings):
+        return Excuse(why)
     if isinstance(gold, View):
-        return ""  # it follows its sources by versions, whatever they took away
+        return None  # it follows its sources by versions, whatever they took away
     log = LogReader(layout.table_path(gold.reads))
     if gold.takes_rows_back and gold.reading.changes != "appends" and log.properties().get(FEED) == "true":
-        return ""
-    oldest, begins = log.oldest_version() or 0, _begins(gold, layout, state)
-    last = state.batch.source_version() or 0
-    commits = log.commits(max(oldest, begins), last) if begins <= last else ()
-    if (removed := next((one.version for one in commits if one.is_change), None)) is not None:
-        return f"version {removed} of {gold.reads} took rows away, which it does not follow"
-    return f"the first commits of {gold.reads} were cleaned away" if oldest > begins else ""
+        return None
+    tables = gold.streamed
+    if (found := told(state.metadata)) is None:
+        own = _own_of_query(gold, layout, state)
+        found = by_the_logs(gold, own, [layout.table_path(table) for table in tables])
+    if found is None:
+        return Excuse(f"the first commits of {' or '.join((gold.table, *tables))} were cleaned away")
+    return _of_left_out(layout, tables, state, found)
 
 
-def _begins(gold: Gold, layout: Layout, state: GoldState) -> int:
-    """The first version of the source that the query has read as a commit; 0 where that is not known.
+def _of_left_out(layout: Layout, tables: Sequence[str], state: GoldState, found: LeftOut) -> Excuse | None:
+    """The excuse for what a table lacks; None where it lacks nothing."""
+    words, versions, are_known = [], {}, True
+    for place, (table, count) in enumerate(zip(tables, found.removals, strict=True)):
+        if not count:
+            continue
+        path, last = layout.table_path(table), state.batch.end(place)
+        first = max(found.begins[place] or 0, LogReader(path).oldest_version() or 0)
+        known = islice(removing(path, first, last.version if last else 0), min(count, _MOST_COMMITS))
+        versions[table] = list(known)
+        are_known = are_known and len(versions[table]) == count
+        named = f"version {versions[table][0]}" if versions[table] else f"{count:,} versions"
+        words.append(f"{named} of {table} took rows away, which it does not follow")
+    if found.late:
+        words.append(f"{found.late:,} rows came too late for it")
+        are_known = are_known and found.late_until_ms is not None
+    if not words:
+        return None
+    return Excuse(" and ".join(words), versions if are_known else None, found.late_until_ms)
 
-    What was taken away before is not among the rows with which it began.
-    """
-    for _, metadata in own_commits(gold, layout, gold.table, state.version, most=None):
-        if metadata["query_id"] != state.batch.query_id:
-            break
-        if metadata["batch_id"] == 0 and (end := delta_position_of(metadata.get("positions") or (), 0)):
-            if end.in_snapshot:
-                return end.version + 1
-            return end.version if end.index < 0 else 0
-    return 0
+
+def _own_of_query(gold: Gold, layout: Layout, state: GoldState) -> Iterator[Mapping[str, Any]]:
+    """The metadata of the commits of the query that has written a state, newest first."""
+    own = (each for _, each in own_commits(gold, layout, gold.table, state.version, most=None))
+    return takewhile(lambda each: each["query_id"] == state.batch.query_id, own)
 
 
 def _why_kept(gold: Gold, layout: Layout, state: GoldState, settings: GoldSettings) -> str:
@@ -150,17 +181,6 @@ def _why_kept(gold: Gold, layout: Layout, state: GoldState, settings: GoldSettin
         if before and (found := changed(before, meaning(gold))):
             return f"version {version} and those before are of another declaration: {', '.join(found)}"
     return ""
-
-
-def _why_late(gold: Gold, layout: Layout, state: GoldState) -> str:
-    """Whether rows came too late for a table with a watermark, in words."""
-    if getattr(gold, "watermark", None) is None and getattr(gold, "within", None) is None:
-        return ""
-    own = own_commits(gold, layout, gold.table, state.version, most=None)
-    if late := sum(int(metadata["counts"].get("late", 0)) for _, metadata in own):
-        return f"{late:,} rows came too late for it"
-    oldest = LogReader(layout.table_path(gold.table)).oldest_version()
-    return "its first commits, which count late rows, were cleaned away" if oldest else ""
 
 
 def _is_whole(gold: Gold, layout: Layout, batch: MicroBatch, metadata: Mapping[str, Any]) -> bool:

@@ -17,7 +17,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from common.declare import Aggregate, ChangeFeed, Pipeline, Topic, Upsert, View
+from common.declare import Aggregate, ChangeFeed, History, Pipeline, Topic, Upsert, View
 from common.delta import table as delta_table
 from silver.write.table_columns import properties
 from tests.conftest import make_settings
@@ -43,9 +43,13 @@ UPSERT = Upsert(
     ignore_nulls=True,
 )
 FEED = ChangeFeed("feed", reads="silver.changes", key=["k"], sequence_by=["n"], columns=["k", "n", "a", "b"])
+STATES = History(
+    "states", reads="silver.changes", key=["k"], valid_by="n", columns=["a"], delete_when="op = 'd'"
+)
 GOLD = (
     UPSERT,
     FEED,
+    STATES,
     View("of_keys", sql=SQL),
     View(
         "newest",
@@ -93,6 +97,21 @@ def newest(rows: Sequence[Row], left: str | None) -> dict[str, Any] | None:
     return found
 
 
+def states(rows: Sequence[Row]) -> Iterator[tuple[str, str | None, int, int | None]]:
+    """The runs of equal values of a key, each from its first version to the next run or deletion."""
+    begun: tuple[str | None, int] | None = None
+    value: str | None = None
+    for row in sorted(rows, key=lambda row: row.n):
+        value = None if row.op == "d" else value if row.a == LEFT else row.a
+        if begun is not None and (row.op == "d" or value != begun[0]):
+            yield row.k, *begun, row.n
+            begun = None
+        if begun is None and row.op != "d":
+            begun = value, row.n
+    if begun is not None:
+        yield rows[0].k, *begun, None
+
+
 @pytest.mark.parametrize("rows_in_driver", [0, 200_000], ids=["spark", "driver"])
 def test_tables_do_not_depend_on_the_cuts(spark: Any, tmp_path: Path, rows_in_driver: int) -> None:
     """Late rows, deletions and values of earlier rows, with all rows computed by Spark and by the driver."""
@@ -126,6 +145,8 @@ def test_tables_do_not_depend_on_the_cuts(spark: Any, tmp_path: Path, rows_in_dr
         wanted = [found for each in of_key.values() if (found := newest(each, left)) is not None]
         have = [{name: row[name] for name in ("k", "n", "a", "b")} for row in engine.rows(table)]
         assert sorted(have, key=lambda row: row["k"]) == sorted(wanted, key=lambda row: row["k"]), table
+    kept = [(row["k"], row["a"], row["valid_from"], row["valid_to"]) for row in engine.rows("gold.states")]
+    assert sorted(kept, key=str) == sorted((one for each in of_key.values() for one in states(each)), key=str)
     names = [field.split()[0] for field in SCHEMA.replace(",", ", ").split(", ")]
     changes = pa.table({name: [row[at] for row in stored] for at, name in enumerate(names)})  # noqa: F841
     with duckdb.connect() as duck:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from common.delta.foreign_commits import CommitWatch
+from common.delta.match.batch_match import REBUILT
 from common.delta.micro_batch import MicroBatch
 from common.delta.table import BY, maintenance_metadata
 from common.errors import ForeignChangeError
@@ -106,3 +108,25 @@ def test_a_restore_that_brings_rows_back_is_refused_where_appends_are_read(tmp_p
     watch(tmp_path, **follows, reads_appends=lambda: True, begins_with_state=True).look()
     with pytest.raises(ForeignChangeError, match=r"version 3 \(RESTORE"):
         watch(tmp_path, accepted=["bronze.orders@2"]).look()
+
+
+def test_rows_that_a_rebuild_has_taken_away_again_stop_no_query_that_outlives_it(tmp_path: Path) -> None:
+    """One that reads appends must not have read them: a table in the order of arrival would keep them."""
+    append(tmp_path, OWN)
+    append(tmp_path, None, 2)
+    follows: dict[str, Any] = {"follows_changes": True, "outlives_rebuilds": True}
+    with pytest.raises(ForeignChangeError, match=r"version 1 .* appended(?!.*rebuild)"):
+        watch(tmp_path, **follows).look()
+    with pytest.raises(ForeignChangeError, match=r"away again: medallion rebuild silver\.orders\. To have"):
+        replace(watch(tmp_path, **follows), writer="silver.orders").look()
+    rebuilt = {"userMetadata": json.dumps(json.loads(OWN) | {REBUILT: {"counted": True}})}
+    told = CommitProperties(custom_metadata=rebuilt)
+    write_deltalake(str(tmp_path), pa.table({"n": [1]}), mode="overwrite", commit_properties=told)
+    watch(tmp_path, **follows).look()
+    watch(tmp_path, **follows, reads_appends=lambda: True, begins_with_state=True).look()
+    for more in ({"follows_changes": True}, {**follows, "reads_appends": lambda: True}):
+        with pytest.raises(ForeignChangeError, match=r"version 1 .* appended"):
+            watch(tmp_path, **more).look()
+    append(tmp_path, None, 3)
+    with pytest.raises(ForeignChangeError, match=r"version 3 .* appended"):
+        watch(tmp_path, **follows).look()

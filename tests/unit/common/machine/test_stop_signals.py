@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import pty
 import signal
@@ -14,6 +15,7 @@ import pytest
 
 from common.machine import stop_signals
 from common.machine.stop_signals import hangup_ignored
+from common.spark.jvm import own_interrupt
 
 ROOT = Path(__file__).parents[4]
 
@@ -102,3 +104,25 @@ def test_an_interrupt_cancels_the_work_in_another_thread(monkeypatch: pytest.Mon
     assert done.wait(10)
     assert cancelled[0] is not threading.current_thread()
     assert stop_signals.was_interrupted()
+
+
+def test_an_interrupt_while_spark_starts_is_none_of_pysparks() -> None:
+    """PySpark's handler, set before the session is there, failed by a call to the busy JVM: exit code 1."""
+    from pyspark.core import context
+
+    assert "signal.signal(signal.SIGINT, signal_handler)" in inspect.getsource(context.SparkContext._do_init)
+
+    def of_pyspark(number: int, frame: object) -> None:
+        raise RuntimeError("the JVM does not answer")
+
+    before, own = signal.signal(signal.SIGINT, stop_signals.interrupt), context.signal  # type: ignore[attr-defined]
+    try:
+        with own_interrupt() as wanted:
+            context.signal.signal(context.signal.SIGINT, of_pyspark)  # type: ignore[attr-defined]
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+        assert (wanted, context.signal) == ([of_pyspark], own)  # type: ignore[attr-defined]
+        assert stop_signals.was_interrupted()
+    finally:
+        signal.signal(signal.SIGINT, before)
+        stop_signals._interrupted.clear()

@@ -77,3 +77,24 @@ def test_a_new_column_names_the_commands_that_fill_it() -> None:
     change = Change("column is_large", "", "boolean", "new column")
     lines = list(_lines(QueryPlan("silver.orders", (change,))))
     assert lines[-1].strip().startswith("to fill it: medallion rebuild silver.orders")
+
+
+def test_a_pipeline_that_was_renamed_is_told_where_its_tables_are(shop: Path) -> None:
+    """Each of its tables was said to be new, and nothing of the former ones."""
+    for name in ("silver.orders", "bronze.orders"):
+        (shop.parent / "data" / "shop" / "checkpoints" / name).mkdir(parents=True)
+    shop.write_text(SHOP.replace('name="shop"', 'name="store"'), encoding="utf-8")
+    told = CliRunner().invoke(app, ["plan", "-p", str(shop)]).stdout.splitlines()[-1]
+    assert "data/shop has 2 of these 4 queries, of a pipeline shop. If that one was renamed" in told
+    assert told.endswith("name it 'shop' again")
+    shop.write_text(SHOP, encoding="utf-8")
+    assert "renamed" not in CliRunner().invoke(app, ["plan", "-p", str(shop)]).stdout
+
+
+def test_of_a_long_text_the_parts_that_differ_are_shown() -> None:
+    before = "Json(schema=id string, at timestamp, amount decimal(10, 2), city string, weight double)"
+    now = before.replace("city string", "town string").replace("decimal(10, 2)", "decimal(12, 2)")
+    (_, line, *_) = _lines(QueryPlan("silver.orders", (Change("value", before, now, "rebuild"),)))
+    assert line == ("  value: - amount decimal(10, 2), - city string, + amount decimal(12, 2), + town string")
+    (_, line, *_) = _lines(QueryPlan("silver.orders", (Change("key", "[id]", "[id, at]", "rebuild"),)))
+    assert line == "  key: [id] -> [id, at]"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,8 +14,10 @@ from typer.testing import CliRunner
 
 from bronze.table import SCHEMA
 from common.errors import UsageError
+from orchestration.access.progress.record_range import parse_range
 from orchestration.cli.main import app
 from tests.unit.orchestration.cli.test_plan import shop
+from tests.unit.test_docs_commands import refusal
 
 __all__ = ["shop"]
 
@@ -75,6 +79,14 @@ REFUSED = {
         ["erase", "orders", "--yes", "--where", "custmer = 'C7'"],
         "silver.orders has no column custmer; did you mean 'customer'",
     ),
+    "a text without quotes": (
+        ["erase", "orders", "--yes", "--where", "customer = dee"],
+        "customer, order_id. A text stands in quotes: 'dee'.",
+    ),
+    "a text without quotes to trace": (
+        ["trace", "silver.orders", "--where", "customer = dee"],
+        "Referenced column \"dee\" not found in FROM clause!. A text stands in quotes: 'dee'.",
+    ),
     "a condition to erase by": (["erase", "orders", "--plan", "--where", "customer ="], "--where: "),
     "a column to replay by": (
         ["quarantine", "replay", "-t", "orders", "--where", "topic = 'files:history' and ofset < 3"],
@@ -92,3 +104,16 @@ def test_what_cannot_be_done_is_refused_before_spark_starts(filled: Path, case: 
     assert isinstance(result.exception, UsageError)
     assert text in str(result.exception)
     assert not list(filled.parent.glob("data/**/*.jvm.log"))
+
+
+def test_where_the_newest_row_is_kept_a_replay_names_the_command_that_judges_again(filled: Path) -> None:
+    """Records of files are in no topic to which they could be sent again."""
+    filled.write_text(
+        filled.read_text(encoding="utf-8").replace(
+            'key=["order_id"],', 'key=["order_id"], dedupe="exact", keep="newest",'
+        )
+    )
+    result = CliRunner().invoke(app, ["quarantine", "replay", "-t", "orders", "-p", str(filled)])
+    (command,) = re.findall(r"medallion (restate \S+ --from \S+);", str(result.exception))
+    assert refusal(command.split(), is_whole=True) == ""
+    assert parse_range(command.split()[-1], None).begin == datetime(1970, 1, 1, tzinfo=UTC)

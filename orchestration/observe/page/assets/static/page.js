@@ -3,7 +3,6 @@
 
 const POLL_MS = 2000, HISTORY_MS = 20000, SILENT_MS = 5000, TIMEOUT_MS = 8000;
 const LAYERS = ["bronze", "silver", "gold", "publish"];
-const NARROW = matchMedia("(max-width: 559px)");
 const SVG = "http://www.w3.org/2000/svg";
 const SHOWS_RECORDS = document.querySelector("meta[name=shows-records]").content === "yes";
 
@@ -122,7 +121,7 @@ function drawLayers() {
   const layer = (name) => {
     const own = status.tables.filter((t) => t.layer === name);
     return own.length ? h("div", { class: `layer ${name}` },
-      h("h2", {}, name[0].toUpperCase() + name.slice(1), h("small", {}, layerRate(own))),
+      h("h2", {}, name[0].toUpperCase() + name.slice(1), h("small", {}, lost ? "no answer" : status.layers[name])),
       h("div", { class: "tables" }, own.map((table) => card(status, table, lost)))) : null;
   };
   draw("upstream", layer("bronze"), layer("silver"));
@@ -153,10 +152,6 @@ function drawAlerts() {
       h("tbody", {}, together(alerts.raised, (one) => [one.rule, one.severity, one.text, one.since.slice(0, 19)]).map(([one, tables]) => h("tr", { "data-rule": one.rule }, h("td", { class: one.severity === "critical" ? "bad-text" : "warn-text" }, `${one.rule} (${one.severity})`),
         one.table ? named(tables, "td") : h("td", {}, "the pipeline"), h("td", {}, one.text), h("td", {}, ago(status, one.since)))))) : h("p", { class: "note" }, "No alert is raised.")));
 }
-function layerRate(own) {
-  const rate = own.reduce((sum, t) => sum + (t.rows_per_second || 0), 0);
-  return rate ? `${short(rate)} ${own[0].layer === "bronze" ? "records" : "rows"}/s read` : "idle";
-}
 function card(status, table, lost) {
   const { query, lag } = table, bad = lost || ["failed", "dead", "stalled"].includes(query.state);
   const state = lost ? "dead" : query.state, fresh = table.freshness;
@@ -165,19 +160,18 @@ function card(status, table, lost) {
     h("h3", {}, h("span", { class: `dot ${state}`, "aria-hidden": "true" }), h("span", {}, broken(table.table.split(".").slice(1).join(".")))),
     h("p", { class: "phase" }, lost ? "no answer" : phase(query)),
     h("dl", { class: "numbers" },
-      number("rows/s", short(table.rows_per_second)),
+      number("rows/s", table.words.is_rate_known ? short(table.rows_per_second) : "?"),
       number("to read", lag.count === null ? "?" : lag.count ? short(lag.count) : "0", lag.count && lag.seconds !== null ? age(lag.seconds) : null, lag.count === null ? "warn" : ""),
       fresh ? number("behind Kafka", waiting === null ? "?" : waiting < .05 ? "0 s" : age(waiting), null, waiting > 600 ? "warn" : "") : number("batch", table.last_batch_id === null ? "none" : whole(table.last_batch_id)),
       number("rows", table.fault ? "?" : table.exists ? short(table.rows) : "none yet", null, table.fault ? "warn" : "")),
     spark(table),
-    // On a narrow screen it is one line, to be moved sideways, also by the keyboard.
-    h("p", NARROW.matches ? { class: "more", tabindex: "0" } : { class: "more" }, details(status, table).map((text) => h("span", {}, text))));
+    h("p", { class: "more" }, details(status, table).map((text) => h("span", {}, text))));
 }
 // A long name breaks after an underscore, not inside a word.
 const broken = (name) => name.split(/(?<=_)/).flatMap((part, n) => (n ? [h("wbr"), part] : [part]));
 function phase(query) {
   const last = query.last_batch;
-  if (query.state === "waiting" && last) return `waits for data · last batch ${age(last.duration_ms / 1000)}`;
+  if (query.state === "waiting" && last) return `${query.phase} · last batch ${age(last.duration_ms / 1000)}`;
   return query.is_faulty ? `${query.state}: ${query.phase}` : query.phase;
 }
 const number = (name, value, small, kind) => h("div", {}, h("dt", {}, name), h("dd", { class: kind || "" }, value, small ? h("small", {}, ` ${small}`) : null));
@@ -193,11 +187,11 @@ function* facts(status, table) {
   if (table.lag.files) yield `to read: ${short(table.lag.files)} ${table.lag.files === 1 ? "file" : "files"}, ${bytes(table.lag.bytes)}`;
   if (table.lag.note && table.lag.note !== table.fault) yield table.lag.note;
   if (table.uncommitted && table.uncommitted.records) yield `${whole(table.uncommitted.records)} records in open transactions`;
-  const loss = table.time_to_loss;
-  if (loss.is_never && table.lag.count) yield "unread data is never lost";
-  else if (loss.seconds !== null) yield `unread data is lost in ${age(loss.seconds)}`;
+  if (table.words.unread && table.lag.count === 0) yield table.words.unread;
+  if (table.words.loss) yield table.words.loss;
   if (table.quarantine && table.quarantine.rows) yield `quarantine ${short(table.quarantine.rows)}`;
   if (table.late && table.late.count) yield `late ${short(table.late.count)}${table.late.left_out ? `, ${short(table.late.left_out)} left out` : ""}`;
+  if (table.words.fields) yield table.words.fields;
   if (table.query.restarts) yield `restarts ${table.query.restarts}`;
 }
 const details = (status, table) => [...facts(status, table)];
@@ -223,7 +217,10 @@ function spark(table) {
   return h("svg", { class: "spark", viewBox: "0 0 100 30", preserveAspectRatio: "none", role: "img", "aria-label": `rows per second of the last ${page.span}, at most ${short(top)}` },
     h("path", { class: "area", d: `${line}L100 29L0 29Z` }), h("path", { class: "line", d: line }));
 }
-function nice(top) {
+// The ends of axes of seconds: they and their halves are whole in the unit in which age() says them.
+const NICE_SECONDS = [1, 2, 4, 10, 20, 60, 240, 600, 1200, 3600, 14400, 28800, 86400];
+function nice(top, format) {
+  if (format === age) return NICE_SECONDS.find((n) => n >= top) || 172800 * 2 * Math.ceil(top / 345600);
   const size = 10 ** Math.floor(Math.log10(top));
   return [1, 2, 4, 6, 8, 10].map((n) => n * size).find((n) => n >= top);
 }
@@ -243,7 +240,7 @@ function chart(title, field, format) {
     h("span", { class: "key" }, series.map(({ layer }) => h("span", {}, h("svg", { viewBox: "0 0 22 8", "aria-hidden": "true" }, h("line", { class: layer, x1: 0, x2: 22, y1: 4, y2: 4 })), layer))),
     field === "rows_per_second" ? spans() : null);
   if (!page.history || !series.length) return h("div", { class: "panel" }, head, h("p", { class: "note" }, page.history ? `Nothing in the last ${page.span}.` : "Reading the history."));
-  const most = nice(Math.max(1, ...series.flatMap((s) => s.found.map(([, v]) => v || 0))));
+  const most = nice(Math.max(1, ...series.flatMap((s) => s.found.map(([, v]) => v || 0))), format);
   const { from, to } = page.history;
   const x = (time) => left + (width - left - right) * (time - from) / Math.max(1, to - from), y = (v) => top + (height - top - bottom) * (1 - v / most);
   const times = [0, 1, 2, 3].map((n) => from + (to - from) * n / 3);
@@ -252,14 +249,19 @@ function chart(title, field, format) {
       [0, .5, 1].map((part) => [h("line", { class: "rule", x1: left, x2: width - right, y1: y(most * part), y2: y(most * part) }),
         h("text", { x: left - 8, y: y(most * part) + 4, "text-anchor": "end" }, format(most * part))]),
       times.map((time, n) => h("text", { x: x(time), y: height - 4, "text-anchor": n === 0 ? "start" : n === 3 ? "end" : "middle" }, `${new Date(time * 1000).toISOString().slice(11, 16)}${n === 3 ? " UTC" : ""}`)),
-      series.map(({ layer, found }) => h("path", { class: `series ${layer}`, d: pathOf(found.filter(([, v]) => v !== null), x, y) }))));
+      series.map(({ layer, found }) => [h("path", { class: `series ${layer}`, d: pathOf(found, x, y) }), h("path", { class: `series alone ${layer}`, d: dotsOf(found, x, y) })])));
 }
 function chartWidth() {
   const columns = getComputedStyle(at("charts")).gridTemplateColumns.split(" ").length;
   return Math.max(240, Math.round((at("charts").clientWidth - 14 * (columns - 1)) / columns - 34));
 }
-// A point alone is a line of no length, which its round ends make a dot.
-const pathOf = (found, x, y) => found.map(([time, v], n) => `${n ? "L" : "M"}${x(time).toFixed(1)} ${y(v).toFixed(1)}`).join("") + (found.length === 1 ? "h0" : "");
+const placeIn = ([time, v], x, y) => `${x(time).toFixed(1)} ${y(v).toFixed(1)}`;
+const pathOf = (found, x, y) => found.filter(([, v]) => v !== null).map((point, n) => `${n ? "L" : "M"}${placeIn(point, x, y)}`).join("");
+// A point without a neighbour is a line of no length, which its round ends make a dot.
+function dotsOf(found, x, y) {
+  const has = (n) => found[n] && found[n][1] !== null;
+  return found.filter((point, n) => has(n) && !has(n - 1) && !has(n + 1)).map((point) => `M${placeIn(point, x, y)}h.01`).join("");
+}
 const spans = () => h("span", { class: "switch" }, ["hour", "day"].map((span) => h("button", { type: "button", "aria-pressed": String(page.span === span), onclick: () => { page.span = span; readHistory(); } }, span)));
 function drawCharts() {
   draw("charts", chart("Rows read per second", "rows_per_second", short), chart("Behind Kafka", "waiting_seconds", age));

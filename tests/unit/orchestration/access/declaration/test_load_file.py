@@ -50,11 +50,19 @@ def test_two_files_of_one_name_are_two_pipelines(tmp_path: Path) -> None:
 def test_a_pipeline_must_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is in the folder is named to the user, and not taken unasked."""
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match=r"No pipeline named\. Give one with -p path/to/"):
+    ways = (
+        "Type -p {0}; or write the line pipeline: {0} into medallion.yaml, or set MEDALLION_PIPELINE={0}, "
+        "for every command."
+    )
+    with pytest.raises(UsageError) as caught:
         load_pipeline(None)
+    assert str(caught.value) == f"No pipeline file is given. {ways.format('path/to/pipeline.py')}"
     (tmp_path / "pipeline.py").write_text(GOOD, encoding="utf-8")
-    with pytest.raises(UsageError, match=r"Give one with -p pipeline\.py: it is in this folder"):
+    with pytest.raises(UsageError) as caught:
         load_pipeline(None)
+    assert str(caught.value) == (
+        f"No pipeline file is given, and this folder has a pipeline.py. {ways.format('pipeline.py')}"
+    )
 
 
 def test_a_missing_file_names_the_nearest(tmp_path: Path) -> None:

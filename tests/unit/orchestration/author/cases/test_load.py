@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from common.errors import CaseError, UsageError
+from common.schema.ddl import Field
 from medallion import Message, case
 from orchestration.access.declaration.load_file import load_pipeline
+from orchestration.author.cases.compare import compare
 from orchestration.author.cases.problems import case_problems
 from orchestration.author.cases.read.case import TIMESTAMP, Record
 from orchestration.author.cases.read.load import Loaded, find_files, load_files
@@ -208,6 +210,17 @@ def test_a_case_that_is_wrong_raises_where_it_is_declared() -> None:
 def test_a_message_of_python_is_taken_as_it_is() -> None:
     made = case("x", messages=[Message(b"k", b"\xff"), b"raw"], expect={"silver.orders": "none"})
     assert [(record.key, record.value) for record in made.records] == [(b"k", b"\xff"), (None, b"raw")]
+
+
+def test_an_empty_text_of_python_is_no_null() -> None:
+    made = case("x", messages=[], expect={"silver.t": [{"b": ""}, {"b": None}]}).expect["silver.t"]
+
+    def differs(*values: str | None) -> bool:
+        return compare("silver.t", made, [Field("b", "string")], [{"b": one} for one in values]) is not None
+
+    assert not differs(None, "")
+    assert differs(None, None)
+    assert differs("", "")
 
 
 def test_files_are_found_beside_the_pipeline_and_in_the_folder_cases(shop: Path) -> None:

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from common.declare import (
     Aggregate,
+    ChangeFeed,
     Custom,
     Debezium,
     Gold,
@@ -60,11 +61,12 @@ NOTES: dict[str, tuple[Callable[[], Gold], list[str]]] = {
         [
             (
                 "gold.g takes no row back: rows that silver.s deletes or replaces stay in it. "
-                'It has mode="append"; mode="recompute" takes rows back.'
+                'It has mode="append"; mode="recompute", without watermark, takes rows back.'
             ),
             (
                 "gold.g leaves out rows that come later than its watermark of 2 hours: they are counted as "
-                'late in its commits and missing from it. mode="recompute" includes them.'
+                'late in its commits and missing from it. mode="recompute", without watermark, '
+                "includes them."
             ),
         ],
     ),
@@ -128,7 +130,32 @@ NOTES: dict[str, tuple[Callable[[], Gold], list[str]]] = {
             ),
             (
                 "gold.g leaves out rows that come later than its watermark of 1 day or 2 days: they are "
-                "missing from it. A View that has the bounds in its ON includes them."
+                "counted as late in its commits and missing from it. A View that has the bounds in its ON "
+                "includes them."
+            ),
+        ],
+    ),
+    "join by the higher watermark": (
+        lambda: Join(
+            "g",
+            **JOIN,
+            mode="stream",
+            within=Within("at", "at", "0 seconds", "1 hour", "1 day", "2 days", watermark_policy="max"),
+        ),
+        [
+            (
+                "gold.g takes no row back: rows that silver.s deletes or replaces stay in it. "
+                'It has mode="stream"; a View that has the bounds in its ON takes rows back.'
+            ),
+            (
+                "gold.g leaves out rows that come later than its watermark of 1 day or 2 days: they are "
+                "counted as late in its commits and missing from it. A View that has the bounds in its ON "
+                "includes them."
+            ),
+            (
+                "gold.g takes the higher of its two watermarks for both tables: a table that is behind the "
+                "other, as after a stop or in a first load, by more than 1 day (silver.s) or 2 days "
+                '(silver.d) has its rows left out as late. watermark_policy="min" waits for it.'
             ),
         ],
     ),
@@ -163,6 +190,33 @@ NOTES: dict[str, tuple[Callable[[], Gold], list[str]]] = {
 def test_a_table_that_cannot_do_something_says_so_in_a_sentence(case: str) -> None:
     build, wanted = NOTES[case]
     assert list(notes(Pipeline("p", bronze=[Topic("s")], gold=[build()]))) == wanted
+
+
+@pytest.mark.parametrize(
+    ("sql", "given", "is_said"),
+    [
+        ("get_json_object(after.payload, '$.kind')", {}, True),
+        ("TRY_PARSE_JSON(if(op = 'd', before.payload, after.payload))", {}, True),
+        ("after.payload", {}, False),
+        ("get_json_object(source.sequence, '$[1]')", {}, False),
+        ("get_json_object(after.payload, '$.kind')", {"unchanged": None}, False),
+        ("get_json_object(after.payload, '$.kind')", {"columns": ["id", "n"]}, False),
+        ("get_json_object(after.payload, '$.kind')", {"columns": {"id": "id", "k": "upper(kind)"}}, True),
+    ],
+)
+def test_a_column_that_is_read_out_of_what_may_be_a_placeholder_is_said(
+    sql: str,
+    given: dict[str, Any],
+    is_said: bool,  # noqa: FBT001  # a parameter of the test
+) -> None:
+    columns = {"id": "after.id", "kind": sql, "op": "op", "n": "source.lsn", "at": "timestamp_millis(ts_ms)"}
+    value = Debezium("id int, payload string")
+    silver = Silver("s", "bronze.s", value, columns, key=["id", "n"], event_time="at", watermark="1 day")
+    feed = ChangeFeed("g", reads="silver.s", key=["id"], sequence_by=["n"], **given)
+    found = [one for one in notes(Pipeline("p", [Topic("s")], [silver], [feed])) if "placeholder" in one]
+    assert [one.startswith("gold.g: silver.s reads kind out of a document by ") for one in found] == [
+        True
+    ] * is_said
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from common.declare import ChangeFeed, Upsert
+from common.declare import ChangeFeed, Topic, Upsert
 from common.errors import UsageError
 from common.schema.ddl import Field
 from orchestration.access.declaration.load_file import load_pipeline
@@ -29,7 +29,10 @@ from orchestration.author.propose.described import Described
 from orchestration.author.propose.keys import value_at
 from orchestration.author.propose.pipeline_source import Proposal, render
 from orchestration.author.propose.propose import propose, table_name
+from orchestration.author.propose.texts import time_layouts
+from orchestration.cli.access import produce
 from orchestration.cli.author import init
+from orchestration.cli.main import app
 
 ROOT = Path(__file__).parents[5]
 CAPTURED = Path(os.environ.get("TEST_DATA", ROOT.parent / "shared" / "data"))
@@ -783,3 +786,95 @@ def test_an_array_of_objects_gets_a_table_with_a_row_per_element(tmp_path: Path)
     equal = propose("orders", sampled(*({"lines": [{"sku": "pen"}]} for _ in range(60))))
     lines = loaded(equal, tmp_path).silver[1]
     assert list(lines.key) == ["message_partition", "message_offset", "position"]
+
+
+@pytest.mark.parametrize(
+    ("texts", "pattern", "number"),
+    [
+        (["29/2/2016 01:16", "1/3/2016 1:07"], "d/M/yyyy H:mm", 2),
+        (["01/31/2016", "02/01/2016"], "M/d/yyyy", 2),
+        (["2016-02-29 01:16"], "yyyy-M-d H:mm", 1),
+        (["29.02.2016 01:16:05", "1.3.2016 01:16"], "d.M.yyyy H:mm[:ss]", 2),
+        (["2016/2/9T1:16"], "yyyy/M/d'T'H:mm", 1),
+        (["1/31/2016 1:16 PM"], "M/d/yyyy h:mm a", 1),
+        (["3/4/2016", "5/6/2016"], "d/M/yyyy", 2),
+        ([*["29/2/2016 01:16"] * 198, "soon", "30/2/2016 01:16"], "d/M/yyyy H:mm", 198),
+        ([*["29/2/2016 01:16"] * 90, *["soon"] * 10], "", 0),
+        (["2016-02-29"], "", 0),
+        (["2016-02-29 01:16:00"], "", 0),
+        (["13/13/2016", "31/2/2016"], "", 0),
+        (["1.2.3", "10.0.0.1"], "", 0),
+        (["1/1/2016 25:00", "1/1/2016 13:00 pm"], "", 0),
+    ],
+)
+def test_times_are_seen_in_the_layouts_that_people_write(texts: list[str], pattern: str, number: int) -> None:
+    shape = value_shapes.shape_of([{"at": text} for text in texts]).members["at"]
+    assert shape.layout == pattern
+    assert shape.layout == "" or shape.fitting("at") == number
+    assert time_layouts.is_ambiguous(shape.layouts) == (texts[0] == "3/4/2016")
+
+
+def test_a_time_in_a_layout_is_a_column_counted_and_may_be_the_event_time(tmp_path: Path) -> None:
+    lines = [
+        b"sensor,read_at,at_ms,value",
+        *(
+            b"s%d,%d/2/2016 01:%02d,1456708%03d000,%d" % (n % 7, 1 + n // 60, n % 60, n, n)
+            for n in range(598)
+        ),
+        b"s1,soon,12,5",
+        b"s2,29/2/2016 01:16,1456708000000,7",
+    ]
+    made = propose("t", sampled(*lines))
+    assert made.columns["read_at"] == "try_to_timestamp(read_at, 'd/M/yyyy H:mm')"
+    assert made.notes["read_at"].startswith("599 of 600 fit d/M/yyyy H:mm; read as UTC")
+    assert made.notes["at_ms"] == "millis since 1970, by its values: 599 of 600 fit"
+    assert made.event_time in {"read_at", "at_ms"}
+    loaded(made, tmp_path)
+    only = propose("t", sampled(*(b"%d/2/2016 01:%02d,%d" % (1 + n // 60, n % 60, n) for n in range(300))))
+    assert (only.event_time, only.watermark) == ("field_1", "1 hour")
+    loaded(only, tmp_path)
+
+
+def test_the_newest_row_of_a_thing_is_ordered_by_something_that_differs(tmp_path: Path) -> None:
+    """Two reports of a sensor on one day: which of them is the newest was left to chance."""
+    lines = [
+        b"sensor_id,day_at,value",
+        *(b"s%d,2021-01-%02dT00:00:00Z,%d" % (n % 5, 1 + n // 10, n) for n in range(200)),
+    ]
+    made = propose("t", sampled(*lines))
+    (latest,) = [gold for gold in loaded(made, tmp_path).gold if isinstance(gold, Upsert)]
+    assert latest.newest_by == ("day_at", "message_partition", "message_offset")
+    (own,) = [gold for gold in loaded(propose("t", sampled(*LOG)), tmp_path).gold if isinstance(gold, Upsert)]
+    assert own.newest_by == ("at",)
+
+
+def test_the_header_of_a_file_is_not_sent(tmp_path: Path) -> None:
+    """Of delimited text alone: a file of JSON lines has none."""
+    for name, first in (("log.csv", True), ("log.jsonl", False), ("plain.csv", False)):
+        file = tmp_path / name
+        file.write_bytes(b"\n".join(LOG if name.startswith("log") else LOG[1:]))
+        sent = list(produce._messages(Topic("t"), file, None, None))
+        assert [sent[0].value, len(sent)] == [LOG[first or name == "plain.csv"], 600 + (name == "log.jsonl")]
+
+
+def test_the_key_of_files_keeps_what_differs_beyond_the_sample(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.csv").write_bytes(b"\n".join(LOG))
+    (folder / "b.csv").write_bytes(b"\n".join([LOG[0], b"INC0,2023-01-01T10:00:00Z,other,1"]))
+    result = CliRunner().invoke(
+        app,
+        [
+            "init",
+            "--from-file",
+            str(folder),
+            "--samples",
+            "100",
+            "--output",
+            str(tmp_path / "p.py"),
+            "--json",
+        ],
+    )
+    assert json.loads(result.stdout)["topics"][0]["key"] == ["message_partition", "message_offset"], (
+        result.output
+    )

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import CommitProperties, write_deltalake
 from rich.console import Console
 
 from orchestration.change.backfill import catch_up as backfill
@@ -142,3 +146,33 @@ def test_a_terminal_gets_a_bar_per_table_and_no_lines(
     assert "2,000/2,000" in text
     assert "7/7" in text
     assert lines == []
+
+
+def test_a_table_that_followed_changes_of_its_source_has_not_read_nothing(
+    lines: list[str], tmp_path: Path
+) -> None:
+    """Its rows are not counted by positions, and Spark's number is 0: what it has committed is counted."""
+
+    def commit(rows: int, query: str) -> None:
+        metadata = {"userMetadata": json.dumps({"query": query})}
+        write_deltalake(
+            tmp_path / "v",
+            pa.table({"n": list(range(rows))}),
+            mode="append",
+            commit_properties=CommitProperties(custom_metadata=metadata),
+        )
+
+    new = backfill._Commits(str(tmp_path / "new"), "gold.new")
+    commit(50, "gold.v")
+    commits = backfill._Commits(str(tmp_path / "v"), "gold.v")
+    commit(7, "maintenance")
+    assert (new.added(), commits.added()) == (None, None)
+    commit(100, "gold.v")
+    commit(68, "gold.v")
+    assert commits.added() == 168
+    with _Bars("gold", {"gold.v": None}, None, lambda: False, {"gold.v": commits}) as bars:
+        shown(bars, Query("gold.v", (0, 0), (1, 0)))
+        bars.finish()
+    assert lines == ["gold.v: up to date, 168 rows written"]
+    told = backfill.LayerResult("gold", 0, 4.0, is_whole=True, changed=1, written=168).text
+    assert told == "gold: 1 table changed, 168 rows written in 4.0 s"

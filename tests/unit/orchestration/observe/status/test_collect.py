@@ -307,8 +307,9 @@ def test_the_document_has_stable_keys_and_exact_numbers(layout: Layout) -> None:
     write(layout, "bronze.quakes", 10)
     batch(layout, "bronze.quakes", 0, {"quakes": {"0": 100, "1": 30}}, ago=10)
     written = document(Collector(PIPELINE, layout, Answering(REACH)).collect())
-    keys = ["pipeline", "at", "broker", "waiting_seconds", "problems", "alerts", "standbys", "tables"]
-    assert list(written) == keys
+    keys = ["pipeline", "at", "broker", "waiting_seconds", "problems", "alerts", "standbys"]
+    assert list(written) == [*keys, "layers", "tables"]
+    assert written["layers"] == dict.fromkeys(("bronze", "silver", "gold"), "stopped")
     assert written["broker"] == {"address": "broker:9092", "note": ""}
     bronze = written["tables"][0]
     now = DeltaTable(layout.table_path("bronze.quakes"))
@@ -338,6 +339,7 @@ def test_the_document_has_stable_keys_and_exact_numbers(layout: Layout) -> None:
             "numNewListedFiles": None,
             "backlogEndOffset": None,
         },
+        "words": {"unread": "20 records", "loss": "", "fields": "", "is_rate_known": True},
         "last_batch_id": 0,
         "watermark_at": None,
         "quarantine": None,
@@ -419,7 +421,7 @@ def test_the_picture_is_a_hundred_columns_wide(layout: Layout) -> None:
     assert bronze[1:5] == ["○", "quakes", "1,234", "1"]
     assert bronze[-4:-1] == ["0", "20", "records"]
     (later,) = [line.split() for line in lines if "by_network" in line]
-    assert later == ["│", "○", "by_network", "not", "yet", "│"]
+    assert later == ["│", "○", "by_network", "not", "yet", "source", "behind", "│"]
 
 
 def test_a_narrow_terminal_keeps_every_number_it_shows_whole(layout: Layout) -> None:

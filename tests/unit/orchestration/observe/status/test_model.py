@@ -26,9 +26,10 @@ from orchestration.observe.alerts.facts import Facts
 from orchestration.observe.status.collect import Collector
 from orchestration.observe.status.document import document
 from orchestration.observe.status.model import Lag, Status, TableStatus, TimeToLoss
-from orchestration.observe.status.problems import duration, problems
+from orchestration.observe.status.problems import problems
 from orchestration.observe.status.query_state import Planned, StallWatch
 from orchestration.observe.status.topic_offsets import BrokerOffsets, TopicOffsets
+from orchestration.observe.status.words.state import duration
 from tests.support.oracles.lived_in import PIPELINE, TABLES, LivedIn
 
 

@@ -23,7 +23,7 @@ from orchestration.records.audit.audit import parse_since, select_tables
 from orchestration.records.audit.gold.blame import after_faults_of, blamed
 from orchestration.records.audit.gold.changes import made_of
 from orchestration.records.audit.gold.content import ContentAudit, GoldProof
-from orchestration.records.audit.offset_ranges import bronze_progress
+from orchestration.records.audit.offset_ranges import batch_ranges, bronze_progress
 from orchestration.records.audit.result import Account, Fault, GoldTable, PartitionAccount
 from orchestration.records.audit.table_log import (
     Pins,
@@ -88,6 +88,20 @@ def test_bronzes_reach_is_what_its_commits_say() -> None:
     assert (progress.ends, progress.processed, progress.is_complete) == ({("t", 0): 10}, {("t", 0): 9}, True)
     assert progress.first_batches[("t", 0)].version == 1
     assert not bronze_progress(log("b", TableCommit(commit(1, 5), {})), None).is_complete
+
+
+def test_offsets_have_the_number_of_silvers_micro_batch() -> None:
+    """Micro-batches that share a commit have one number; of two queries, or a cleaned log, none is known."""
+    read = log(
+        "b", *(bronze(n, n - 1, 5 * n, 5) for n in (1, 2)), bronze(3, 2, 18, 4, 4), bronze(4, 3, 20, 2)
+    )
+    batches = [silver(1, 0, (2, -1), 5), silver(2, 1, (3, -1), 5), silver(3, 2, (3, 0), 4)]
+    batches += [silver(4, 3, (4, -1), 4), silver(5, 4, (5, -1), 2)]
+    wanted = [("t", 0, 0, 5, 0), ("t", 0, 5, 10, 1), ("t", 0, 10, 18, 2), ("t", 0, 18, 20, 3)]
+    assert batch_ranges(read, log("s", *batches)) == wanted
+    assert batch_ranges(read, log("s", *batches[:3])) == wanted[:2]
+    assert batch_ranges(read, log("s", *batches[:3], replace(batches[3], query_id="again"))) == ()
+    assert batch_ranges(read, replace(log("s", *batches), is_whole=False)) == ()
 
 
 def test_micro_batches_that_are_skipped_are_named() -> None:

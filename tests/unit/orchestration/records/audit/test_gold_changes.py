@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from common.config.paths import Layout
-from common.declare import Aggregate, Json, Pipeline, Quality, RowCount, Silver, Storage, Topic, Upsert
+from common.declare import (
+    Aggregate,
+    Json,
+    Pipeline,
+    Quality,
+    RowCount,
+    Silver,
+    Storage,
+    Topic,
+    Upsert,
+    Window,
+)
 from common.delta.match.source_match import last_commits
 from common.delta.micro_batch import MicroBatch
 from common.delta.published_pointer import publish_version
 from common.delta.table import ERASED
+from common.streaming.query import Stream
+from gold.query import Context
+from gold.source.carried_on import carried_on
 from orchestration.access.progress.rows_read import streamed_tables
 from orchestration.records.audit.gold.changes import gold_faults, history_faults, published_faults
-from orchestration.records.audit.gold.state import newest_state, why_it_may_differ
+from orchestration.records.audit.gold.state import Excuse, excuse_of, newest_state
 from tests.conftest import make_settings
 
 SILVER = Silver(
@@ -35,6 +51,7 @@ LATEST = Upsert(
 )
 COUNTED = Aggregate("counted", reads="gold.latest", by=["id"], measures={"n": "count(*)"}, mode="recompute")
 SUMMED = Aggregate("summed", reads="silver.orders", by=["id"], measures={"n": "count(*)"})
+IN_ORDER = replace(SUMMED, name="late", window=Window("at", "1 hour"), mode="update", watermark="1 day")
 PIPELINE = Pipeline(
     name="shop",
     bronze=[Topic("orders")],
@@ -154,32 +171,92 @@ def test_a_version_that_was_published_before_an_erasure_is_a_fault_until_a_newer
     assert list(published_faults(pipeline, SILVER, layout)) == []
 
 
-def test_what_the_source_took_away_before_a_query_began_excuses_nothing(layout: Layout) -> None:
-    """A query that fills the table again begins with the rows that are left, also in an older log."""
-    source, gold = layout.table_path("silver.orders"), layout.table_path("gold.summed")
+@pytest.mark.parametrize("carries", [False, True])
+def test_what_the_source_took_away_before_a_query_began_excuses_nothing(
+    layout: Layout, *, carries: bool
+) -> None:
+    """A query that fills the table again begins with the rows that are left, also in an older log, which its
+    commits outlive.
+    """
+    source = layout.table_path("silver.orders")
     for rows in (["a", "b"], ["c"]):
         write_deltalake(source, pa.table({"id": rows}), mode="append")
     DeltaTable(source).delete("id = 'a'")  # version 2
     write_deltalake(source, pa.table({"id": ["d"]}), mode="append")
 
-    def why(query_id: str, begins: dict[str, object], upto: int) -> str:
-        for batch_id in (0, 1):
-            at = begins if batch_id == 0 else position(upto + 1, -1)
-            batch = MicroBatch("shop", "gold.summed", query_id, batch_id, (at,))
-            own = CommitProperties(custom_metadata={"userMetadata": batch.metadata("complete", {})})
-            write_deltalake(gold, pa.table({"n": [1]}), mode="overwrite", commit_properties=own)
-        return why_it_may_differ(
-            SUMMED, layout, newest_state(SUMMED, layout), make_settings(layout.local, "none:1").gold
-        )
+    def why(query_id: str, *ends: dict[str, object], gold: Aggregate = SUMMED) -> str:
+        for batch_id in range(len(ends)):
+            _run(layout, gold, query_id, batch_id, ends, carries=carries)
+        return _why(layout, gold)
 
-    assert "version 2 of silver.orders took rows away" in why("first", position(0, 0, first=True), 3)
-    assert "version 2 of silver.orders took rows away" in why("part of a commit", position(1, 0), 3)
-    assert why("again", position(2, 0, first=True), 3) == ""
-    assert why("again, to its end", position(3, -1), 3) == ""
-    (Path(source) / "_delta_log" / f"{0:020}.json").unlink()
-    (Path(source) / "_delta_log" / f"{1:020}.json").unlink()
-    assert why("of an older log", position(2, 0, first=True), 3) == ""
-    assert "were cleaned away" in why("before the log", position(0, 0, first=True), 1)
+    first, second, last = position(0, 0, first=True), position(2, 0, first=True), position(4, -1)
+    took = "version 2 of silver.orders took rows away"
+    assert took in why("first", first, last)
+    assert took in why("part of a commit", position(1, 0), last)
+    assert took in why("in order, from the first commit", position(4, -1), last, gold=IN_ORDER)
+    assert why("again", second, last) == ""
+    assert why("again, to its end", position(3, -1), last) == ""
+    assert took in why("cut off", first, position(2, -1), last)
+    assert took in why("a query that goes on", first, last)
+    DeltaTable(source).create_checkpoint()
+    log = Path(source) / "_delta_log"
+    for version in range(3):
+        (log / f"{version:020}.json").unlink()
+    for _ in range(3, 6):
+        write_deltalake(source, pa.table({"id": ["e"]}), mode="append")
+    _run(layout, SUMMED, "a query that goes on", 2, (first, last, position(5, -1)), carries=carries)
+    told = "1 versions of silver.orders took rows away" if carries else "were cleaned away"
+    assert told in _why(layout, SUMMED)
+    assert why("of an older log", second, last) == ""
+    assert "were cleaned away" in why("before the log", first, last)
+
+
+def test_a_late_row_excuses_windows_up_to_its_watermark(layout: Layout) -> None:
+    """The commits of a query say how many rows came too late, and by which watermark; others do not count."""
+    write_deltalake(layout.table_path("silver.orders"), pa.table({"id": ["a"]}))
+    ends = tuple(position(1, -1) for _ in range(4))
+    for batch_id, late in enumerate((0, 2, 0, 1)):
+        _run(layout, IN_ORDER, "q", batch_id, ends, late=late, watermark_ms=100 * batch_id)
+    state = newest_state(IN_ORDER, layout)
+    found = excuse_of(IN_ORDER, layout, state, make_settings(layout.local, "none:1").gold)
+    assert found == Excuse("3 rows came too late for it", {}, 300)
+    _run(layout, IN_ORDER, "filled again", 0, ends)
+    assert _why(layout, IN_ORDER) == ""
+
+
+def _run(  # a micro-batch and what its operators count
+    layout: Layout,
+    gold: Aggregate,
+    query_id: str,
+    batch_id: int,
+    ends: Sequence[dict[str, object]],
+    *,
+    carries: bool = True,
+    late: int = 0,
+    watermark_ms: int = 0,
+) -> None:
+    """A micro-batch of a query, in a process of its own."""
+
+    def write(rows: Any, batch: MicroBatch) -> None:
+        own = {"userMetadata": batch.metadata("complete", batch.late_counts())}
+        properties = CommitProperties(custom_metadata=own)
+        path, row = layout.table_path(gold.table), pa.table({"n": [1]})
+        write_deltalake(path, row, mode="overwrite", commit_properties=properties)
+
+    pipeline = replace(PIPELINE, gold=[gold])
+    context = Context(cast("Any", None), pipeline, make_settings(layout.local, "none:1"), layout)
+    stream = Stream("shop", gold.table, cast("Any", None), write, layout.checkpoint_path(gold.table), "")
+    stream = carried_on(context, gold, stream) if carries else stream
+    batch = MicroBatch("shop", gold.table, query_id, batch_id, (ends[batch_id],))
+    batch = replace(batch, before=(ends[batch_id - 1],) if batch_id else ())
+    batch = replace(batch, dropped=lambda: {"late": late}, late_watermark_ms=lambda: watermark_ms)
+    stream.write(cast("Any", None), batch)
+
+
+def _why(layout: Layout, gold: Aggregate) -> str:
+    """Why a table may differ, in words."""
+    found = excuse_of(gold, layout, newest_state(gold, layout), make_settings(layout.local, "none:1").gold)
+    return "" if found is None else found.why
 
 
 def position(version: int, index: int, *, first: bool = False) -> dict[str, object]:

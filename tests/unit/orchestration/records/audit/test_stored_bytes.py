@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,6 +13,7 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from bronze.batch_in_driver import DriverBatch
 from common.config.driver_limits import DriverLimits
+from common.delta.micro_batch import MicroBatch
 from common.rows.row_size import RowSizeEstimate
 from orchestration.records.audit.stored_bytes.bronze_bytes import byte_faults, undigested
 from orchestration.records.audit.table_log import TableLog, read_log
@@ -33,6 +36,18 @@ def found(path: Path) -> list[str]:
     """The faults of the bytes; without a digest of rows Spark is not asked."""
     faults, _ = byte_faults(None, log_of(path), is_counted=False)  # type: ignore[arg-type]
     return [fault.text.split(". ")[0] for fault in faults]
+
+
+def test_the_files_of_a_micro_batch_that_spark_writes_are_noted(tmp_path: Path) -> None:
+    """Those of the driver are noted where they are written."""
+    path = tmp_path / "orders"
+    few = DriverBatch(str(path), DriverLimits(), RowSizeEstimate(1024))
+    of_spark = MicroBatch("shop", NAME, "q", 0, (), was_attempted=True)
+    frame = cast("Any", SimpleNamespace(sparkSession=None))
+    with few.rows(frame, of_spark) as (_, batch):
+        append(path, [b"1"])
+        assert batch is of_spark
+    assert undigested(log_of(path)) == 0
 
 
 def test_a_file_of_spark_that_was_written_anew_is_named(tmp_path: Path) -> None:

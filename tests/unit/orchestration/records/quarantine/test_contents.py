@@ -20,8 +20,9 @@ from common.errors import TableMissingError, UsageError
 from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.access.query.shown_values import escaped, escaped_start
 from orchestration.cli.records.quarantine import register
+from orchestration.cli.records.quarantine_output import row_lines
 from orchestration.records.quarantine.added import QuarantinedMeanwhile
-from orchestration.records.quarantine.contents import select_silver_tables
+from orchestration.records.quarantine.contents import Place, Row, select_silver_tables
 from tests.unit.orchestration.access.query.test_duckdb_views import PIPELINE
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, 250_000, UTC)
@@ -260,3 +261,41 @@ def test_rows_that_quarantine_gets_meanwhile_are_counted(tmp_path: Path) -> None
     table.optimize.compact()
     table.delete('"offset" = 7')
     assert list(later.counts()) == [("silver.quakes", 1)]
+
+
+@pytest.mark.parametrize(
+    ("value", "field", "shown"),
+    [
+        (b'{"amount": "12,5"}', "amount", '"12,5"'),
+        (b'{"a": {"b": [1, {"c": 1.50}]}}', "a.b[1].c", "1.50"),
+        (b'{"schema": {}, "payload": {"after": {"n": null}}}', "after.n", "null"),
+        (b'{"a": {"b": 1, "c": [2.5]}}', "a", '{"b": 1, "c": [2.5]}'),
+        (b'{"a": 1}', "b", None),
+        (b'{"a": 1}', "a.b", None),
+        (b'{"a": [1]}', "a[3]", None),
+        (b"no json", "a", None),
+        (None, "a", None),
+        (b'{"a": 1}', None, None),
+    ],
+)
+def test_what_the_value_has_at_the_field_that_failed_is_shown(
+    value: bytes | None, field: str | None, shown: str | None
+) -> None:
+    row = Row(
+        "silver.t",
+        Place("t", 0, 1),
+        ("wrong_type",),
+        "quarantine",
+        field,
+        "1",
+        True,
+        NOON,
+        0,
+        NOON,
+        None,
+        value,
+        (),
+    )
+    assert row.at_field == shown
+    lines = [line for line in row_lines(row, is_full=False) if line.startswith("  field")]
+    assert lines == ([] if field is None else [f"  field            {field}{f': {shown}' if shown else ''}"])

@@ -510,3 +510,22 @@ def test_sessions_that_a_record_joined_are_all_shown(shop: tuple[Pipeline, Layou
         (at(10, 30), "changed", "", None),
         (at(12, 30), "deleted", "", None),
     ]
+
+
+def test_the_words_have_no_column_of_the_engine_and_no_line_twice() -> None:
+    commit = {"version": 3, "batch_id": 2, "committed_at": "then"}
+    row = {"change": "inserted", "columns": ["total", "_match"], "role": "", "record": None}
+    key = {"_kafka_topic": "t", "_kafka_partition": 0, "_kafka_offset": 18, "_match": 1}
+    gold = [
+        {"table": "gold.a", "why": "", **commit, "gold": [], "rows": [row | {"key": {"country": "DE"}}] * 5},
+        {"table": "gold.b", "why": "", **commit, "gold": [], "rows": [row | {"key": key | {"name": "x"}}]},
+        *[{"table": "gold.c", "why": "no row: too late", **commit, "gold": [], "rows": []}] * 5,
+    ]
+    bronze = {"table": "bronze.t", "place": "held", "kafka_timestamp": None, "file": None, **commit}
+    silver = {"table": "silver.t", "place": "silver", **commit, "gold": gold}
+    told = in_words({"topic": "t", "partition": 0, "offset": 1, "bronze": bronze, "silver": [silver]})
+    below = told.below[1].below
+    assert [line.name for line in below] == ["gold.a", "gold.b", "gold.c"]
+    assert [line.text for line in below] == ["", "", "no row: too late (5 times)"]
+    assert [one.text for one in below[0].below] == ["country=DE inserted: total (5 times)"]
+    assert [one.text for one in below[1].below] == ["name=x, record t/0/18 inserted: total"]
