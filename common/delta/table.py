@@ -38,7 +38,7 @@ from common.errors import MedallionError, TableShapeError
 from common.machine.storage_folder import StorageFolder
 from common.rows.rows import Rows
 from common.rows.spark_rows import SparkRows
-from common.spark.types import contains_type, is_grown, missing_fields
+from common.spark.types import contains_type, is_grown, missing_fields, with_nulls_in_elements
 from common.sql.quoting import backquoted, spark_text
 
 if TYPE_CHECKING:
@@ -159,7 +159,8 @@ def ensure(  # noqa: PLR0913
         _refuse_types(table, schema)
         if is_creation_cut_off(path):
             shutil.rmtree(Path(StorageFolder(path).path, "_delta_log"))
-        builder = DeltaTable.createIfNotExists(spark).location(path).addColumns(schema)
+        builder = DeltaTable.createIfNotExists(spark).location(path)
+        builder = builder.addColumns(with_nulls_in_elements(schema))
         for key, value in properties.items():
             builder = builder.property(key, value)
         if partition_by:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 
 def contains_type(kind: DataType, *sought: type[DataType]) -> bool:
@@ -18,6 +18,29 @@ def contains_type(kind: DataType, *sought: type[DataType]) -> bool:
     return isinstance(kind, MapType) and (
         contains_type(kind.keyType, *sought) or contains_type(kind.valueType, *sought)
     )
+
+
+def with_nulls_in_elements(schema: StructType, *, is_element: bool = False) -> StructType:
+    """Columns whose structs in arrays and maps may have nulls: Delta takes no others."""
+    return StructType(
+        [
+            StructField(
+                one.name, _in_elements(one.dataType, is_element), one.nullable or is_element, one.metadata
+            )
+            for one in schema
+        ]
+    )
+
+
+def _in_elements(kind: DataType, is_element: bool) -> DataType:  # noqa: FBT001  # as its caller says
+    if isinstance(kind, StructType):
+        return with_nulls_in_elements(kind, is_element=is_element)
+    if isinstance(kind, ArrayType):
+        return ArrayType(_in_elements(kind.elementType, True), kind.containsNull)
+    if isinstance(kind, MapType):
+        key, value = (_in_elements(each, True) for each in (kind.keyType, kind.valueType))
+        return MapType(key, value, kind.valueContainsNull)
+    return kind
 
 
 def missing_fields(

@@ -367,7 +367,7 @@ def test_fields_at_the_ends_of_structs_are_added_as_columns_are(
     def shop(more: str) -> Pipeline:
         part = f"named_struct('n', cast(after.n as int){more})"
         columns = {"id": "after.id", "at": "timestamp_millis(ts_ms)", "source": "source"}
-        columns |= {"own": part, "many": f"array({part})"}
+        columns |= {"own": part, "many": f"array(named_struct('n', 1{more}))"}
         table = Silver(
             "orders", "bronze.orders", Debezium("id string, n int"), columns, ["id", "at"], "at", "1 day"
         )

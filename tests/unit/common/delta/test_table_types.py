@@ -1,4 +1,4 @@
-"""Columns of types that no Delta table has are refused before one is created."""
+"""Columns of types that no Delta table has are refused before one is created; types that grew are told apart."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
-from common.delta.table import ensure
+from common.delta.table import ensure, shape_difference
 from common.errors import TableShapeError
+from common.spark.types import is_grown
 
 
 @pytest.mark.parametrize(
@@ -39,3 +40,25 @@ def test_a_column_is_refused_by_table_name_and_type(tmp_path: Path, kind: DataTy
     schema = StructType().add("n", LongType()).add("x", kind)
     with pytest.raises(TableShapeError, match=rf"^gold\.x: {told}"):
         ensure(cast("Any", None), "gold.x", str(tmp_path / "x"), schema, {})
+
+
+@pytest.mark.parametrize(
+    ("have", "want", "expected"),
+    [
+        ("struct<a:int>", "struct<a:int,b:string>", True),
+        ("array<struct<a:int>>", "array<struct<a:int,b:struct<x:int,y:int>>>", True),
+        ("map<string,struct<a:int>>", "map<string,struct<a:int,b:int>>", True),
+        ("struct<a:int,s:struct<x:int>>", "struct<a:int,s:struct<x:int,y:decimal(9,2)>,z:int>", True),
+        ("struct<a:int>", "struct<b:int,a:int>", False),
+        ("struct<a:int>", "struct<a:bigint,b:int>", False),
+        ("struct<a:int,b:int>", "struct<a:int>", False),
+        ("int", "bigint", False),
+    ],
+)
+def test_a_type_is_grown_if_its_structs_have_more_fields_at_their_ends(
+    have: str, want: str, *, expected: bool
+) -> None:
+    assert is_grown(have, want) is expected
+    found = shape_difference({"c": have}, {"c": want, "d": "int"})
+    assert found.is_growth is expected
+    assert found.grown == ({"c"} if expected else set())
