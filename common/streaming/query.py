@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from common.declare.author_texts import AuthorText
 from common.declare.intervals import FOLLOW
 from common.delta.checkpoint import Checkpoint
+from common.delta.generated_code import GeneratedCode
 from common.delta.match.source_match import Source, SourceNote
 from common.delta.micro_batch import MicroBatch
 from common.delta.user_writes import clear_transaction_ids
@@ -45,7 +46,6 @@ from common.streaming.attempt_mark import AttemptMark, attempt
 from common.streaming.dropped_rows import DroppedRows
 from common.streaming.error_lines import one_line
 from common.streaming.failure_cause import cause_of, causes_text
-from common.streaming.generated_code import GeneratedCode
 from common.streaming.spark_errors import FailedQuery, explain, without_values
 from common.streaming.sql_failures import explain_sql, sql_failure
 from common.streaming.table_watch import Beginning, PlaceWatch, SourceWatch, TableWatch
