@@ -296,21 +296,21 @@ def add_columns(
     add_fields(spark, pipeline, table, path, {(field.name,): field.dataType for field in columns})
 
 
-def _create(  # noqa: PLR0913  # what a table is made of
+def _create(
     spark: SparkSession,
     path: str,
     schema: StructType,
     properties: Mapping[str, str],
-    partition_by: Sequence[str],
-    cluster_by: Sequence[str],
+    *layout: Sequence[str],
 ) -> None:
-    """Create an empty table."""
+    """Create an empty table; its layout is the columns by which it is partitioned and clustered."""
     from delta.tables import DeltaTable
 
     builder = DeltaTable.createIfNotExists(spark).location(path)
     builder = builder.addColumns(with_nulls_in_elements(schema))
     for key, value in properties.items():
         builder = builder.property(key, value)
+    partition_by, cluster_by = layout
     if partition_by:
         builder = builder.partitionedBy(*partition_by)
     if cluster_by:
