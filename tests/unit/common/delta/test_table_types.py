@@ -1,4 +1,4 @@
-"""Columns of types that no Delta table has are refused at its creation; types that grew are told apart."""
+"""Types that no Delta table has are refused before one is created; those that grew are told apart."""
 
 from __future__ import annotations
 
