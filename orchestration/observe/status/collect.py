@@ -421,7 +421,9 @@ class Collector:
     def _source_files(self, files: Files) -> SourceFiles:
         listed = self._listed(files)
         skipped = {path: one.why for path, one in listed.skipped.items()}
-        return SourceFiles(listed.files, tuple(listed.changed), dict(listed.faults), skipped)
+        return SourceFiles(
+            listed.files, tuple(listed.changed), dict(listed.faults), skipped, dict(listed.left_out)
+        )
 
     def _checkpoint(self, table: str) -> Checkpoint:
         return Checkpoint(self._layout.checkpoint_path(table))

@@ -58,7 +58,7 @@ def document(status: Status) -> dict[str, Any]:
     ``catalog`` (``name`` with the database, ``registered_at``, ``error``; null if no catalog is in use),
     ``retention`` (``keep``: how long a record is kept, null for ever; ``expired``: offsets in the ranges from
     which records are deleted; null except for bronze),
-    ``source_files`` (``count``, ``changed``: paths, ``faults`` and ``skipped``: why, by path; null
+    ``source_files`` (``count``, ``changed``: paths, ``faults``, ``skipped``, ``left_out``: why, by path; null
     except for tables of files),
     ``receipts`` (what the newest audit has found of the topic's: ``at``, ``text``, ``without``: records that
     have none, ``since``: Kafka's time of the oldest of them, ``faults``; null where none has).
@@ -134,6 +134,7 @@ def _table_document(table: TableStatus, at: datetime) -> dict[str, Any]:
             "changed": list(table.source_files.changed),
             "faults": dict(table.source_files.faults),
             "skipped": dict(table.source_files.skipped),
+            "left_out": dict(table.source_files.left_out),
         },
         "receipts": table.receipts
         and {

@@ -30,10 +30,9 @@ def camel(word: str) -> str:
     [
         (
             Files,
-            {"name": "x", "path": "in", "format": "csv", "latestFirst": True},
-            "order in which files were",
+            {"name": "x", "path": "in", "format": "csv", "modifiedAfter": "2026"},
+            "max_file_age=… leaves files out",
         ),
-        (Files, {"name": "x", "path": "in", "format": "csv", "max_file_age": "7d"}, "only=… names files"),
         (DeltaTable, {"name": "x", "path": "t", "skipChangeCommits": True}, 'changes="appends"'),
         (Storage, {"path": "/elsewhere"}, "below warehouse and checkpoints"),
         (KafkaSink, {"topic": "t", "exactly_once": True}, "BatchSink with a transactional producer"),
