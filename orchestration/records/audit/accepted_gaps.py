@@ -6,9 +6,10 @@ audit counts these offsets under ``gaps``, as long as no table holds them.
 
 Columns: bronze (string, the table), topic (string, the column ``topic`` of bronze's rows), partition (int),
 first_offset and last_offset (bigint, both are lost), reason (string: ``retention``, ``not read``, or
-``skipped``, a file's path and why), read_at and next_at (timestamps of Kafka, UTC: of the last record before
-the gap and of the first one after it; null where unknown), accepted_at (timestamp, UTC), offsets (bigint, the
-number of lost offsets).
+``skipped``, a file's path and why; or ``versions`` of a Delta source, of which no offsets are known: then
+last_offset is the one before first_offset, and the gap lies between them), read_at and next_at (timestamps of
+Kafka, UTC: of the last record before the gap and of the first one after it; null where unknown), accepted_at
+(timestamp, UTC), offsets (bigint, the number of lost offsets).
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ Partition = tuple[str, int]
 
 SKIPPED = "skipped"
 """How the reason of a gap begins that is a file's: its path and why it was given up follow."""
+
+
+VERSIONS = "versions"
+"""How the reason of a gap begins that is commits of a Delta source: from, to and folder follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +66,18 @@ def read_gaps(layout: Layout, bronze: str) -> tuple[Gap, ...]:
     return tuple(sorted(found, key=lambda gap: (gap.topic, gap.partition, gap.first_offset)))
 
 
-def skipped_files(pipeline: Pipeline, layout: Layout, bronze: str) -> Iterator[str]:
-    """What is not read of files that were given up, and why: lost offsets, and files without any."""
+def lost_without_offsets(gap: Gap) -> str:
+    """What a gap without offsets says of the place where it lies; empty for one with offsets."""
+    if not gap.reason.startswith(VERSIONS):
+        return ""
+    return f"before offset {gap.first_offset:,} {gap.reason} were lost and accepted"
+
+
+def given_up(pipeline: Pipeline, layout: Layout, bronze: str) -> Iterator[str]:
+    """What is not read of sources, and why: of files that were given up, and of Delta tables."""
     for gap in read_gaps(layout, bronze):
+        if text := lost_without_offsets(gap):
+            yield f"{gap.topic}: {text}"
         if gap.reason.startswith(SKIPPED):
             span = f"{gap.first_offset:,} to {gap.last_offset:,}"
             yield f"{gap.topic}: the records {span} are lost, {gap.reason}"

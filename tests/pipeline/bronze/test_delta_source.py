@@ -30,10 +30,14 @@ from common.errors import (
     TableShapeError,
     UsageError,
 )
-from orchestration.change.recover.carry_out import recover_all
+from orchestration.change.recover.carry_out import accept_all_gaps, recover_all
+from orchestration.cli.change.recover_output import gap_line
 from orchestration.observe.status.collect import Collector
 from orchestration.observe.status.topic_offsets import BrokerOffsets
+from orchestration.records.audit.audit import audit
 from orchestration.records.erasure.erase import planned
+from orchestration.records.trace.tables import Place
+from orchestration.records.trace.trace import Trace
 from tests.conftest import make_settings
 from tests.support.crashes import run_through_crashes
 from tests.support.engine import Engine
@@ -380,7 +384,7 @@ def test_reading_begins_where_it_is_declared(spark: Any, tmp_path: Path) -> None
 
 @pytest.mark.long
 def test_commits_that_are_gone_stop_by_name(spark: Any, tmp_path: Path) -> None:
-    """What the log's clean-up took before it was read is never left out; nothing is written."""
+    """What the log's clean-up took before it was read is left out by a command alone, and is written down."""
     source = Source(spark, tmp_path / "source", checkpointInterval="2")
     source.add([0])
     engine = engine_of(spark, tmp_path, source)
@@ -392,10 +396,27 @@ def test_commits_that_are_gone_stop_by_name(spark: Any, tmp_path: Path) -> None:
     for version in range(5):
         (tmp_path / "source" / "_delta_log" / f"{version:020}.json").unlink()
     with pytest.raises(
-        HistoryGoneError, match=r"has no longer version 2, which bronze\.history has not read"
+        HistoryGoneError, match=r"has no longer version 2, .* medallion recover bronze\.history --accept-gap"
     ):
         engine.run()
     check(engine, [0, 1])
+    planned, accepted = (
+        accept_all_gaps(engine.pipeline, engine.settings, engine.layout, only=NAME, is_plan=is_plan)
+        for is_plan in (True, False)
+    )
+    lost = f"versions 3 to 4 of {source.path}, rows not known"
+    for (one,) in (planned, accepted):
+        (gap,) = one.gaps
+        assert (gap.topic, gap.first_offset, gap.offsets, gap.reason) == ("delta:history", 2, 0, lost)
+        assert lost in gap_line(gap, is_plan=False)
+    assert accept_all_gaps(engine.pipeline, engine.settings, engine.layout)[0].gaps == ()
+    engine.run()
+    check(engine, [0, 1, 4, 5])
+    account = audit(spark, engine.pipeline, engine.pipeline.silver[0], engine.layout, again_seconds=0)
+    assert f"delta:history: before offset 2 {lost} were lost and accepted" in account.notes
+    places = [Place("delta:history", 0, offset) for offset in (1, 2)]
+    found = [one["bronze"]["place"] for one in Trace(engine.pipeline, engine.layout).records(places)]
+    assert found == ["held", f"held; before offset 2 {lost} were lost and accepted"]
 
 
 @pytest.mark.long
