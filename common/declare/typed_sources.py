@@ -140,15 +140,25 @@ OWN_KINDS: Mapping[str, str] = {
 
 _OPTIONS: Mapping[str, tuple[str, ...]] = {
     "rate": ("rowsPerSecond", "rampUpTime", "numPartitions"),
+    "socket": ("host", "port", "includeTimestamp"),
     "rate-micro-batch": ("rowsPerBatch", "numPartitions", "startTimestamp", "advanceMillisPerBatch"),
 }
 """The options of Spark's own sources, which pass over one that they do not know; in any case of letters."""
 
-_SPARKS = (*OWN_KINDS, *_OPTIONS, "socket")
+_SPARKS = (*OWN_KINDS, *_OPTIONS)
 _VERY_LIKE = 0.8
 """How like one of these a format is that is no connector's name."""
 
-_DURATION = re.compile(r"\d+(us|ms|s|m|min|h|d)?", re.IGNORECASE)
+_FORMS = {
+    "rampuptime": (
+        re.compile(r"\d+(us|ms|s|m|min|h|d)?", re.IGNORECASE),
+        "write a time like '30s' or '5m'",
+    ),
+    "includetimestamp": (re.compile("true|false", re.IGNORECASE), "write 'true' or 'false'"),
+    "host": (re.compile(r"\S+"), "name a host"),
+}
+"""Options that are no numbers: their form, and what to write."""
+
 _LEAST = {"starttimestamp": 0, "advancemillisperbatch": 0}
 """The lowest value of an option; of all others 1."""
 
@@ -166,16 +176,18 @@ def _option_faults(kind: str, options: Mapping[str, str]) -> Iterator[str]:
             continue
         if (first := seen.setdefault(small, name)) != name:
             yield Fault("MED-1103", f"options {first!r} and {name!r} are one option; keep one")
-        if value.startswith(("env:", "file:")):
-            continue
-        least = _LEAST.get(small, 1)
-        if small == "rampuptime":
-            if not _DURATION.fullmatch(value):
-                text = f"option {name!r} is {value!r}; write a time like '30s' or '5m'"
-                yield Fault("MED-1103", text)
-        elif not re.fullmatch(r"[0-9]+", value) or int(value) < least:
-            text = f"option {name!r} is {value!r}; it must be a whole number of at least {least}"
-            yield Fault("MED-1104", text)
+        if not value.startswith(("env:", "file:")) and (fault := _value_fault(small, value)):
+            code = "MED-1103" if small in _FORMS else "MED-1104"
+            yield Fault(code, f"option {name!r} is {value!r}; {fault}")
+
+
+def _value_fault(option: str, value: str) -> str:
+    """What is wrong with the value of an option, in small letters; empty if nothing is."""
+    if (form := _FORMS.get(option)) is not None:
+        return "" if form[0].fullmatch(value) else form[1]
+    least = _LEAST.get(option, 1)
+    is_right = re.fullmatch(r"[0-9]+", value) and int(value) >= least
+    return "" if is_right else f"it must be a whole number of at least {least}"
 
 
 @declared
@@ -224,11 +236,15 @@ class Stream:
         if kind not in _SPARKS and (near := closest(kind, _SPARKS, cutoff=_VERY_LIKE)):
             yield Fault("MED-1103", f"format {self.format!r} is no source of Spark; did you mean {near!r}?")
         if kind == "socket":
-            yield Fault(
-                "MED-1103",
-                "format 'socket' is refused: it sends no row again, so what a job has read and not written "
-                "is lost with it. Send its lines to a topic, or have them written to files that Files reads",
-            )
+            given = {name.lower() for name in self.options}
+            if missing := [name for name in ("host", "port") if name not in given]:
+                yield Fault("MED-1102", f"socket needs the option {' and the option '.join(missing)}")
+            if self.replayable:
+                yield Fault(
+                    "MED-1105",
+                    "a socket sends no line again, so what a job has read and not written is lost with it: "
+                    "say replayable=False; or send the lines to a topic, or have them written to files",
+                )
         yield from _option_faults(kind, self.options)
         if kind == "rate-micro-batch" and "rowsperbatch" not in map(str.lower, self.options):
             yield Fault("MED-1102", 'rate-micro-batch needs the option rowsPerBatch, such as "100"')

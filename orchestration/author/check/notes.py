@@ -66,7 +66,7 @@ def _not_replayed(bronze: Bronze) -> Iterator[str]:
     if isinstance(bronze, Stream) and not bronze.replayable:
         yield (
             f"{bronze.table}: its source gives no row again, as the declaration says: rows that a job has "
-            "read and not written are lost if the job is killed."
+            "read and not written are lost if the job is killed; medallion audit names this as an open point."
         )
 
 

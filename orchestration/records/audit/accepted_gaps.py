@@ -20,9 +20,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from common.config.paths import GAPS, Layout
-from common.declare import Pipeline
+from common.declare import Pipeline, Stream
+from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.small_table import SmallTable, rows_of, schema_of
 from common.streaming.file_list import FileList, shown
+from common.streaming.topic_identity import coordinate_ends
 
 Partition = tuple[str, int]
 
@@ -81,6 +83,9 @@ def given_up(pipeline: Pipeline, layout: Layout, bronze: str) -> Iterator[str]:
         if gap.reason.startswith(SKIPPED):
             span = f"{gap.first_offset:,} to {gap.last_offset:,}"
             yield f"{gap.topic}: the records {span} are lost, {gap.reason}"
+    for source in pipeline.bronze:
+        if isinstance(source, Stream) and source.table == bronze and not source.replayable:
+            yield f"{source.coordinate}: {_not_sent_again(layout, source)}"
     for files in pipeline.files:
         if bronze not in {files.table, files.into}:
             continue
@@ -89,6 +94,17 @@ def given_up(pipeline: Pipeline, layout: Layout, bronze: str) -> Iterator[str]:
         for one in listed.skipped.values():
             if not one.rows:
                 yield f"{files.coordinate}: nothing more is read of {shown(one.skipped)}, skipped: {one.why}"
+
+
+def _not_sent_again(layout: Layout, stream: Stream) -> str:
+    """What is not known of a source that sends no row again."""
+    last = last_commit_metadata(layout.table_path(stream.table), stream.table)
+    position = (last or {}).get("positions", [None])[0]
+    known = "how many rows were lost with jobs that were killed is not known"
+    if stream.format.strip().lower() == "socket" and position is not None:
+        lost = int(position) - coordinate_ends(last).get((stream.coordinate, 0), 0)
+        known = f"{lost:,} lines were received and lost with jobs that were killed before they wrote them"
+    return f"open point: {known}; what was sent while no job was connected is not known"
 
 
 def append_gaps(layout: Layout, gaps: Sequence[Gap]) -> None:

@@ -201,6 +201,14 @@ def test_files_that_could_not_be_cleaned_are_a_mistake(given: dict[str, Any], te
         Files("history", "/in", "jsonl", **given)
 
 
+def test_files_that_another_table_reads_are_not_cleaned() -> None:
+    taken = Files("a", "/in", "jsonl", clean_source="delete")
+    for path in ("/in", "/in/sub", "/"):
+        with pytest.raises(PipelineError, match=r"takes files away that bronze\.b reads too"):
+            Pipeline(name="shop", bronze=[taken, Files("b", path, "jsonl")])
+    Pipeline(name="shop", bronze=[taken, Files("b", "/into", "jsonl")])
+
+
 @pytest.mark.long
 def test_folders_that_say_name_and_value_are_columns(spark: Any, tmp_path: Path) -> None:
     """The rows that Spark wrote into such folders, typed by silver; a null and odd signs too."""

@@ -89,7 +89,6 @@ def test_bytes_and_typed_columns_are_not_mixed_up() -> None:
         ("parquet", "has a declaration of its own: Files"),
         ("text", "has a declaration of its own: Files"),
         ("orc", "has a declaration of its own: Files"),
-        ("socket", "it sends no row again"),
         ("", "format is empty"),
     ],
 )
@@ -110,6 +109,11 @@ def test_a_format_with_a_better_declaration_is_refused(kind: str, text: str) -> 
         ("rate", {"rowsPerBatch": "5"}, "option 'rowsPerBatch' is none of rate"),
         ("rate-micro-batch", {"rowsPerBatch": "5", "startTime": "0"}, "did you mean 'startTimestamp'?"),
         ("rate-micro-batch", {}, "needs the option rowsPerBatch"),
+        ("socket", {"host": "gate", "port": "9999"}, "say replayable=False"),
+        ("socket", {"host": "gate"}, "socket needs the option port"),
+        ("socket", {"host": "gate", "port": "x"}, "it must be a whole number of at least 1"),
+        ("socket", {"host": "gate", "includeTimestamp": "1"}, "write 'true' or 'false'"),
+        ("socket", {"hosts": "gate"}, "did you mean 'host'?"),
     ],
 )
 def test_a_wrong_option_of_sparks_own_sources_is_a_mistake(
