@@ -14,6 +14,7 @@ from common.config.settings import Settings
 from common.declare import DeltaTable
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
+from common.delta.log import LogReader
 from common.errors import TableMissingError, UsageError, first_line
 from common.streaming import starting_version
 from common.streaming.query import Stream
@@ -25,6 +26,12 @@ _CHANGES = {
     "feed": "readChangeFeed",
 }
 """Delta's option for what an update or a deletion in the source does."""
+
+_TRACKED = "medallion_source_columns"
+"""Name of the folder in the checkpoint in which Delta writes down the columns of a source that maps them."""
+
+_GOES_ON = ("allowSourceColumnRename", "allowSourceColumnDrop", "allowSourceColumnTypeChange")
+"""Delta's options to go on with other columns: bronze's own columns say what becomes of them."""
 
 
 def build_query(
@@ -67,6 +74,9 @@ def _source(spark: SparkSession, declared: DeltaTable, checkpoint: str) -> DataF
     if declared.event_time_order is not None and Checkpoint(checkpoint).last_planned() is None:
         limits = NO_LIMIT
     reader = spark.readStream.format("delta").options(**limits)
+    if LogReader(declared.folder).properties().get("delta.columnMapping.mode", "none") != "none":
+        reader = reader.option("schemaTrackingLocation", f"{checkpoint}/{_TRACKED}")
+        reader = reader.options(**dict.fromkeys(_GOES_ON, "always"))
     if declared.changes in _CHANGES:
         reader = reader.option(_CHANGES[declared.changes], "true")
     if Checkpoint(checkpoint).last_planned() is None:  # later starts go on from the checkpoint

@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from types import MappingProxyType
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import BeforeValidator
 
 from common.declare.declared import absolute, declared
 from common.declare.field_types import ByteSize, Count, Interval, Options, TableName, Trigger
@@ -16,6 +18,12 @@ from common.errors import Fault, closest, nearest
 
 FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 """The columns that a change data feed has besides the table's."""
+
+
+def _named(given: object) -> object:
+    if isinstance(given, bool):
+        raise ValueError("name the source's column of event time, such as 'at'")  # noqa: TRY004  # for pydantic
+    return given
 
 
 @declared
@@ -60,7 +68,7 @@ class DeltaTable:
     """Most files of the source per micro-batch."""
     max_bytes_per_trigger: ByteSize | None = field(default=None, kw_only=True)
     """Soft limit of bytes of the source per micro-batch, such as ``512m``; unset: none."""
-    event_time_order: str | None = field(default=None, kw_only=True)
+    event_time_order: Annotated[str | None, BeforeValidator(_named)] = field(default=None, kw_only=True)
     """The source's column of event time, or an SQL expression over its columns: the table as it is at the
     first start is read by it, oldest rows first and all in one micro-batch, whatever the order of its files;
     then limits count. Unset: file by file, by the times at which they were written.

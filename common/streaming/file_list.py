@@ -126,8 +126,8 @@ class FileList:
 
     def _skip(self, file: SkippedFile) -> None:
         self.skipped[file.skipped] = file
-        self.changed.pop(file.skipped, None)
-        self.faults.pop(file.skipped, None)
+        for known in (self.changed, self.faults, self.left_out):
+            known.pop(file.skipped, None)
 
     def _add(self, entry: dict[str, Any]) -> None:
         if "skipped" in entry:

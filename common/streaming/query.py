@@ -60,7 +60,7 @@ _REGISTRY = re.compile(
 
 _LEASE_LOST = re.compile(r"MEDALLION_LEASE_LOST (\S+)")  # thrown by the log store of tables on s3a://
 
-_SCHEMA_CHANGED = re.compile(r"\[DELTA_SCHEMA_CHANGED\w*\]")
+_SCHEMA_CHANGED = re.compile(r"\[DELTA_(?:SCHEMA_CHANGED\w*|STREAMING_METADATA_EVOLUTION)\]")
 
 OutputMode = Literal["append", "update", "complete"]
 

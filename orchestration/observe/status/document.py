@@ -132,9 +132,7 @@ def _table_document(table: TableStatus, at: datetime) -> dict[str, Any]:
         and {
             "count": table.source_files.count,
             "changed": list(table.source_files.changed),
-            "faults": dict(table.source_files.faults),
-            "skipped": dict(table.source_files.skipped),
-            "left_out": dict(table.source_files.left_out),
+            **{name: dict(getattr(table.source_files, name)) for name in ("faults", "skipped", "left_out")},
         },
         "receipts": table.receipts
         and {

@@ -25,11 +25,11 @@ from common.errors import (
     HistoryGoneError,
     MedallionError,
     PipelineError,
-    SourceReplacedError,
     TableMissingError,
     TableShapeError,
     UsageError,
 )
+from orchestration.change.plan.plan import plan
 from orchestration.change.recover.carry_out import accept_all_gaps, recover_all
 from orchestration.cli.change.recover_output import gap_line
 from orchestration.observe.status.collect import Collector
@@ -449,22 +449,43 @@ def test_new_columns_of_the_source_are_added_and_other_types_refused(spark: Any,
 
 
 @pytest.mark.long
-def test_a_renamed_column_of_the_source_stops_with_the_way_out(spark: Any, tmp_path: Path) -> None:
-    """Another name of the table begins with the version that has the new column."""
-    source = Source(spark, tmp_path / "source", **{"columnMapping.mode": "name"})
+@pytest.mark.parametrize("is_late", [False, True])
+def test_renamed_and_dropped_columns_of_the_source_are_read_on(
+    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], *, is_late: bool
+) -> None:
+    """Also where the source maps its columns only since after the first start; each column is told."""
+    mapped = {"columnMapping.mode": "name"}
+    source = Source(spark, tmp_path / "source", **({} if is_late else mapped))
     source.add(range(3))
     engine = engine_of(spark, tmp_path, source)
     engine.run()
-    source.sql("ALTER TABLE {t} RENAME COLUMN customer TO client")
-    version = Target.forPath(spark, source.path).history(1).collect()[0]["version"]
+    if is_late:
+        source.sql(
+            "ALTER TABLE {t} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name', "
+            "'delta.minReaderVersion' = '2', 'delta.minWriterVersion' = '5')"
+        )
     source.sql("INSERT INTO {t} VALUES (3, 'c0', 1, timestamp'2026-01-01 00:03:00Z')")
-    with pytest.raises(SourceReplacedError, match=r"under another name, .*\(starting_version=…\)"):
-        engine.run("bronze")
-    assert len(bronze(engine)) == 3
-    (tmp_path / "again").mkdir()
-    again = engine_of(spark, tmp_path / "again", source, starting_version=version)
-    again.run("bronze")
-    assert [value["client"] for value in bronze(again)] == ["c0"]
+    source.sql("ALTER TABLE {t} RENAME COLUMN customer TO client")
+    source.sql("INSERT INTO {t} VALUES (4, 'c1', 1, timestamp'2026-01-01 00:04:00Z')")
+    (planned_start, *_) = plan(engine.pipeline, engine.settings, engine.layout)
+    assert [(one.name, one.old, one.new, one.effect) for one in planned_start.changes] == [
+        ("source column client", "", "string", "new column"),
+        ("source column customer", "string", "", "next start"),
+    ]
+    assert "null there, in bronze.history and silver.orders" in planned_start.changes[1].why
+    engine.run()
+    assert "the source has these columns no longer, value keeps them: customer" in capsys.readouterr().err
+    source.sql("ALTER TABLE {t} DROP COLUMN amount")
+    source.sql("INSERT INTO {t} VALUES (5, 'c2', timestamp'2026-01-01 00:05:00Z')")
+    engine.run()
+    engine.run()
+    found = {value["id"]: (value["customer"], value["client"], value["amount"]) for value in bronze(engine)}
+    assert sorted(found) == list(range(6))
+    assert found[2] == ("c2", None, Decimal("0.50"))
+    assert found[3] == ("c0", None, Decimal("1.00"))
+    assert found[4] == (None, "c1", Decimal("1.00"))
+    assert found[5] == (None, "c2", None)
+    assert engine.faults() == ()
 
 
 @pytest.mark.long

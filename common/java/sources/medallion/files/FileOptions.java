@@ -21,7 +21,10 @@ final class FileOptions implements Serializable {
     final long maxRows;
     final long lookMs;
 
-    /** Whether of the files that are known the newest one is read first, and not that of the first path. */
+    /**
+     * Whether of the files that are known the newest one is read first, and not that of the first
+     * path.
+     */
     final boolean latestFirst;
 
     /** How much older than the newest file one may be, in words and in milliseconds; 0: any age. */

@@ -216,13 +216,7 @@ final class FileStream implements MicroBatchStream, SupportsTriggerAvailableNow 
 
     private static ListedFile found(String path, FileStatus status, String why) {
         return new ListedFile(
-                path,
-                status.getLen(),
-                status.getModificationTime(),
-                0L,
-                0L,
-                new long[0],
-                why);
+                path, status.getLen(), status.getModificationTime(), 0L, 0L, new long[0], why);
     }
 
     /** Archive or delete the files whose records all lie before an offset that is committed. */

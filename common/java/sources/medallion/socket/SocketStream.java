@@ -60,8 +60,7 @@ final class SocketStream implements MicroBatchStream, SupportsTriggerAvailableNo
             heardAt = System.currentTimeMillis();
             final BufferedReader in =
                     new BufferedReader(
-                            new InputStreamReader(
-                                    socket.getInputStream(), StandardCharsets.UTF_8));
+                            new InputStreamReader(socket.getInputStream(), StandardCharsets.UTF_8));
             Thread thread =
                     new Thread("medallion-socket-" + host + ":" + port) {
                         @Override

@@ -46,7 +46,7 @@ def problems(bronze: Any, table: Silver) -> list[str]:
         ({"max_bytes_per_trigger": "many"}, "write it like '512m'"),
         ({"trigger": "follow"}, "has no table to follow"),
         ({"event_time_order": " "}, "name the column of event time"),
-        ({"event_time_order": True}, "event_time_order"),
+        ({"event_time_order": True}, "event_time_order: name the source's column of event time"),
         ({"event_time_order": "at", "starting_version": 1}, "keep one"),
         ({"withEventTimeOrder": True}, 'event_time_order="…"'),
         ({"keep": "0 days"}, "keeps nothing"),

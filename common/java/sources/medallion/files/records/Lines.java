@@ -5,8 +5,9 @@ import java.io.InputStream;
 import java.util.Arrays;
 
 /**
- * Records that are lines. Empty lines are records of plain text alone. In CSV a line break between quotes belongs to
- * the record; a quote opens a field only at its begin, after a comma, semicolon, tab or bar.
+ * Records that are lines. Empty lines are records of plain text alone. In CSV a line break between
+ * quotes belongs to the record; a quote opens a field only at its begin, after a comma, semicolon,
+ * tab or bar.
  */
 final class Lines implements Records {
     private static final int BUFFER = 1 << 17;

@@ -133,7 +133,9 @@ final class OrcRecords implements Records {
         }
     }
 
-    /** Of a stripe that does not decode no further record can be read; the next one may be whole. */
+    /**
+     * Of a stripe that does not decode no further record can be read; the next one may be whole.
+     */
     private void damaged(Exception error) throws IOException {
         if (error instanceof IOException && !isOfContent(error)) {
             throw (IOException) error;
