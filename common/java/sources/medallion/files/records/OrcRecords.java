@@ -7,6 +7,7 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.hive.ql.exec.vector.VectorizedRowBatch;
 import org.apache.orc.FileFormatException;
+import org.apache.orc.OrcConf;
 import org.apache.orc.OrcFile;
 import org.apache.orc.Reader;
 import org.apache.orc.RecordReader;
@@ -41,9 +42,7 @@ final class OrcRecords implements Records {
     private String field = "";
 
     OrcRecords(Path path, Configuration conf) throws IOException {
-        OrcFile.ReaderOptions options = OrcFile.readerOptions(conf);
-        options.useUTCTimestamp(true).convertToProlepticGregorian(true);
-        file = OrcFile.createReader(path, options);
+        file = opened(path, conf);
         boolean isOpen = false;
         try {
             schema = file.getSchema();
@@ -62,6 +61,28 @@ final class OrcRecords implements Records {
                 file.close();
             }
         }
+    }
+
+    /**
+     * Open a file. One that does not say which calendar its days before 1582 are of is of the Julian
+     * one if the Java library wrote it; other writers count days of today's calendar alone.
+     */
+    private static Reader opened(Path path, Configuration conf) throws IOException {
+        Reader found = OrcFile.createReader(path, options(conf));
+        OrcFile.WriterImplementation writer = found.getWriterVersion().getWriterImplementation();
+        if (writer == OrcFile.WriterImplementation.ORC_JAVA) {
+            return found;
+        }
+        found.close();
+        Configuration plain = new Configuration(conf);
+        OrcConf.PROLEPTIC_GREGORIAN_DEFAULT.setBoolean(plain, true);
+        return OrcFile.createReader(path, options(plain));
+    }
+
+    private static OrcFile.ReaderOptions options(Configuration conf) {
+        return OrcFile.readerOptions(conf)
+                .useUTCTimestamp(true)
+                .convertToProlepticGregorian(true);
     }
 
     long count() {
