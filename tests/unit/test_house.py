@@ -44,7 +44,7 @@ BUDGET = {
     "orchestration/install": 1347,
     "orchestration/observe": 6805,
     "orchestration/quality": 3217,
-    "orchestration/records": 14265,
+    "orchestration/records": 14264,
     "orchestration/run": 5857,
     "silver": 4309,
 }

@@ -81,8 +81,7 @@ def make_equal(path: str, rows: DataFrame, metadata: str, *, key: Sequence[str])
         return
     before = delta_table.newest(rows.sparkSession, path)
     if not before.groupBy(*key).count().where("count > 1").isEmpty():
-        whole = rows.select(*before.columns).write.format("delta").mode("overwrite")
-        whole.option("userMetadata", metadata).save(path)
+        delta_table.replace_all(rows.select(*before.columns), path, metadata)
         return
     with SparkRows(changes_between(before, rows, key)).kept() as kept:
         numbers = kept.count_by(ACTION)
