@@ -254,8 +254,8 @@ def feed(database: str, table: str, *, is_altered: bool) -> tuple[Topic, Silver,
         "sequence_by": [*ORDER[database]],
         "truncates": TRUNCATES,
     }
-    feed = ChangeFeed(name, columns=[*columns, *ORDER[database]], **common)
-    values = [each for each in columns if each not in key]
+    feed = ChangeFeed(name, **common)  # with all columns, it gets those that silver gets later
+    values = [each for each in TABLES[table][1] if each not in key]
     in_time = History(f"{name}_in_time", valid_by="at", columns=values, delete_when="op = 'd'", **common)
     return Topic(name, topics=[topic_of(database, table)]), silver, [feed, in_time]
 
@@ -446,12 +446,12 @@ class Copy:
             for table in TABLES:
                 name, columns = f"{database}_{table}", columns_of(table, is_altered=self.is_altered)
                 assert engine.rows(f"silver.{name}__quarantine") == [], (phase, name)
-                wanted = self.shops.rows(database, table, columns)
                 now = [row for row in engine.rows(f"gold.{name}_in_time") if row["is_current"]]
-                for where, rows in ((name, engine.rows(f"gold.{name}")), (f"{name}_in_time", now)):
-                    found = sorted(([text(row[each]) for each in columns] for row in rows), key=str)
+                for rows, shown in ((engine.rows(f"gold.{name}"), columns), (now, TABLES[table][1])):
+                    wanted = self.shops.rows(database, table, shown)
+                    found = sorted(([text(row[each]) for each in shown] for row in rows), key=str)
                     if found != wanted:
-                        wrong.append((where, *differences(found, wanted)))
+                        wrong.append((name, rows is now, *differences(found, wanted)))
         assert not wrong, (phase, wrong)
         for table in TABLES:
             shops = self.shops.servers["pg"]
