@@ -64,8 +64,8 @@ final class OrcRecords implements Records {
     }
 
     /**
-     * Open a file. One that does not say which calendar its days before 1582 are of is of the Julian
-     * one if the Java library wrote it; other writers count days of today's calendar alone.
+     * Open a file. One that does not say which calendar its days before 1582 are of is of the
+     * Julian one if the Java library wrote it; other writers count days of today's calendar alone.
      */
     private static Reader opened(Path path, Configuration conf) throws IOException {
         Reader found = OrcFile.createReader(path, options(conf));
@@ -80,9 +80,7 @@ final class OrcRecords implements Records {
     }
 
     private static OrcFile.ReaderOptions options(Configuration conf) {
-        return OrcFile.readerOptions(conf)
-                .useUTCTimestamp(true)
-                .convertToProlepticGregorian(true);
+        return OrcFile.readerOptions(conf).useUTCTimestamp(true).convertToProlepticGregorian(true);
     }
 
     long count() {
