@@ -378,7 +378,7 @@ def test_the_unharmed_tables_have_no_fault(filled: Engine) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("fault", in_turn(FAULTS, 6))
+@pytest.mark.parametrize("fault", in_turn([*FAULTS], 6))
 def test_a_planted_fault_is_named_at_its_table_and_the_named_remedy_mends_it(
     lake: Engine, fault: str
 ) -> None:
