@@ -112,11 +112,11 @@ class MicroBatch:
         """How many records of Kafka the batch has at most: those of aborted transactions are not among them.
 
         ``None`` where the offset log does not say where a partition starts: in the first batch of a
-        checkpoint, and of a partition that is new.
+        checkpoint, and of a partition that is new. So it is for a source that is not Kafka.
         """
         starts, ends = self.kafka_offsets() or ({}, None)
-        if ends is None:
-            return None
+        if not isinstance(ends, Mapping) or not all(isinstance(each, Mapping) for each in ends.values()):
+            return None  # the position of another kind of source
         total = 0
         for topic, partitions in ends.items():
             for number, end in partitions.items():

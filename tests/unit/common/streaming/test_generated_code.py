@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -37,3 +37,10 @@ def test_the_settings_follow_the_rows_and_the_sessions_own_come_back(constraints
         assert conf in (own, SETTINGS)
     assert told == [True, False, False, True, True, False]
     assert len(written) == 3 * len(SETTINGS), "a setting is written where it changes"
+
+
+@pytest.mark.parametrize("position", [7, {"logOffset": 7}, {"reservoirVersion": 7, "index": 1}])
+def test_a_source_whose_positions_count_no_records_keeps_the_sessions_settings(position: Any) -> None:
+    ended = MicroBatch("p", "bronze.lines", "id", 7, (position,), before=(position,))
+    GeneratedCode(()).follow(cast("Any", None), ended)
+    assert ended.most_records() is None

@@ -170,13 +170,22 @@ final class OrcRecords implements Records {
         }
     }
 
+    /** Of types that are no tree the library says so by an error of no class of its own. */
+    private static boolean isOfLibrary(Throwable error) {
+        StackTraceElement[] trace = error.getStackTrace();
+        return error.getClass() == IOException.class
+                && trace.length > 0
+                && trace[0].getClassName().equals("org.apache.orc.OrcUtils");
+    }
+
     /** Whether an error says that bytes of a file are not what an ORC file has there. */
     static boolean isOfContent(Throwable error) {
         for (Throwable at = error; at != null; at = at.getCause()) {
             if (at instanceof FileFormatException
                     || at instanceof DataFormatException
                     || at instanceof EOFException
-                    || at.getClass().getName().contains("InvalidProtocolBuffer")) {
+                    || at.getClass().getName().contains("InvalidProtocolBuffer")
+                    || isOfLibrary(at)) {
                 return true;
             }
         }
