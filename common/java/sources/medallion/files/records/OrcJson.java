@@ -170,8 +170,8 @@ final class OrcJson {
     }
 
     /**
-     * The vector has the milliseconds of a time, and all of its nanoseconds in a second; before 1970
-     * some writers count the latter back from the next second.
+     * The vector has the milliseconds of a time, and all of its nanoseconds in a second; before
+     * 1970 some writers count the latter back from the next second.
      */
     private static Instant time(TimestampColumnVector column, int at) {
         long nanos = (long) column.nanos[at];
