@@ -39,7 +39,7 @@ BUDGET = {
     "orchestration": 33,
     "orchestration/access": 7091,
     "orchestration/author": 9279,
-    "orchestration/change": 4737,
+    "orchestration/change": 4740,
     "orchestration/cli": 8884,
     "orchestration/install": 1347,
     "orchestration/observe": 6805,

@@ -50,7 +50,10 @@ def accept_versions(
     if last is None:
         raise UsageError(f"{declared.table} has read nothing yet: there is no gap in it.")
     with TableLeases(layout, (declared.table,), "recover"):
-        check_positions(declared.table, path, checkpoint)
+        if is_plan or _step(declared, last) is None:
+            check_positions(declared.table, path, checkpoint)
+        else:
+            bring_to_newest(declared.table, path, checkpoint)  # of a command that was cut off
         position = _position(declared, last)
         begins = _oldest_kept(declared, position)
         gaps: tuple[Gap, ...] = ()
