@@ -175,9 +175,7 @@ def ensure(  # noqa: PLR0913
     have = column_types(DeltaTable.forPath(spark, path).toDF().schema)
     difference = shape_difference(have, want, may_have_more=may_have_more)
     if adds is not None and difference.is_growth:
-        added = missing_fields(StructType.fromJson(json.loads(LogReader(path).schema())), schema)
-        add_fields(spark, adds, table, path, dict(added))
-        return
+        return _grow(spark, adds, table, path, schema)
     if adds is not None and refill_replaces_columns:
         return
     if difference:
@@ -189,6 +187,12 @@ def ensure(  # noqa: PLR0913
             + " the changed table a new name, or move the old table and its checkpoint away and start the "
             "query again."
         )
+
+
+def _grow(spark: SparkSession, pipeline: str, table: str, path: str, schema: StructType) -> None:
+    """Add the columns, and the fields of structs, that a table lacks of a schema."""
+    have = StructType.fromJson(json.loads(LogReader(path).schema()))
+    add_fields(spark, pipeline, table, path, dict(missing_fields(have, schema)))
 
 
 def logged_types(path: str) -> dict[str, str]:
