@@ -8,11 +8,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bronze.typed_query import typed_query
 from common.config.object_store import require_jars
+from common.config.pace import NO_LIMIT, source_limits
 from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import DeltaTable
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
+from common.delta.log import LogReader
 from common.errors import TableMissingError, UsageError, first_line
 from common.streaming import starting_version
 from common.streaming.query import Stream
@@ -24,6 +26,12 @@ _CHANGES = {
     "feed": "readChangeFeed",
 }
 """Delta's option for what an update or a deletion in the source does."""
+
+_TRACKED = "medallion_source_columns"
+"""Name of the folder in the checkpoint in which Delta writes down the columns of a source that maps them."""
+
+_GOES_ON = ("allowSourceColumnRename", "allowSourceColumnDrop", "allowSourceColumnTypeChange")
+"""Delta's options to go on with other columns: bronze's own columns say what becomes of them."""
 
 
 def build_query(
@@ -46,6 +54,7 @@ def build_query(
         layout=layout,
         reads=f"the Delta table in {declared.folder}",
         time="_commit_timestamp" if declared.changes == "feed" else None,
+        order=declared.event_time_order,
     )
 
 
@@ -61,11 +70,13 @@ def _source(spark: SparkSession, declared: DeltaTable, checkpoint: str) -> DataF
         raise TableMissingError(
             f"the Delta table that {declared.table} reads", declared.folder, "Create it, or correct path."
         )
-    reader = spark.readStream.format("delta").option(
-        "maxFilesPerTrigger", str(declared.max_files_per_trigger)
-    )
-    if declared.max_bytes_per_trigger is not None:
-        reader = reader.option("maxBytesPerTrigger", declared.max_bytes_per_trigger)
+    limits = source_limits(declared.max_files_per_trigger, declared.max_bytes_per_trigger)
+    if declared.event_time_order is not None and Checkpoint(checkpoint).last_planned() is None:
+        limits = NO_LIMIT
+    reader = spark.readStream.format("delta").options(**limits)
+    if LogReader(declared.folder).properties().get("delta.columnMapping.mode", "none") != "none":
+        reader = reader.option("schemaTrackingLocation", f"{checkpoint}/{_TRACKED}")
+        reader = reader.options(**dict.fromkeys(_GOES_ON, "always"))
     if declared.changes in _CHANGES:
         reader = reader.option(_CHANGES[declared.changes], "true")
     if Checkpoint(checkpoint).last_planned() is None:  # later starts go on from the checkpoint

@@ -54,6 +54,8 @@ def build_query(  # noqa: PLR0913  # what it reads, where it writes, and under w
         **source_options(files, folder, layout.file_list_path(files.table), line_readers),
         "maxRows": str(files.max_rows_per_trigger or settings.bronze.max_offsets_per_trigger),
         **({} if files.only is None else {"only": files.only}),
+        **({} if files.clean_source is None else {"clean": files.clean_source}),
+        **({} if files.archive is None else {"archive": files.archive}),
     }
     limits = settings.driver_limits
     driver_batch = DriverBatch(path, limits, RowSizeEstimate(limits.batch_bytes))

@@ -19,6 +19,9 @@ from common.streaming.query import Stream
 _KNOWN = ("rate", "rate-micro-batch")
 """Sources that Spark has itself and that no other declaration is for."""
 
+_OWN = {"socket": "medallion.socket.SocketSource"}
+"""Spark's sources in whose place the engine has one that can go on from a checkpoint."""
+
 _JARS = {"mongodb": "org.mongodb.spark:mongo-spark-connector_2.13"}
 """Coordinates of jars that a connector needs at least, by the connector's name."""
 
@@ -48,7 +51,8 @@ def build_query(
 def _source(spark: SparkSession, declared: Declared) -> DataFrame:
     options = resolve(declared.options, f"{declared.table} option")
     try:
-        return spark.readStream.format(declared.format).options(**options).load()
+        kind = _OWN.get(declared.format.strip().lower(), declared.format)
+        return spark.readStream.format(kind).options(**options).load()
     except (PySparkException, Py4JJavaError) as error:
         if _NO_SOURCE.search(str(error)):
             coordinate = _JARS.get(declared.format.lower())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from bronze import typed_value
@@ -13,9 +14,21 @@ from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import DeltaTable
 from common.declare import Stream as StreamSource
+from common.declare.declared import source_of
 from common.delta import table as delta_table
+from common.delta.checkpoint import Checkpoint
 from common.delta.micro_batch import MicroBatch
+from common.errors import Fault, PipelineError, Problem, first_line
+from common.spark import jvm
 from common.streaming.query import Stream
+
+FILE_BYTES = 64 << 20
+"""Bytes of the source, about, per file of a first micro-batch whose rows are put in order."""
+
+MOST_FILES = 10_000
+"""Most files of such a micro-batch."""
+
+_ORDER = "__order"
 
 
 def typed_query(  # noqa: PLR0913  # what it reads, where it writes, and under which settings
@@ -28,6 +41,7 @@ def typed_query(  # noqa: PLR0913  # what it reads, where it writes, and under w
     layout: Layout,
     reads: str,
     time: str | None = None,
+    order: str | None = None,
 ) -> Stream:
     """The query of one bronze table with typed columns; creates the table where there is none.
 
@@ -40,8 +54,10 @@ def typed_query(  # noqa: PLR0913  # what it reads, where it writes, and under w
         layout: Where tables and checkpoints are.
         reads: What the query reads, in words.
         time: The column with the time of a row; unset: when it is read.
+        order: What orders the rows of the first micro-batch, in SQL; unset: they are taken as they come.
 
     Raises:
+        PipelineError: ``order`` does not fit the source's columns.
         TableShapeError: A column of the source has another type than before.
     """
     path = layout.table_path(declared.table)
@@ -52,19 +68,45 @@ def typed_query(  # noqa: PLR0913  # what it reads, where it writes, and under w
     def write(frame: DataFrame, batch: MicroBatch) -> None:
         if delta_table.is_written(path, batch, "append"):
             return
-        with numbering.numbered(frame.coalesce(tasks), batch) as (rows, told):
+        in_order = order is not None and batch.batch_id == 0
+        taken = _ordered(frame) if in_order else frame.coalesce(tasks)
+        with numbering.numbered(taken, batch) as (rows, told):
             delta_table.append(rows, path, told, "append", {})
 
     # The time of the micro-batch, which its replay has too.
     now = F.current_timestamp()
     value = typed_value.fitted(F.struct("*"), source.schema, want)
     at = now if time is None else F.col(time)
+    columns = [value.alias("value"), at.alias(TIME), now.alias(INGESTED)]
+    checkpoint = Checkpoint(layout.checkpoint_path(declared.table))
+    if order is not None and checkpoint.last_committed() is None:
+        columns.append(_order(source, order, declared, reads).alias(_ORDER))
     return Stream(
         pipeline=pipeline,
         name=declared.table,
-        frame=source.select(value.alias("value"), at.alias(TIME), now.alias(INGESTED)),
+        frame=source.select(*columns),
         write=write,
-        checkpoint=layout.checkpoint_path(declared.table),
+        checkpoint=checkpoint.path,
         trigger=trigger_of(declared, settings),
         source=reads,
+        begins_whole=order is not None and checkpoint.last_planned() is None,
     )
+
+
+def _order(source: DataFrame, order: str, declared: DeltaTable | StreamSource, reads: str) -> Column:
+    """What orders the rows of the first micro-batch."""
+    try:
+        source.sort(F.expr(order))
+    except PySparkException as error:
+        text = f"event_time_order {order!r} does not fit {reads}: {first_line(error)}"
+        raise PipelineError(
+            [Problem(declared.table, Fault("MED-1401", text), source_of(declared))]
+        ) from error
+    return F.expr(order)
+
+
+def _ordered(frame: DataFrame) -> DataFrame:
+    """The rows in files, each with later ones than the one before; readers take files in that order."""
+    files = min(MOST_FILES, max(1, -(-jvm.estimated_bytes(frame) // FILE_BYTES)))
+    ordered = frame.repartitionByRange(files, _ORDER) if files > 1 else frame.coalesce(1)
+    return ordered.sortWithinPartitions(_ORDER)

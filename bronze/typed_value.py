@@ -18,6 +18,7 @@ from common.declare import Bronze
 from common.delta import table as delta_table
 from common.errors import TableShapeError
 from common.machine.console import say
+from common.spark.types import missing_fields
 
 _UNWRITTEN = re.compile(r"[ ,;{}()\n\t=]")
 """What no name of a Parquet column has, unless the table maps its columns to other names."""
@@ -69,6 +70,8 @@ def ensure(  # noqa: PLR0913  # what it reads, and where it writes
     _refuse_other_types(have, source, (), declared.table, reads)
     if added := delta_table.add_missing_fields(spark, pipeline, declared.table, path, "value", source):
         say(f"{declared.table}: the source has new columns, which value gets too: {', '.join(added)}")
+    if lost := [".".join(place) for place, _ in missing_fields(source, have)]:
+        say(f"{declared.table}: the source has these columns no longer, value keeps them: {', '.join(lost)}")
     found = _value_of(path)
     return have if found is None else found
 

@@ -11,6 +11,9 @@ import re
 from collections.abc import Mapping
 
 from common.data_table import rows
+from common.errors import closest
+
+_VERY_LIKE = 0.85
 
 
 def _read() -> Mapping[str, Mapping[str, str]]:
@@ -43,6 +46,18 @@ def value_hint(kind: str, name: str, value: object) -> str:
     """What to write for a value that an attribute does not take; empty for one that is not known."""
     known = HINTS.get(f"{kind}.{name}", {})
     return known.get(value.strip().lower(), "") if isinstance(value, str) else ""
+
+
+def trigger_hint(given: object) -> str:
+    """What to write for a trigger of Spark that is none of a table, however it is spelt; empty for any other.
+
+    So for ``Trigger.Continuous("1 second")``, ``continuous=1 second`` and ``{"continuous": "1 second"}``.
+    """
+    letters = re.findall("[a-z]+", str(given).lower().removeprefix("trigger"))
+    known = {word.replace("_", ""): hint for word, hint in HINTS[".trigger"].items()}
+    begins = ("".join(letters[:count]) for count in (1, 2))
+    found = (closest(one, known, cutoff=_VERY_LIKE) for one in begins)
+    return next((known[word] for word in found if word), "")
 
 
 def class_hint(name: str) -> str:

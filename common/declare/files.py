@@ -27,6 +27,12 @@ def _pattern_fault(pattern: str) -> str:
     return ""
 
 
+def _store(path: str) -> str:
+    """Where a path is: the scheme and host of a URI; empty for the local disk."""
+    scheme, sign, rest = path.partition("://")
+    return f"{scheme}{sign}{rest.partition('/')[0]}" if sign else ""
+
+
 @declared
 class Files:
     """One bronze table that is read from files, such as an export of what Kafka has deleted.
@@ -55,10 +61,11 @@ class Files:
     file, or a URI such as ``s3a://bucket/export``. Names that begin with ``.`` or ``_`` are left out, so
     that a file can be written under such a name and be renamed when it is whole.
     """
-    format: Literal["jsonl", "csv", "parquet", "avro"]
-    """``jsonl``: a line of a file is a record, as it stands; ``csv``: the same, where a quoted field may
-    have line breaks; ``parquet`` and ``avro`` (container files): a record is written as JSON text, for
-    ``Json`` in silver. Lines of files whose names end with ``.gz`` are decompressed.
+    format: Literal["jsonl", "csv", "text", "parquet", "avro", "orc"]
+    """``jsonl``: a line of a file is a record, as it stands, and an empty line is none; ``text``: an empty
+    line is one too; ``csv``: as ``jsonl``, where a quoted field may have line breaks; ``parquet``, ``orc``
+    and ``avro`` (container files): a record is written as JSON text, for ``Json`` in silver. Lines of files
+    whose names end with ``.gz`` are decompressed.
     """
     header: bool | Literal["skip"] = False
     """Whether the first line of each CSV file has the names of the columns; it is no record then, and silver
@@ -80,6 +87,26 @@ class Files:
     """A pattern of the files to read: ``*`` and ``?`` are any letters of a name, ``**`` also crosses folders,
     ``{a,b}`` is one of several. Without a slash it is of names, in whatever folder (``"*.jsonl"``); with one,
     of paths below the folder (``"2026-*/orders/*"``). Unset: every file.
+    """
+    latest_first: bool = field(default=False, kw_only=True)
+    """Whether of the files that are known the newest one is read first, also before those that wait already;
+    else they are read by the order of their paths.
+    """
+    max_file_age: Interval | None = field(default=None, kw_only=True)
+    """How much older than the newest file one may be that is read; ``medallion files list`` has the others as
+    left out. With a longer one they are read. Unset: any age.
+    """
+    file_name_only: bool = field(default=False, kw_only=True)
+    """Whether a file is known by its name, in whatever folder: one that has moved is not read again, and of
+    another one of the same name ``medallion files list`` says that it is left out.
+    """
+    clean_source: Literal["archive", "delete"] | None = field(default=None, kw_only=True)
+    """What becomes of a file of which bronze has all records: it is moved to ``source_archive_dir``, or
+    deleted; unset: it stays. The list keeps it, so it is not read again when it is put back.
+    """
+    source_archive_dir: str | None = field(default=None, kw_only=True)
+    """The folder for ``clean_source="archive"``, outside of ``path`` and in the same store; files keep their
+    paths below it.
     """
     trigger: Trigger | None = field(default=None, kw_only=True)
     """When the query starts its next micro-batch, as for ``Topic``."""
@@ -116,7 +143,38 @@ class Files:
             yield Fault(
                 "MED-1105", f"storage is for a table of its own; {self.into} is laid out as its topic says"
             )
+        yield from self._of_ends()
         yield from self.storage.unfit_for_bronze()
+
+    def _of_ends(self) -> Iterator[Fault]:
+        """Faults of what is left out, and of what becomes of a file that is read."""
+        if self.max_file_age is not None and not length_of(self.max_file_age).milliseconds:
+            yield Fault("MED-1104", f"max_file_age={self.max_file_age!r} leaves out all but the newest file")
+        if (self.clean_source == "archive") != (self.source_archive_dir is not None):
+            yield Fault(
+                "MED-1105",
+                'clean_source="archive" needs source_archive_dir, the folder to which files are moved; give '
+                "both or neither",
+            )
+        if self.archive is not None:
+            below = f"{self.archive.rstrip('/')}/".startswith(f"{self.folder.rstrip('/')}/")
+            if below:
+                yield Fault(
+                    "MED-1105",
+                    f"source_archive_dir {self.source_archive_dir!r} is below path: its files would be found "
+                    "again; name a folder beside it",
+                )
+            elif _store(self.archive) != _store(self.folder):
+                yield Fault(
+                    "MED-1105",
+                    f"source_archive_dir {self.source_archive_dir!r} is in another store than path, and a "
+                    "file is moved within one; name a folder there",
+                )
+
+    @property
+    def archive(self) -> str | None:
+        """Path or URI of the folder to which read files are moved."""
+        return None if self.source_archive_dir is None else absolute(self, self.source_archive_dir)
 
     @property
     def table(self) -> str:

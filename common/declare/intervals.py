@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from common.errors import closest
+from common.spark_words import trigger_hint
 
 _SHORT_UNITS = {"ms": "millisecond", "s": "second"}
 _MILLISECONDS = {
@@ -111,19 +112,6 @@ def length_of(interval: str) -> Length:
     return found
 
 
-_ONCE = (
-    "is said by the command, for all tables: medallion backfill, or medallion run --available-now, ends when "
-    "what is there has been read"
-)
-_AS_SOON = "write 'asap', which starts the next micro-batch as soon as data is there"
-_OTHER_TRIGGERS = {
-    "continuous": f"Spark's continuous processing cannot write Delta tables; {_AS_SOON}",
-    "realtime": f"the real-time mode of Spark cannot write Delta tables; {_AS_SOON}",
-    "once": f"'once' {_ONCE}",
-    "availablenow": f"'availableNow' {_ONCE}",
-}
-"""Triggers of Spark that are none of a table, in lower case and without signs: why, and what to write."""
-
 FOLLOW = "follow"
 """The trigger of a query that starts a micro-batch when its source tables get a commit."""
 
@@ -151,7 +139,7 @@ def following_trigger(text: object) -> str:
     word = _word(text)
     if word in {"", "asap"}:
         return ""
-    if word is not None and (other := _OTHER_TRIGGERS.get(re.sub(r"[^a-z]", "", word))):
+    if other := trigger_hint(text):
         raise ValueError(other)
     if word is not None and word != FOLLOW and (near := closest(word, (FOLLOW, "asap"), cutoff=0.7)):
         raise ValueError(f"{text!r} is not a duration; did you mean {near!r}?")

@@ -565,6 +565,12 @@ Bronze = Topic | Files | DeltaTable | Stream
 Table = Bronze | Silver | Gold
 
 
+def _overlap(one: str, other: str) -> bool:
+    """Whether one of two folders is the other one, or lies below it."""
+    first, second = f"{one.rstrip('/')}/", f"{other.rstrip('/')}/"
+    return first.startswith(second) or second.startswith(first)
+
+
 @declared
 class Pipeline:
     """A whole pipeline, from topics to gold."""
@@ -611,6 +617,7 @@ class Pipeline:
                 yield Fault(
                     "MED-1301", f"{files.table}: into={files.into!r} is no bronze table of a topic; {known}"
                 )
+        yield from self._cleaned_for_others()
         gone = {files.table: files.into for files in self.files if files.into is not None}
         for silver in self.silver:
             for source in silver.sources:
@@ -620,6 +627,14 @@ class Pipeline:
                         f"{silver.table} reads {source}, whose records go into {gone[source]}: "
                         "read that table",
                     )
+
+    def _cleaned_for_others(self) -> Iterator[str]:
+        """Faults of files that one table takes away before another one has read them."""
+        for one in self.files:
+            for other in self.files:
+                if one is not other and one.clean_source is not None and _overlap(one.folder, other.folder):
+                    text = f"clean_source={one.clean_source!r} takes files away that {other.table} reads too"
+                    yield Fault("MED-1105", f"{one.table}: {text}; leave it out")
 
     def _unfit_functions(self) -> Iterator[str]:
         """Faults of functions and listeners of the user's own."""

@@ -46,6 +46,11 @@ class Reading:
     """The first version to read; ``latest``: what is written after the first start; unset: all versions."""
     starting_timestamp: str | None = None
     """The time of the first commit to read, as ``2026-01-31 12:00:00`` in UTC."""
+    event_time_order: bool = False
+    """Whether the table as it is at the first start is read in one micro-batch, of which a watermark calls
+    no row late, whatever the order of its commits; for kinds with a watermark. Later commits come in their
+    order.
+    """
 
     @property
     def has_start(self) -> bool:
@@ -55,6 +60,17 @@ class Reading:
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
         yield from start_faults(self.starting_version, self.starting_timestamp)
+        yield from order_faults(self.event_time_order, self.has_start)
+
+
+def order_faults(is_ordered: bool, has_start: bool) -> Iterator[str]:  # noqa: FBT001  # what is declared
+    """Faults of an order by event time, which the table has as it is at the first start."""
+    if is_ordered and has_start:
+        yield Fault(
+            "MED-1105",
+            "event_time_order is for the table as it is at the first start; with starting_version or "
+            "starting_timestamp commits are read in their order: keep one",
+        )
 
 
 def start_faults(version: int | str | None, timestamp: str | None) -> Iterator[str]:

@@ -6,16 +6,24 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from types import MappingProxyType
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import BeforeValidator
 
 from common.declare.declared import absolute, declared
 from common.declare.field_types import ByteSize, Count, Interval, Options, TableName, Trigger
 from common.declare.intervals import length_of
-from common.declare.table_options import Storage, start_faults
+from common.declare.table_options import Storage, order_faults, start_faults
 from common.errors import Fault, closest, nearest
 
 FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 """The columns that a change data feed has besides the table's."""
+
+
+def _named(given: object) -> object:
+    if isinstance(given, bool):
+        raise ValueError("name the source's column of event time, such as 'at'")  # noqa: TRY004  # for pydantic
+    return given
 
 
 @declared
@@ -60,6 +68,11 @@ class DeltaTable:
     """Most files of the source per micro-batch."""
     max_bytes_per_trigger: ByteSize | None = field(default=None, kw_only=True)
     """Soft limit of bytes of the source per micro-batch, such as ``512m``; unset: none."""
+    event_time_order: Annotated[str | None, BeforeValidator(_named)] = field(default=None, kw_only=True)
+    """The source's column of event time, or an SQL expression over its columns: the table as it is at the
+    first start is read by it, oldest rows first and all in one micro-batch, whatever the order of its files;
+    then limits count. Unset: file by file, by the times at which they were written.
+    """
     trigger: Trigger | None = field(default=None, kw_only=True)
     """When the query starts its next micro-batch, as for ``Topic``."""
     storage: Storage = field(default_factory=Storage, kw_only=True)
@@ -73,6 +86,9 @@ class DeltaTable:
             text = f"path {self.path!r} has {' and '.join(signs)}; name the folder of one Delta table"
             yield Fault("MED-1103", text)
         yield from start_faults(self.starting_version, self.starting_timestamp)
+        if self.event_time_order is not None and not self.event_time_order.strip():
+            yield Fault("MED-1103", 'event_time_order is empty; name the column of event time, such as "at"')
+        yield from order_faults(self.event_time_order is not None, self.begins_later)
         if self.keep is not None and not length_of(self.keep).milliseconds:
             yield Fault("MED-1104", f"keep={self.keep!r} keeps nothing; leave keep out to keep every row")
         yield from self.storage.unfit_for_bronze()
@@ -126,27 +142,31 @@ class DeltaTable:
 OWN_KINDS: Mapping[str, str] = {
     "kafka": "Topic",
     "delta": "DeltaTable",
-    **dict.fromkeys(("json", "csv", "parquet", "avro"), "Files"),
+    **dict.fromkeys(("json", "csv", "text", "parquet", "avro", "orc"), "Files"),
 }
 """Sources of Spark that have a declaration of their own, which reads more strictly or counts more exactly."""
 
 _OPTIONS: Mapping[str, tuple[str, ...]] = {
     "rate": ("rowsPerSecond", "rampUpTime", "numPartitions"),
+    "socket": ("host", "port", "includeTimestamp"),
     "rate-micro-batch": ("rowsPerBatch", "numPartitions", "startTimestamp", "advanceMillisPerBatch"),
 }
 """The options of Spark's own sources, which pass over one that they do not know; in any case of letters."""
 
-_FILES: Mapping[str, str] = {
-    "text": 'format="jsonl" keeps a line as it stands, for Text in silver',
-    "orc": "write them as Parquet",
-}
-
-
-_SPARKS = (*OWN_KINDS, *_OPTIONS, *_FILES, "socket")
+_SPARKS = (*OWN_KINDS, *_OPTIONS)
 _VERY_LIKE = 0.8
 """How like one of these a format is that is no connector's name."""
 
-_DURATION = re.compile(r"\d+(us|ms|s|m|min|h|d)?", re.IGNORECASE)
+_FORMS = {
+    "rampuptime": (
+        re.compile(r"\d+(us|ms|s|m|min|h|d)?", re.IGNORECASE),
+        "write a time like '30s' or '5m'",
+    ),
+    "includetimestamp": (re.compile("true|false", re.IGNORECASE), "write 'true' or 'false'"),
+    "host": (re.compile(r"\S+"), "name a host"),
+}
+"""Options that are no numbers: their form, and what to write."""
+
 _LEAST = {"starttimestamp": 0, "advancemillisperbatch": 0}
 """The lowest value of an option; of all others 1."""
 
@@ -164,16 +184,18 @@ def _option_faults(kind: str, options: Mapping[str, str]) -> Iterator[str]:
             continue
         if (first := seen.setdefault(small, name)) != name:
             yield Fault("MED-1103", f"options {first!r} and {name!r} are one option; keep one")
-        if value.startswith(("env:", "file:")):
-            continue
-        least = _LEAST.get(small, 1)
-        if small == "rampuptime":
-            if not _DURATION.fullmatch(value):
-                text = f"option {name!r} is {value!r}; write a time like '30s' or '5m'"
-                yield Fault("MED-1103", text)
-        elif not re.fullmatch(r"[0-9]+", value) or int(value) < least:
-            text = f"option {name!r} is {value!r}; it must be a whole number of at least {least}"
-            yield Fault("MED-1104", text)
+        if not value.startswith(("env:", "file:")) and (fault := _value_fault(small, value)):
+            code = "MED-1103" if small in _FORMS else "MED-1104"
+            yield Fault(code, f"option {name!r} is {value!r}; {fault}")
+
+
+def _value_fault(option: str, value: str) -> str:
+    """What is wrong with the value of an option, in small letters; empty if nothing is."""
+    if (form := _FORMS.get(option)) is not None:
+        return "" if form[0].fullmatch(value) else form[1]
+    least = _LEAST.get(option, 1)
+    is_right = re.fullmatch(r"[0-9]+", value) and int(value) >= least
+    return "" if is_right else f"it must be a whole number of at least {least}"
 
 
 @declared
@@ -217,18 +239,20 @@ class Stream:
             yield Fault("MED-1103", 'format is empty; name a source, such as "rate-micro-batch"')
         if kind in OWN_KINDS:
             yield Fault("MED-1103", f"format {self.format!r} has a declaration of its own: {OWN_KINDS[kind]}")
-        if kind in {"text", "orc"}:
-            yield Fault("MED-1103", f"format {self.format!r} reads files, which Files does: {_FILES[kind]}")
         if kind == "cloudfiles":
             yield Fault("MED-1103", f"format {self.format!r} is a source of Databricks; Files reads files")
         if kind not in _SPARKS and (near := closest(kind, _SPARKS, cutoff=_VERY_LIKE)):
             yield Fault("MED-1103", f"format {self.format!r} is no source of Spark; did you mean {near!r}?")
         if kind == "socket":
-            yield Fault(
-                "MED-1103",
-                "format 'socket' is refused: it sends no row again, so what a job has read and not written "
-                "is lost with it. Send its lines to a topic, or have them written to files that Files reads",
-            )
+            given = {name.lower() for name in self.options}
+            if missing := [name for name in ("host", "port") if name not in given]:
+                yield Fault("MED-1102", f"socket needs the option {' and the option '.join(missing)}")
+            if self.replayable:
+                yield Fault(
+                    "MED-1105",
+                    "a socket sends no line again, so what a job has read and not written is lost with it: "
+                    "say replayable=False; or send the lines to a topic, or have them written to files",
+                )
         yield from _option_faults(kind, self.options)
         if kind == "rate-micro-batch" and "rowsperbatch" not in map(str.lower, self.options):
             yield Fault("MED-1102", 'rate-micro-batch needs the option rowsPerBatch, such as "100"')

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from common.declare.declared import ADDED_LATER, declared
 from common.declare.field_types import Distance, Interval
@@ -105,6 +105,11 @@ class Within:
     """How late a row of the table that ``reads`` names may arrive."""
     joins_watermark: Interval
     """How late a row of the table that ``joins`` names may arrive."""
+    watermark_policy: Literal["min", "max"] = field(default="min", kw_only=True, metadata={ADDED_LATER: True})
+    """Which of the two watermarks counts for both tables. ``min``, the lower one: rows wait in state while
+    one table has none. ``max``, the higher one: less state and earlier rows without a match, but rows of the
+    slower table are late and left out once the other one is ahead. It is fixed by the first start.
+    """
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""

@@ -159,24 +159,16 @@ def ensure(  # noqa: PLR0913
         _refuse_types(table, schema)
         if is_creation_cut_off(path):
             shutil.rmtree(Path(StorageFolder(path).path, "_delta_log"))
-        builder = DeltaTable.createIfNotExists(spark).location(path)
-        builder = builder.addColumns(with_nulls_in_elements(schema))
-        for key, value in properties.items():
-            builder = builder.property(key, value)
-        if partition_by:
-            builder = builder.partitionedBy(*partition_by)
-        if cluster_by:
-            builder = builder.clusterBy(*cluster_by)
-        builder.execute()
+        _create(spark, path, schema, properties, partition_by, cluster_by)
         return
     want = column_types(schema)
     if not shape_difference(logged_types(path), want, may_have_more=may_have_more):
         return  # to load the table in Spark takes half a CPU second
     have = column_types(DeltaTable.forPath(spark, path).toDF().schema)
     difference = shape_difference(have, want, may_have_more=may_have_more)
-    if adds is not None and difference.is_growth:
-        return _grow(spark, adds, table, path, schema)
-    if adds is not None and refill_replaces_columns:
+    if adds is not None and (difference.is_growth or refill_replaces_columns):
+        if difference.is_growth:
+            add_fields(spark, adds, table, path, _missing(path, schema))
         return
     if difference:
         is_any = adds is not None or refill_replaces_columns
@@ -187,12 +179,6 @@ def ensure(  # noqa: PLR0913
             + " the changed table a new name, or move the old table and its checkpoint away and start the "
             "query again."
         )
-
-
-def _grow(spark: SparkSession, pipeline: str, table: str, path: str, schema: StructType) -> None:
-    """Add the columns, and the fields of structs, that a table lacks of a schema."""
-    have = StructType.fromJson(json.loads(LogReader(path).schema()))
-    add_fields(spark, pipeline, table, path, dict(missing_fields(have, schema)))
 
 
 def logged_types(path: str) -> dict[str, str]:
@@ -308,6 +294,33 @@ def add_columns(
 ) -> None:
     """Add columns at a table's end; existing rows have nulls in them."""
     add_fields(spark, pipeline, table, path, {(field.name,): field.dataType for field in columns})
+
+
+def _create(
+    spark: SparkSession,
+    path: str,
+    schema: StructType,
+    properties: Mapping[str, str],
+    *layout: Sequence[str],
+) -> None:
+    """Create an empty table; its layout is the columns by which it is partitioned and clustered."""
+    from delta.tables import DeltaTable
+
+    builder = DeltaTable.createIfNotExists(spark).location(path)
+    builder = builder.addColumns(with_nulls_in_elements(schema))
+    for key, value in properties.items():
+        builder = builder.property(key, value)
+    partition_by, cluster_by = layout
+    if partition_by:
+        builder = builder.partitionedBy(*partition_by)
+    if cluster_by:
+        builder = builder.clusterBy(*cluster_by)
+    builder.execute()
+
+
+def _missing(path: str, schema: StructType) -> dict[tuple[str, ...], DataType]:
+    """The columns and fields of structs of a schema that a table's log does not have, by their places."""
+    return dict(missing_fields(StructType.fromJson(json.loads(LogReader(path).schema())), schema))
 
 
 def add_fields(

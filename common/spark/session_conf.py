@@ -33,6 +33,7 @@ LOADED: Mapping[Profile, tuple[str, str]] = {"small": (CLASS_PATH, ":"), "cluste
 """The setting by which a session loads its jars, and what separates its values."""
 
 STREAMING_METRICS = "spark.sql.streaming.metricsEnabled"
+WATERMARK_POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
 STATE_ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
 LOCAL_DIR = "spark.local.dir"
@@ -49,7 +50,7 @@ UMASK = "spark.hadoop.fs.permissions.umask-mode"
 
 _UNEVEN = (
     "a query over two sources would have the watermark of the faster one, and rows of the slower one would "
-    "be dropped without a word"
+    'be left out. A join says it for itself: within=Within(…, watermark_policy="max")'
 )
 _GONE = (
     "rows of files that are gone or damaged would be left out without an error, and the checkpoints would "
@@ -58,7 +59,7 @@ _GONE = (
 LOSES_ROWS: Mapping[str, tuple[str, str]] = {
     "spark.sql.files.ignoreMissingFiles": ("true", _GONE),
     "spark.sql.files.ignoreCorruptFiles": ("true", _GONE),
-    "spark.sql.streaming.multipleWatermarkPolicy": ("max", _UNEVEN),
+    WATERMARK_POLICY: ("max", _UNEVEN),
 }
 """Values of settings with which Spark leaves out rows without an error, and what would be lost."""
 

@@ -513,9 +513,9 @@ class Names:
 
     def _starred(self, node: exp.Expr, scope: Scope) -> Sequence[_Own] | None:
         """The columns of a star, in Spark's order; None where only Spark knows them."""
-        parts = [each.name for each in node.parts[:-1]] if isinstance(node, exp.Column | exp.Dot) else []
-        if not parts or not isinstance(node, exp.Column | exp.Dot):
+        if not isinstance(node, exp.Column | exp.Dot):
             return None if scope.is_open else scope.star
+        parts = [each.name for each in node.parts[:-1]]
         if meant := [each for each in scope.sources if _is_named(each, parts)]:
             is_open = any(each.columns is None for each in meant)
             return None if is_open else [each for each in (*scope.hidden, *scope.star) if each[0] in meant]

@@ -8,7 +8,9 @@ A line is a file: ``path`` below the declared folder, ``size``, ``modified_ms``,
 record, ``rows``, ``cuts`` from which it can be read, and ``fault`` if it cannot be read. With ``changed`` in
 the place of ``path`` it is a file that was not the same any more when it was seen again, or, with
 ``as_listed``, was the same again. With ``skipped`` in that place ``medallion files skip`` has added it:
-``offset`` is its first record that is not read, ``rows`` how many these are, and ``why`` the reason.
+``offset`` is its first record that is not read, ``rows`` how many these are, and ``why`` the reason. With
+``left_out`` in that place the declaration leaves the file out (``why``); with ``cleaned`` the file was moved
+(``to``), or deleted, after all of it was read.
 """
 
 from __future__ import annotations
@@ -86,6 +88,10 @@ class FileList:
         """The files that cannot be read, by path, and why."""
         self.skipped: dict[str, SkippedFile] = {}
         """The files of which nothing more is read, by path."""
+        self.left_out: dict[str, str] = {}
+        """The files that the declaration leaves out, by path, and why."""
+        self.cleaned: dict[str, str] = {}
+        """The files that were read and are gone, by path, and where they were moved to; empty: nowhere."""
 
     def update(self, read: int) -> None:
         """Read what is new.
@@ -120,8 +126,8 @@ class FileList:
 
     def _skip(self, file: SkippedFile) -> None:
         self.skipped[file.skipped] = file
-        self.changed.pop(file.skipped, None)
-        self.faults.pop(file.skipped, None)
+        for known in (self.changed, self.faults, self.left_out):
+            known.pop(file.skipped, None)
 
     def _add(self, entry: dict[str, Any]) -> None:
         if "skipped" in entry:
@@ -132,7 +138,15 @@ class FileList:
             if entry.get("as_listed"):
                 del self.changed[entry["changed"]]
             return
+        if "left_out" in entry:
+            self.left_out[entry["left_out"]] = entry["why"]
+            return
+        if "cleaned" in entry:
+            self.cleaned[entry["cleaned"]] = entry["to"]
+            return
         one = _listed(entry)
+        for known in (self.left_out, self.cleaned):
+            known.pop(one.path, None)
         self._newest.append(one)
         self.end = one.offset + one.rows
         self.files += 1

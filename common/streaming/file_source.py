@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from common.declare import Files
+from common.declare.intervals import length_of
 from common.streaming.file_list import ITSELF, part_name
 
 if TYPE_CHECKING:
@@ -27,7 +28,13 @@ def source_options(files: Files, folder: str, listed: str, line_readers: Sequenc
         listed: The folder of the list.
         line_readers: As for ``bronze.files``.
     """
+    aged = {} if files.max_file_age is None else {"maxAge": files.max_file_age}
+    if files.max_file_age is not None:
+        aged["maxAgeMs"] = str(length_of(files.max_file_age).milliseconds)
     return {
+        **aged,
+        "latestFirst": str(files.latest_first).lower(),
+        "nameOnly": str(files.file_name_only).lower(),
         "path": folder,
         "format": files.format,
         "header": str(files.header).lower(),

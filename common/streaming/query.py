@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from common.declare.author_texts import AuthorText
 from common.declare.intervals import FOLLOW
 from common.delta.checkpoint import Checkpoint
+from common.delta.generated_code import GeneratedCode
 from common.delta.match.source_match import Source, SourceNote
 from common.delta.micro_batch import MicroBatch
 from common.delta.user_writes import clear_transaction_ids
@@ -33,12 +34,18 @@ from common.errors import (
 from common.machine import event_log
 from common.machine.files.free_space import FreeSpace
 from common.spark import jvm
-from common.spark.session_conf import INFERENCE, STATE_ENCODING, STATE_STORE, STATE_STORES, WITHOUT_ROWS
+from common.spark.session_conf import (
+    INFERENCE,
+    STATE_ENCODING,
+    STATE_STORE,
+    STATE_STORES,
+    WATERMARK_POLICY,
+    WITHOUT_ROWS,
+)
 from common.streaming.attempt_mark import AttemptMark, attempt
 from common.streaming.dropped_rows import DroppedRows
 from common.streaming.error_lines import one_line
 from common.streaming.failure_cause import cause_of, causes_text
-from common.streaming.generated_code import GeneratedCode
 from common.streaming.spark_errors import FailedQuery, explain, without_values
 from common.streaming.sql_failures import explain_sql, sql_failure
 from common.streaming.table_watch import Beginning, PlaceWatch, SourceWatch, TableWatch
@@ -55,7 +62,7 @@ _REGISTRY = re.compile(
 
 _LEASE_LOST = re.compile(r"MEDALLION_LEASE_LOST (\S+)")  # thrown by the log store of tables on s3a://
 
-_SCHEMA_CHANGED = re.compile(r"\[DELTA_SCHEMA_CHANGED\w*\]")
+_SCHEMA_CHANGED = re.compile(r"\[DELTA_(?:SCHEMA_CHANGED\w*|STREAMING_METADATA_EVOLUTION)\]")
 
 OutputMode = Literal["append", "update", "complete"]
 
@@ -78,6 +85,7 @@ class Stream:
             a batch writes the results that the watermark has closed.
         by_clock: Whether such a batch follows every one, as timers by the clock have it. A run over what is
             there goes without them: it would not end.
+        watermark_policy: Which of several watermarks counts, ``min`` or ``max``; its checkpoint keeps it.
         needs_rocksdb: Whether its state must be in RocksDB, whatever ``spark.state_store`` says.
         infers: Whether Spark derives more conditions from a plan's conditions and columns. It does not come
             to an end where some twenty columns are expressions.
@@ -100,6 +108,8 @@ class Stream:
         heals: Whether a micro-batch that has failed at a row is read to the newest versions of its sources,
             which may have the row corrected.
         changes: What the declaration does with commits of its source that change rows.
+        begins_whole: Whether the first micro-batch has no limit, as it takes a source's whole first state:
+            the query is built again after it.
     """
 
     pipeline: str
@@ -111,6 +121,7 @@ class Stream:
     output_mode: OutputMode = "append"
     without_rows: bool = False
     by_clock: bool = False
+    watermark_policy: str = "min"
     needs_rocksdb: bool = False
     infers: bool = True
     reads: tuple[str, ...] = ()
@@ -127,6 +138,7 @@ class Stream:
     declared_at: str = ""
     heals: bool = False
     changes: str = ""
+    begins_whole: bool = False
 
     @property
     def described(self) -> FailedQuery:
@@ -238,6 +250,11 @@ class RunningQuery:
     def is_active(self) -> bool:
         """Whether the query still runs."""
         return bool(self.query.isActive)
+
+    @property
+    def lacks_limit(self) -> bool:
+        """Whether a first micro-batch without a limit is written, and the next one has none either."""
+        return self.stream.begins_whole and self.state.finished > 0
 
     @property
     def is_idle(self) -> bool:
@@ -426,6 +443,8 @@ def _own_settings(spark: SparkSession, stream: Stream, *, available_now: bool) -
     """Within the block a query that starts copies the session's settings as it needs them."""
     never_ends = available_now and stream.by_clock
     wanted = {WITHOUT_ROWS: "true"} if stream.without_rows and not never_ends else {}
+    if stream.watermark_policy != spark.conf.get(WATERMARK_POLICY):
+        wanted[WATERMARK_POLICY] = stream.watermark_policy
     if stream.needs_rocksdb:
         # Avro: state whose columns are more, fewer or wider than the stored ones can be read.
         wanted |= {STATE_STORE: STATE_STORES["rocksdb"], STATE_ENCODING: "avro"}

@@ -169,8 +169,17 @@ def _log_gone(query: FailedQuery, found: re.Match[str], text: str) -> MedallionE
     return HistoryGoneError(
         f"{query.name}: the log of {query.read} has no longer version {wanted}, which {query.name} has not "
         f"read yet{left}. Delta's log cleanup deletes versions older than delta.logRetentionDuration. "
-        "Skipping them (Delta's option failOnDataLoss) would lose their rows. Restore the log from a backup. "
-        f"{query.refill}."
+        f"Restore the log from a backup. {_go_on(query)}."
+    )
+
+
+def _go_on(query: FailedQuery) -> str:
+    """How a query goes on without commits of its source."""
+    if not query.name.startswith("bronze."):
+        return query.refill
+    return (
+        "Or go on after them: their rows are lost, and the audit names the versions: "
+        f"medallion recover {query.name} --accept-gap"
     )
 
 

@@ -5,6 +5,8 @@ Rows wait in state until the watermark says that nothing can match them any more
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -32,7 +34,8 @@ def build_query(context: Context, gold: Join) -> Stream:
     """
     other = other_path(context, gold)
     left = new_rows(context, gold, in_order=True)
-    frame = pairs(left, rows_in_order(context, gold, gold.joins, other, Reading()), gold)
+    both = Reading(event_time_order=gold.reading.event_time_order)
+    frame = pairs(left, rows_in_order(context, gold, gold.joins, other, both), gold)
     path = context.path(gold.table)
     create.ensure(context, gold.table, frame.schema, gold.storage)
 
@@ -42,17 +45,22 @@ def build_query(context: Context, gold: Join) -> Stream:
             write_results(rows, path, batch, counts, step="join")
 
     # A left row without a match comes when the watermark moves, with or without new rows.
-    return context.query(gold, frame, write, without_rows=gold.how == "left")
+    found = context.query(gold, frame, write, without_rows=gold.how == "left")
+    return replace(found, watermark_policy=_within(gold).watermark_policy)
 
 
 def pairs(left: DataFrame, right: DataFrame, gold: Join) -> DataFrame:
     """The join of both tables within the bounds of event time."""
-    within = gold.within
-    if within is None:
-        raise AssertionError(gold.table)
+    within = _within(gold)
     left = _timed(left, _HERE, within.on, within.watermark)
     right = _timed(right, _THERE, within.joins_on, within.joins_watermark)
     return joined(left, right, gold, within=_bounds(within))
+
+
+def _within(gold: Join) -> Within:
+    if gold.within is None:
+        raise AssertionError(gold.table)
+    return gold.within
 
 
 def _timed(rows: DataFrame, name: str, at: str, watermark: str) -> DataFrame:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from common.config.pace import read_limits
+from common.config.pace import NO_LIMIT, read_limits
 from common.declare import Custom, Gold, Publish, Reading, Stateful
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
@@ -93,15 +93,17 @@ def rows_in_order(context: Context, gold: Gold, table: str, path: str, reading: 
         HistoryGoneError: The first commits were cleaned up, or files of them hold rows that were erased, or
             a RESTORE has brought rows back.
     """
-    if not reading.has_start:
+    if not reading.has_start and not reading.event_time_order:
         if Checkpoint(context.checkpoint(gold)).last_planned() is None and (why := _lost_order(path)):
             reason = "a watermark must not call old rows late"
-            way = 'Declare it with mode="recompute", which needs no order, or say where to begin'
+            way = 'Declare it with mode="recompute", which needs no order; or'
             if isinstance(gold, Stateful):
-                reason, way = "its processor gets each row once, in that order", "Say where to begin"
+                reason, way = "its processor gets each row once, in that order", "Either"
             raise HistoryGoneError(
                 f"{gold.table}: reads {table} in the order in which its rows came, because {reason}; "
-                f"but {why}. {way}: reading=Reading(starting_version=…)."
+                f"but {why}. {way} have the table as it is now read at once, "
+                "reading=Reading(event_time_order=True), or say where to begin, "
+                "reading=Reading(starting_version=…)."
             )
         reading = Reading(starting_version=0)
     return stream(context, gold, path, reading)
@@ -183,7 +185,7 @@ def stream(
     reader = (
         context.spark.readStream.format("delta")
         .option("readChangeFeed" if feed else "skipChangeCommits", "true")
-        .options(**read_limits(declared, context.settings))
+        .options(**NO_LIMIT if context.begins_whole(declared) else read_limits(declared, context.settings))
     )
     if reading.starting_version is not None:
         reader = reader.option("startingVersion", starting_option(context, declared, path, reading))

@@ -13,6 +13,7 @@ from common.config.pace import trigger_of
 from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Gold, Pipeline, Publish
+from common.delta.checkpoint import Checkpoint
 from common.delta.micro_batch import MicroBatch
 from common.rows.spark_rows import BytesRead, SparkRows
 from common.streaming.query import OutputMode, Stream
@@ -51,6 +52,10 @@ class Context:
         """The checkpoint of a gold table's query."""
         return self.layout.checkpoint_path(gold.table)
 
+    def begins_whole(self, gold: Gold | Publish) -> bool:
+        """Whether the next micro-batch of a query is its first and takes all that its source has."""
+        return gold.reading.event_time_order and Checkpoint(self.checkpoint(gold)).last_planned() is None
+
     def query(
         self,
         gold: Gold | Publish,
@@ -83,4 +88,5 @@ class Context:
             trigger=trigger_of(gold, self.settings),
             output_mode=output_mode,
             without_rows=without_rows,
+            begins_whole=self.begins_whole(gold),
         )

@@ -421,6 +421,7 @@ class Supervisor:
         failure = query.failure()
         if failure is None:
             self._note_that_it_works(query)
+            self._limit(place, query)
         elif query.name in self.failures.errors:
             self._heal(place, query)
         elif isinstance(failure, SourceChangedError):
@@ -484,6 +485,14 @@ class Supervisor:
         # Spark reports progress of a finished micro-batch, and of a look for data that succeeded.
         if not query.is_active or any(True for _ in query.progress()):
             self._notices.works(query.name, restarts.works())
+
+    def _limit(self, place: int, query: RunningQuery) -> None:
+        """Build a query again whose first micro-batch had no limit, so that the next ones have theirs."""
+        if query.name in self._bounded or self._stop.is_requested():
+            return  # it ends with what is there now
+        if query.is_active and query.lacks_limit and query.is_idle:
+            query.stop()
+            self._restart(place, query)
 
     def _fail(self, name: str, failure: MedallionError) -> None:
         self.failures.failed(name, failure)

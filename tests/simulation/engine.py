@@ -126,7 +126,7 @@ class Query:
             self._enter(f"offsets/{number}", offsets_entry(head, after))
         self.is_in_batch = True
         session = SimpleNamespace(
-            conf=SimpleNamespace(unset=lambda name: None),
+            conf=SimpleNamespace(get=str, set=lambda name, value: None, unset=lambda name: None),
             sparkContext=SimpleNamespace(getLocalProperty=lambda name: self.id),
         )
         batch = SimpleNamespace(sparkSession=session, rows=lambda: list(self._rows(before, after)))

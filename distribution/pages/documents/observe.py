@@ -155,6 +155,7 @@ TABLE = {
             "changed": ["text  path"],
             "faults": {"*": "text  why, by path"},
             "skipped": {"*": "text  why, by path"},
+            "left_out": {"*": "text  why, by path"},
         }
     ),
 }

@@ -38,6 +38,16 @@ def streamed_tables(layout: Layout, declared: Table | Publish) -> tuple[Source, 
     return tuple(Source(table, layout.table_path(table)) for table in streamed_sources(declared))
 
 
+def begins_later(declared: Table | Publish) -> bool:
+    """Whether a query without a position begins at a place of its source that only its start looks up.
+
+    So what its source has is not what it reads.
+    """
+    if isinstance(declared, Bronze):
+        return isinstance(declared, DeltaTable) and declared.begins_later
+    return not isinstance(declared, Silver) and declared.reading.has_start
+
+
 def rows_between(
     declared: Table | Publish,
     start: PlannedBatch | None,
@@ -61,7 +71,7 @@ def rows_between(
         return 0
     if isinstance(declared, Stream):
         return None  # its positions are its own
-    if isinstance(declared, DeltaTable) and start is None and declared.begins_later:
+    if start is None and begins_later(declared):
         return None  # the checkpoint does not say where it began
     if isinstance(declared, Topic | Files):
         return _records(start, end, first)

@@ -29,7 +29,13 @@ from orchestration.author.check.expression import (
     row_faults,
 )
 from orchestration.author.check.names import each, name_faults, references
-from orchestration.author.check.publish import custom_problems, custom_scopes, ddl_fields, ddl_problems
+from orchestration.author.check.publish import (
+    custom_problems,
+    custom_scopes,
+    ddl_fields,
+    ddl_problems,
+    unused_order,
+)
 from orchestration.author.check.throwing_sql import division_faults
 from orchestration.author.check.view import view_problems, view_scope
 from orchestration.author.check.visible_columns import METADATA, Scope, unknown
@@ -77,6 +83,7 @@ def gold_problems(
             "be skipped completely, with their new rows; leave changes out",
         )
         yield Problem(gold.table, text, source_of(gold))
+    yield from unused_order(gold)
     yield from _of_kind(gold, silver)
 
 

@@ -77,7 +77,7 @@ def _not_replayed(bronze: Bronze) -> Iterator[str]:
     if isinstance(bronze, Stream) and not bronze.replayable:
         yield (
             f"{bronze.table}: its source gives no row again, as the declaration says: rows that a job has "
-            "read and not written are lost if the job is killed."
+            "read and not written are lost if the job is killed; medallion audit names this as an open point."
         )
 
 
@@ -138,13 +138,15 @@ def _of(gold: Gold) -> Iterator[str]:
     if not gold.reads_removals:
         yield f"{table} takes no row back: rows that {source} deletes or replaces stay in it. {_remedy(gold)}"
     if (watermark := _watermark(gold)) is not None:
-        counted, instead = "", "A View that has the bounds in its ON includes them."
+        instead = "A View that has the bounds in its ON includes them."
         if isinstance(gold, Aggregate):
-            counted, instead = "counted as late in its commits and ", 'mode="recompute" includes them.'
+            instead = 'mode="recompute", without watermark, includes them.'
         yield (
-            f"{table} leaves out rows that come later than its watermark of {watermark}: they are {counted}"
-            f"missing from it. {instead}"
+            f"{table} leaves out rows that come later than its watermark of {watermark}: they are counted as "
+            f"late in its commits and missing from it. {instead}"
         )
+    if isinstance(gold, Join):
+        yield from _with_higher_watermark(gold)
     if isinstance(gold, Aggregate):
         yield from _by_arrival(gold)
     if isinstance(gold, View):
@@ -159,6 +161,18 @@ def _of(gold: Gold) -> Iterator[str]:
         yield (
             f"{table} may have columns of newer types; with such a column it has Delta reader version 3, and "
             "readers that are older than these types refuse it."
+        )
+
+
+def _with_higher_watermark(gold: Join) -> Iterator[str]:
+    """On a join in which the table that is ahead makes the rows of the other one late."""
+    within = gold.within
+    if within is not None and within.watermark_policy == "max":
+        yield (
+            f"{gold.table} takes the higher of its two watermarks for both tables: a table that is behind "
+            f"the other, as after a stop or in a first load, by more than {within.watermark} ({gold.reads}) "
+            f"or {within.joins_watermark} ({gold.joins}) has its rows left out as late. "
+            'watermark_policy="min" waits for it.'
         )
 
 
@@ -220,6 +234,8 @@ def _remedy(gold: Gold) -> str:
         return 'The declaration says so: reading=Reading(changes="appends").'
     if isinstance(gold, Join) and gold.within is not None:
         return 'It has mode="stream"; a View that has the bounds in its ON takes rows back.'
+    if isinstance(gold, Aggregate) and gold.watermark is not None:
+        return f'It has mode="{gold.mode}"; mode="recompute", without watermark, takes rows back.'
     if isinstance(gold, Aggregate | Join):
         return f'It has mode="{gold.mode}"; mode="recompute" takes rows back.'
     if isinstance(gold, Stateful):

@@ -256,7 +256,8 @@ def _value_faults(pipeline: Pipeline) -> Iterator[Problem]:
 _READ_BY = {
     "jsonl": (Json, Debezium, Csv, Text, Bytes),
     "csv": (Csv, Text, Bytes),
-    **dict.fromkeys(("parquet", "avro"), (Json, Debezium, Text, Bytes)),
+    "text": (Text, Bytes, Json, Debezium, Csv),
+    **dict.fromkeys(("parquet", "avro", "orc"), (Json, Debezium, Text, Bytes)),
 }
 """By the format of files: the formats of values that a record of such a file can have."""
 
@@ -266,8 +267,10 @@ def _file_fault(files: Files, value: object) -> str:
     if isinstance(value, Columns | Faulty):
         return ""  # told by its own message
     if not isinstance(value, _READ_BY.get(files.format, (object,))):
-        wanted = {"csv": "Csv(…)", "jsonl": "Json(…) or Csv(…)"}.get(files.format, "Json(…)")
-        what = "JSON text" if files.format in {"parquet", "avro"} else "a line"
+        wanted = {"csv": "Csv(…)", "jsonl": "Json(…) or Csv(…)", "text": "Text()"}.get(
+            files.format, "Json(…)"
+        )
+        what = "JSON text" if files.format in {"parquet", "avro", "orc"} else "a line"
         return (
             f"a record of {files.table} is {what} of a file of format {files.format!r}, which "
             f"{type(value).__name__} does not read; write {wanted}"

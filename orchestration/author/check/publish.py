@@ -35,6 +35,7 @@ def publish_problems(pipeline: Pipeline, scopes: Mapping[str, Scope]) -> Iterato
     for publish in pipeline.publish:
         source = source_of(publish)
         yield from _feed_problems(pipeline, publish)
+        yield from unused_order(publish)
         if isinstance(publish.to, KafkaSink) and not publish.to.kafka:
             topics = {name for topic in pipeline.bronze for name in topic.topic_names}
             if publish.to.topic in topics:
@@ -209,6 +210,13 @@ def _feed_problems(pipeline: Pipeline, publish: Publish) -> Iterator[Problem]:
             "storage=Storage(change_feed=True)",
         )
         yield Problem(publish.table, text, source_of(publish))
+
+
+def unused_order(reader: Gold | Publish) -> Iterator[Problem]:
+    """An order by event time for a query that no order of its rows makes another."""
+    if reader.reading.event_time_order and (isinstance(reader, Publish) or not reader.reads_in_order):
+        text = "reading has event_time_order, which is for tables with a watermark; leave it out"
+        yield Problem(reader.table, Fault("MED-1105", text), source_of(reader))
 
 
 def changes_rows(gold: Gold) -> bool:

@@ -24,7 +24,7 @@ from rich.progress import (
 from rich.table import Column
 
 from bronze.beginning import beginning_of
-from common.declare import DeltaTable, Files, Topic
+from common.declare import Files, Topic
 from common.declare import Stream as StreamSource
 from common.delta.checkpoint import Checkpoint, delta_position, kafka_position
 from common.delta.log import LogReader
@@ -32,7 +32,7 @@ from common.errors import MedallionError
 from common.machine.console import err, say
 from common.streaming.query import RunningQuery, Stream, Unbuilt
 from orchestration.access.kafka import client as kafka
-from orchestration.access.progress.rows_read import Offsets, RowsRead, streamed_sources
+from orchestration.access.progress.rows_read import Offsets, RowsRead, begins_later, streamed_sources
 from orchestration.observe.status.words.state import Ran, layer_ran, rate_words, table_ran
 from orchestration.run.field_notices import FieldNotices
 from orchestration.run.job import Job
@@ -177,7 +177,7 @@ def _rows_behind(job: Job, table: str, first: Offsets) -> int | None:
     declared = wiring.pipeline.table(table)
     if isinstance(declared, Files | StreamSource):
         return None  # how many records files have is not known before they are read
-    if isinstance(declared, DeltaTable) and entry is None and declared.begins_later:
+    if entry is None and begins_later(declared):
         return None
     if isinstance(declared, Topic):
         return _offsets_behind(job, declared, kafka_position(entry) if entry else {}, first)

@@ -10,12 +10,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from common.config.paths import Layout
-from common.declare import DeltaTable, Files, Pipeline, Stream, Table, Topic
+from common.declare import Files, Pipeline, Stream, Topic
 from common.delta.checkpoint import Checkpoint, PlannedBatch, delta_position, kafka_position
 from common.delta.log import LogReader
 from common.errors import MedallionError
 from orchestration.access.history.effort import Effort, effort
-from orchestration.access.progress.rows_read import streamed_sources
+from orchestration.access.progress.rows_read import begins_later, streamed_sources
 
 Offsets = Mapping[str, Mapping[int, int]]
 
@@ -24,9 +24,9 @@ Offsets = Mapping[str, Mapping[int, int]]
 class Reads:
     """What one query reads; ``effort.rows`` is None where the log or the broker does not say.
 
-    ``is_counted_later``: the records of files and of other sources are counted when they are read; so are
-    the rows that a table of the same run makes of them, beside the ``waiting`` ones that its ``sources`` have
-    already.
+    ``is_counted_later``: the records of files and of other sources, and what a query reads whose declaration
+    says where to begin, are counted when they are read; so are the rows that a table of the same run makes of
+    them, beside the ``waiting`` ones that its ``sources`` have already.
     """
 
     table: str
@@ -60,7 +60,8 @@ def estimate(  # noqa: PLR0913  # what is read, and what is known of it
     found = []
     for name in tables:
         declared = pipeline.table(name)
-        is_later, waiting = isinstance(declared, Files | Stream) or _begins_later(declared, layout), None
+        is_later, waiting = isinstance(declared, Files | Stream), None
+        is_later |= begins_later(declared) and _committed(layout, name) is None
         sources = () if is_later else streamed_sources(declared)
         if is_later:
             rows, size, is_at_most = None, 0, False
@@ -84,15 +85,6 @@ def estimate(  # noqa: PLR0913  # what is read, and what is known of it
             took = replace(took, seconds=max(took.seconds, (rows or 0) / records_per_second))
         found.append(Reads(name, took, is_at_most, is_later, sources, waiting))
     return tuple(found)
-
-
-def _begins_later(declared: Table, layout: Layout) -> bool:
-    """Whether a table begins at a place of a Delta table that only its first start looks up."""
-    return (
-        isinstance(declared, DeltaTable)
-        and declared.begins_later
-        and _committed(layout, declared.table) is None
-    )
 
 
 def _records(

@@ -35,6 +35,7 @@ _BRONZE: Mapping[str, tuple[Effect, str]] = {
     ),
     "starting_timestamp": ("no effect", _FROM_CHECKPOINT),
     "starting_version": ("no effect", _FROM_CHECKPOINT),
+    "event_time_order": ("no effect", _FROM_CHECKPOINT),
     "path": ("next start", _OTHER_PLACE),
     "only": (
         "next start",

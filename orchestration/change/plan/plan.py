@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from common.config.paths import Layout
 from common.config.settings import Settings
-from common.declare import Bronze, Gold, Pipeline, Publish, Silver, Table
+from common.declare import Bronze, DeltaTable, Gold, Pipeline, Publish, Silver, Table
 from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader, column_types
 from common.delta.table import FEED
@@ -32,6 +32,7 @@ from orchestration.change.plan.judge import (
     shape_of,
     without_types,
 )
+from orchestration.change.plan.source_columns import source_changes
 from orchestration.observe.status.lease_holder import Holders
 from orchestration.run.start_checks import (
     LastCommit,
@@ -94,7 +95,7 @@ def plan(
         exact: Compare the columns of all tables, also of those whose declarations did not change.
     """
     queries = (*pipeline.bronze, *pipeline.silver, *in_data_order(pipeline.gold), *pipeline.publish)
-    found = [_without_columns(each, settings, layout) for each in queries]
+    found = [_without_columns(each, pipeline, settings, layout) for each in queries]
     found = [
         replace(each, changes=(*each.changes, *_feed_changes(each, declaration, layout, pipeline.with_feed)))
         for each, declaration in zip(found, queries, strict=True)
@@ -115,7 +116,9 @@ def plan(
     return (*found, *_not_declared(pipeline, layout))
 
 
-def _without_columns(declared: Table | Publish, settings: Settings, layout: Layout) -> QueryPlan:
+def _without_columns(
+    declared: Table | Publish, pipeline: Pipeline, settings: Settings, layout: Layout
+) -> QueryPlan:
     """The plan of one query by its declaration, its tables' commits and its checkpoint."""
     checkpoint = Checkpoint(layout.checkpoint_path(declared.table))
     is_new = not checkpoint.exists() and (
@@ -137,6 +140,8 @@ def _without_columns(declared: Table | Publish, settings: Settings, layout: Layo
             text = "its first micro-batch replaces all rows of the table"
             return QueryPlan(declared.table, (Change("checkpoint", "", "", "new", text),))
     changes = _declaration_changes(declared, settings, layout, last)
+    if isinstance(declared, DeltaTable):
+        changes = (*changes, *source_changes(declared, pipeline, layout))
     # A micro-batch that a job is writing now is not cut off: it ends before the next start.
     is_written = Holders(layout).find(declared.table) is not None
     refusal = cut_off_refusal(layout, declared, last) if isinstance(declared, Silver) else None

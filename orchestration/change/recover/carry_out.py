@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from common.config.paths import Layout
 from common.config.settings import Settings
-from common.declare import Pipeline, Stateful, Topic
+from common.declare import DeltaTable, Pipeline, Stateful, Topic
 from common.delta import delta_rs
 from common.delta.checkpoint import Checkpoint, follow_move
 from common.delta.lease.job_leases import TableLeases
@@ -19,6 +19,7 @@ from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.match.checkpoint_repair import repair
 from common.errors import UsageError
 from orchestration.change.recover.accept_gap import Accepted, accept_gaps
+from orchestration.change.recover.accept_versions import accept_versions
 from orchestration.change.recover.damage import SparkSource
 from orchestration.change.recover.lost_records import Ask
 from orchestration.change.recover.remedies import Step, plan, queries_in_order
@@ -118,19 +119,24 @@ def accept_all_gaps(  # noqa: PLR0913  # the options of the command
         PipelineError: The pipeline declares no table of that name.
         UsageError: The table is no bronze table, or has read nothing yet.
     """
-    if only is not None and not isinstance(pipeline.query(only), Topic):
-        raise UsageError(f"{only} reads no topic: --accept-gap is for bronze tables.")
+    if only is not None and not isinstance(pipeline.query(only), Topic | DeltaTable):
+        raise UsageError(f"{only} reads no topic and no Delta table: --accept-gap is for those of bronze.")
+    known: tuple[Topic | DeltaTable, ...] = (*pipeline.topics, *pipeline.delta_tables)
+    chosen = [
+        bronze for bronze in known if bronze.table == only or (only is None and _has_read(layout, bronze))
+    ]
     with ExitStack() as stack:
         source = spark or _lazy_spark(pipeline, settings, stack)
         return tuple(
-            accept_gaps(pipeline, settings, layout, topic, source, is_plan=is_plan)
-            for topic in pipeline.topics
-            if topic.table == only or (only is None and _has_read(layout, topic))
+            accept_versions(pipeline, settings, layout, bronze, is_plan=is_plan)
+            if isinstance(bronze, DeltaTable)
+            else accept_gaps(pipeline, settings, layout, bronze, source, is_plan=is_plan)
+            for bronze in chosen
         )
 
 
-def _has_read(layout: Layout, topic: Topic) -> bool:
-    return last_commit_metadata(layout.table_path(topic.table), topic.table) is not None
+def _has_read(layout: Layout, bronze: Topic | DeltaTable) -> bool:
+    return last_commit_metadata(layout.table_path(bronze.table), bronze.table) is not None
 
 
 def _carry_out(layout: Layout, step: Step, stamp: str) -> list[str]:

@@ -21,7 +21,7 @@ from orchestration.author.propose.pipeline_source import SampledFiles
 _FORMATS = {
     **dict.fromkeys((".csv", ".tsv", ".txt"), "csv"),
     **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
-    **dict.fromkeys((".parquet", ".avro"), "typed"),
+    **dict.fromkeys((".parquet", ".avro", ".orc"), "typed"),
 }
 _COMPRESSED: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
 _NAMED = 5
@@ -67,7 +67,7 @@ def sample_folder(folder: Path, shown: str, count: int) -> FolderSample:
     kind = kinds.most_common(1)[0][0]
     if kind == "typed":
         raise UsageError(
-            f"--from-file {folder}: most files are Parquet or Avro, which init does not read. Declare "
+            f"--from-file {folder}: most files are Parquet, ORC or Avro, which init does not read. Declare "
             f'Files("history", path="{shown}", format="parquet") yourself (docs/author/files.md).'
         )
     chosen = [file for file in every if _FORMATS.get(_ending(file)) == kind]

@@ -52,7 +52,7 @@ def recover(
         bool,
         typer.Option(
             "--accept-gap",
-            help="Write into ops.gaps which offsets bronze has lost, and let bronze go on after them.",
+            help="Write what bronze has lost into ops.gaps, and let bronze go on after it.",
         ),
     ] = False,
     plan: Annotated[bool, typer.Option("--plan", help="Print what would be done; change nothing.")] = False,
@@ -67,7 +67,7 @@ def recover(
 
     With --accept-gap the offsets that retention has deleted before bronze read them, and those that bronze
     has passed without them, are written into the table ops.gaps: topic, partition, offsets, times. Bronze
-    goes on after them, and the audit counts them as gaps.
+    goes on after them, and the audit counts them as gaps. Of a Delta source these are versions of its log.
 
     With --new-topic bronze keeps the rows of the former topic and goes on with the new one, or with one that
     was put back to an older state: its rows have the topic's name with its generation, such as orders#2.
@@ -134,9 +134,9 @@ def _accept_gaps(ready: Context, table: str | None, *, plan: bool, as_json: bool
     for folder in kept:
         say(f"kept: {folder}")
     if not gaps:
-        say(f"{table or 'bronze'}: no offset is lost that is not accepted yet")
+        say(f"{table or 'bronze'}: nothing is lost that is not accepted yet")
     elif not plan:
-        say("the next start of the bronze job goes on after the gaps; medallion audit counts them as gaps")
+        say("the next start of the bronze job goes on after the gaps; medallion audit tells of them")
 
 
 def _begin_topics(

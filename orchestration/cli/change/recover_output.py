@@ -57,6 +57,8 @@ def step_document(step: Step) -> dict[str, Any]:
 def gap_line(gap: Gap, *, is_plan: bool) -> str:
     """One gap, with its offsets and times."""
     verb = "would be accepted" if is_plan else "are accepted"
+    if not gap.offsets:
+        return f"{gap.bronze}: {gap.reason}: they {verb} as lost, before offset {gap.first_offset:,}"
     between = f"after {_moment(gap.read_at)} and before {_moment(gap.next_at)}"
     return (
         f"{gap.bronze}: {gap.offsets:,} offsets {verb} as lost ({gap.reason}): {gap.first_offset} to "

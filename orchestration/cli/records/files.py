@@ -38,8 +38,9 @@ def ls(
 ) -> None:
     """List the files that were found, in that order, with the offsets of their records and their states.
 
-    States: read, waiting (not read, or in part), unreadable, changed (after it was found), skipped. A file
-    that no job has found yet is not listed.
+    States: read, archived or deleted (after it was read), waiting (not read, or in part), unreadable, changed
+    (after it was found), skipped, left out (by the declaration). A file that no job has found yet is not
+    listed.
 
     --json: {"files": [{"table", "path", "offset", "records", "read", "state", "why"}]}.
     """

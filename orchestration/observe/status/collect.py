@@ -42,7 +42,7 @@ from orchestration.access.history.job_state import JobState, read_states
 from orchestration.access.history.receipts_state import receipts_state
 from orchestration.access.history.stopped_queries import stopped_since
 from orchestration.access.progress.query_states import QueryState, read_state
-from orchestration.access.progress.rows_read import rows_between
+from orchestration.access.progress.rows_read import begins_later, rows_between
 from orchestration.access.progress.unread_commits import UnreadCommits, UnreadCounter
 from orchestration.observe.status import time_to_loss
 from orchestration.observe.status.freshness import TIMESTAMP, UNKNOWN, RecordTrail
@@ -331,7 +331,7 @@ class Collector:
             return Lag("rows", 0, 0, 0, 0, note=f"waits for {source}", seconds=0.0), time_to_loss.NEVER
         if position is not None and position.table_id != now.table_id:
             return Lag("rows", note=f"its checkpoint belongs to another {source}"), time_to_loss.UNKNOWN
-        if isinstance(declared, DeltaTable) and position is None and declared.begins_later:
+        if position is None and begins_later(declared):
             return Lag("rows", note="not started; begins where declared"), time_to_loss.UNKNOWN
         unread = self._unread.setdefault(source, UnreadCounter(log)).count(position, declared.table)
         self._needed.setdefault(source, []).append(unread.begin)
@@ -424,7 +424,9 @@ class Collector:
     def _source_files(self, files: Files) -> SourceFiles:
         listed = self._listed(files)
         skipped = {path: one.why for path, one in listed.skipped.items()}
-        return SourceFiles(listed.files, tuple(listed.changed), dict(listed.faults), skipped)
+        return SourceFiles(
+            listed.files, tuple(listed.changed), dict(listed.faults), skipped, dict(listed.left_out)
+        )
 
     def _checkpoint(self, table: str) -> Checkpoint:
         return Checkpoint(self._layout.checkpoint_path(table))

@@ -61,7 +61,7 @@ def document(status: Status) -> dict[str, Any]:
     ``restarts_last_hour``, ``last_restarts``: ``at`` and ``subject`` of each; null if it has not failed),
     ``catalog`` (``name`` with the database, ``registered_at``, ``error``; null if none is in use),
     ``retention`` (``keep``: null for ever; ``expired``: offsets of deleted records; null except for bronze),
-    ``source_files`` (``count``, ``changed``: paths, ``faults`` and ``skipped``: why; null except for files),
+    ``source_files`` (``count``, ``changed``: paths, ``faults``, ``skipped``, ``left_out``: why, or null),
     ``receipts`` (of the newest audit: ``at``, ``text``, ``without``, ``since``, ``faults``; null: none).
     """
     words = said(status)
@@ -138,8 +138,7 @@ def _table_document(table: TableStatus, words: Said, at: datetime) -> dict[str, 
         and {
             "count": table.source_files.count,
             "changed": list(table.source_files.changed),
-            "faults": dict(table.source_files.faults),
-            "skipped": dict(table.source_files.skipped),
+            **{name: dict(getattr(table.source_files, name)) for name in ("faults", "skipped", "left_out")},
         },
         "receipts": table.receipts
         and {

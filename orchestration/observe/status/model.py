@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
@@ -168,6 +168,8 @@ class SourceFiles:
     changed: tuple[str, ...]  # files that changed after they were found, and are not read again
     faults: Mapping[str, str]  # why files cannot be read, by path
     skipped: Mapping[str, str]  # why files were given up by ``medallion files skip``, by path
+    # Why the declaration leaves files out, by path
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     def problems(self) -> Iterator[str]:
         """What a person should look at."""

@@ -6,9 +6,10 @@ audit counts these offsets under ``gaps``, as long as no table holds them.
 
 Columns: bronze (string, the table), topic (string, the column ``topic`` of bronze's rows), partition (int),
 first_offset and last_offset (bigint, both are lost), reason (string: ``retention``, ``not read``, or
-``skipped``, a file's path and why), read_at and next_at (timestamps of Kafka, UTC: of the last record before
-the gap and of the first one after it; null where unknown), accepted_at (timestamp, UTC), offsets (bigint, the
-number of lost offsets).
+``skipped``, a file's path and why; or ``versions`` of a Delta source, of which no offsets are known: then
+last_offset is the one before first_offset, and the gap lies between them), read_at and next_at (timestamps of
+Kafka, UTC: of the last record before the gap and of the first one after it; null where unknown), accepted_at
+(timestamp, UTC), offsets (bigint, the number of lost offsets).
 """
 
 from __future__ import annotations
@@ -19,14 +20,20 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from common.config.paths import GAPS, Layout
-from common.declare import Pipeline
+from common.declare import Pipeline, Stream
+from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.small_table import SmallTable, rows_of, schema_of
 from common.streaming.file_list import FileList, shown
+from common.streaming.topic_identity import coordinate_ends
 
 Partition = tuple[str, int]
 
 SKIPPED = "skipped"
 """How the reason of a gap begins that is a file's: its path and why it was given up follow."""
+
+
+VERSIONS = "versions"
+"""How the reason of a gap begins that is commits of a Delta source: from, to and folder follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +68,24 @@ def read_gaps(layout: Layout, bronze: str) -> tuple[Gap, ...]:
     return tuple(sorted(found, key=lambda gap: (gap.topic, gap.partition, gap.first_offset)))
 
 
-def skipped_files(pipeline: Pipeline, layout: Layout, bronze: str) -> Iterator[str]:
-    """What is not read of files that were given up, and why: lost offsets, and files without any."""
+def lost_without_offsets(gap: Gap) -> str:
+    """What a gap without offsets says of the place where it lies; empty for one with offsets."""
+    if not gap.reason.startswith(VERSIONS):
+        return ""
+    return f"before offset {gap.first_offset:,} {gap.reason} were lost and accepted"
+
+
+def given_up(pipeline: Pipeline, layout: Layout, bronze: str) -> Iterator[str]:
+    """What is not read of sources, and why: of files that were given up, and of Delta tables."""
     for gap in read_gaps(layout, bronze):
+        if text := lost_without_offsets(gap):
+            yield f"{gap.topic}: {text}"
         if gap.reason.startswith(SKIPPED):
             span = f"{gap.first_offset:,} to {gap.last_offset:,}"
             yield f"{gap.topic}: the records {span} are lost, {gap.reason}"
+    for source in pipeline.bronze:
+        if isinstance(source, Stream) and source.table == bronze and not source.replayable:
+            yield f"{source.coordinate}: {_not_sent_again(layout, source)}"
     for files in pipeline.files:
         if bronze not in {files.table, files.into}:
             continue
@@ -75,6 +94,17 @@ def skipped_files(pipeline: Pipeline, layout: Layout, bronze: str) -> Iterator[s
         for one in listed.skipped.values():
             if not one.rows:
                 yield f"{files.coordinate}: nothing more is read of {shown(one.skipped)}, skipped: {one.why}"
+
+
+def _not_sent_again(layout: Layout, stream: Stream) -> str:
+    """What is not known of a source that sends no row again."""
+    last = last_commit_metadata(layout.table_path(stream.table), stream.table)
+    position = (last or {}).get("positions", [None])[0]
+    known = "how many rows were lost with jobs that were killed is not known"
+    if stream.format.strip().lower() == "socket" and position is not None:
+        lost = int(position) - coordinate_ends(last).get((stream.coordinate, 0), 0)
+        known = f"{lost:,} lines were received and lost with jobs that were killed before they wrote them"
+    return f"open point: {known}; what was sent while no job was connected is not known"
 
 
 def append_gaps(layout: Layout, gaps: Sequence[Gap]) -> None:

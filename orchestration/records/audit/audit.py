@@ -45,7 +45,7 @@ from orchestration.access.declaration.lineage import readers_of
 from orchestration.access.history.receipts_state import keep_receipts_state, receipts_state
 from orchestration.access.progress.erased import erased_records, unfinished_run
 from orchestration.records.audit import last_audit
-from orchestration.records.audit.accepted_gaps import read_gaps, skipped_files
+from orchestration.records.audit.accepted_gaps import given_up, read_gaps
 from orchestration.records.audit.gold.blame import blamed, read_for
 from orchestration.records.audit.gold.changes import (
     gold_faults,
@@ -545,7 +545,7 @@ def _undigested(silver: Silver, pins: Pins) -> Iterator[str]:
 def _notes_of(parts: Sequence[TableAudit], pipeline: Pipeline, layout: Layout) -> Iterator[str]:
     for part in parts:
         yield from part.notes
-        yield from skipped_files(pipeline, layout, part.pins.bronze.table)
+        yield from given_up(pipeline, layout, part.pins.bronze.table)
 
 
 def _faults_of(parts: Sequence[TableAudit]) -> list[Fault]:

@@ -74,14 +74,16 @@ def make_equal(path: str, rows: DataFrame, metadata: str, *, key: Sequence[str])
     """Make a table equal to some rows, by one commit, which is empty if they are equal.
 
     Only what differs is written, and readers of the change data feed see no more; where the columns differ,
-    all rows are.
+    all rows are, as where the table has a key twice: a change is for all rows of its key.
     """
     if not has_columns(path, rows):
         delta_table.replace_all(rows, path, metadata)
         return
-    changes = changes_between(delta_table.newest(rows.sparkSession, path), rows, key)
-    # One change is for all rows of a key, should the table have a record twice.
-    with SparkRows(changes.dropDuplicates(list(key))).kept() as kept:
+    before = delta_table.newest(rows.sparkSession, path)
+    if not before.groupBy(*key).count().where("count > 1").isEmpty():
+        delta_table.replace_all(rows.select(*before.columns), path, metadata)
+        return
+    with SparkRows(changes_between(before, rows, key)).kept() as kept:
         numbers = kept.count_by(ACTION)
         delta_merge.write_changes(kept, path, metadata, key=key, numbers=numbers)
 

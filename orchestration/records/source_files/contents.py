@@ -24,8 +24,9 @@ class SourceFile:
         offset: Offset of its first record; None if it never got offsets.
         records: Its records.
         read: How many of them bronze has.
-        state: ``read``, ``waiting``, ``unreadable``, ``changed`` or ``skipped``.
-        why: The reason of ``unreadable`` and ``skipped``.
+        state: ``read``, ``archived``, ``deleted``, ``waiting``, ``unreadable``, ``changed``, ``skipped`` or
+            ``left out``.
+        why: The reason of ``unreadable``, ``skipped`` and ``left out``, and where an archived file is.
     """
 
     table: str
@@ -83,7 +84,11 @@ def source_files(layout: Layout, files: Files) -> Iterator[SourceFile]:
             read, state, why = min(read, skipped.first_lost(one) - one.offset), "skipped", skipped.why
         elif one.path in listed.changed and not why:
             state = "changed"
+        elif state == "read" and (to := listed.cleaned.get(one.path)) is not None:
+            state, why = ("archived", to) if to else ("deleted", "")
         without_offsets.pop(one.path, None)
         yield SourceFile(files.table, shown(one.path), one.offset, one.rows, read, state, why)
     for path, skipped in without_offsets.items():
         yield SourceFile(files.table, shown(path), None, 0, 0, "skipped", skipped.why)
+    for path, why in listed.left_out.items():
+        yield SourceFile(files.table, shown(path), None, 0, 0, "left out", why)

@@ -10,7 +10,7 @@ from common.declare import Silver
 from common.delta.log import LogReader
 from common.delta.maintenance.retention import expired_topics
 from common.errors import UsageError
-from orchestration.records.audit.accepted_gaps import read_gaps
+from orchestration.records.audit.accepted_gaps import lost_without_offsets, read_gaps
 from orchestration.records.audit.table_log import TableCommit
 from orchestration.records.proof.value_columns import READ_OTHERWISE
 from orchestration.records.trace.lookups import Lookups, read_to
@@ -47,7 +47,7 @@ class Record:
     def document(self) -> dict[str, Any]:
         """The record in bronze, or where it is if bronze does not have it."""
         row = self.row
-        where = "held" if row is not None else self._absent()
+        where = self._held() if row is not None else self._absent()
         return {
             "table": self.bronze,
             "place": where,
@@ -56,6 +56,13 @@ class Record:
             "file": _file_name(row["file"]) if row else None,
             **commit_document(self.read_by),
         }
+
+    def _held(self) -> str:
+        """That bronze has it, and what was lost right before it."""
+        gaps = read_gaps(self.tables.layout, self.bronze)
+        here = (one for one in gaps if (one.topic, one.first_offset) == (self.place.topic, self.place.offset))
+        lost = next((text for one in here if (text := lost_without_offsets(one))), "")
+        return f"held; {lost}" if lost else "held"
 
     def _absent(self) -> str:
         place = self.place

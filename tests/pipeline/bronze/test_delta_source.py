@@ -6,31 +6,41 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from delta.tables import DeltaTable as Target
 
-from common.declare import Columns, DeltaTable, Pipeline, Silver, Upsert
+from common.declare import Aggregate, Columns, DeltaTable, Pipeline, Reading, Silver, Upsert, Window
+from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
+from common.delta.table import ERASED
 from common.errors import (
     CheckpointMismatchError,
     ForeignChangeError,
     HistoryGoneError,
     MedallionError,
     PipelineError,
-    SourceReplacedError,
     TableMissingError,
     TableShapeError,
     UsageError,
 )
-from orchestration.change.recover.carry_out import recover_all
+from orchestration.change.plan.plan import plan
+from orchestration.change.recover import accept_versions
+from orchestration.change.recover.carry_out import accept_all_gaps, recover_all
+from orchestration.cli.change.recover_output import gap_line
 from orchestration.observe.status.collect import Collector
 from orchestration.observe.status.topic_offsets import BrokerOffsets
+from orchestration.records.audit.accepted_gaps import read_gaps
+from orchestration.records.audit.audit import audit
 from orchestration.records.erasure.erase import planned
+from orchestration.records.trace.tables import Place
+from orchestration.records.trace.trace import Trace
 from tests.conftest import make_settings
 from tests.support.crashes import run_through_crashes
 from tests.support.engine import Engine
@@ -139,6 +149,66 @@ def test_each_row_is_read_once_over_restarts(spark: Any, tmp_path: Path) -> None
     engine.run()
     engine.run()
     check(engine, range(21))
+
+
+def test_a_first_load_by_event_time_leaves_no_row_late(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newest events come first, and a file is a micro-batch from end to end; a later commit goes on."""
+    monkeypatch.setattr("bronze.typed_query.FILE_BYTES", 1)
+    monkeypatch.setattr("bronze.typed_query.MOST_FILES", 3)
+    source = Source(spark, tmp_path / "source")
+    for first in (20, 10, 0):
+        source.add(range(first, first + 10))
+    by_minute = Aggregate(
+        "by_minute",
+        reads="silver.orders",
+        measures={"n": "count(*)"},
+        window=Window("at", "1 minute"),
+        mode="update",
+        watermark="10 seconds",
+        max_files_per_trigger=1,
+    )
+    ordered = replace(by_minute, name="ordered", reading=Reading(event_time_order=True))
+    of = silver(watermark="10 seconds", max_files_per_trigger=1)
+
+    def ran(name: str, gold: Sequence[Aggregate], **given: Any) -> Engine:
+        (tmp_path / name).mkdir(exist_ok=True)
+        declared = DeltaTable("history", source.path, max_files_per_trigger=1, **given)
+        pipeline = Pipeline(name="shop", bronze=[declared], silver=[of], gold=gold)
+        settings = make_settings(tmp_path / name, "none:1", "spark.shuffle_partitions=1")
+        engine = Engine(spark, pipeline, settings)
+        engine.run()
+        return engine
+
+    by_file = ran("by_file", [by_minute, ordered])
+    by_event = ran("by_event", [by_minute], event_time_order="at + interval 1 day")
+    assert len(by_file.rows("gold.by_minute")) < 30, "the order of files leaves rows late"
+    assert sum(one["counts"]["late"] for one in by_event.commits("silver.orders")) == 0
+    assert len(by_event.files(NAME)) > 1, "one file would have any order"
+    source.add([30, 31], files=2)
+    by_event.run()
+    assert [row["id"] for row in bronze(by_event)][:30] == list(range(30))
+    assert len(by_event.commits(NAME)) == 3, "the whole first state at once, then a file per micro-batch"
+    for table, rows in ((by_file.rows("gold.ordered"), 30), (by_event.rows("gold.by_minute"), 32)):
+        expected = Counter(row[3] for row in orders(range(rows)))
+        assert {row["window_start"]: row["n"] for row in table} == expected
+    assert by_event.faults() == by_file.faults() == ()
+    # After an erasure no commit is read again, and the remedy that the error names reads the table as it is.
+    path = by_file.path("silver.orders")
+    delta_table.set_property(
+        spark, path, delta_table.maintenance_metadata("shop", "silver.orders", "repair"), ERASED, "2026-01-01"
+    )
+    with pytest.raises(HistoryGoneError, match=r"Reading\(event_time_order=True\)"):
+        ran("by_file", [replace(by_minute, name="later")])
+    late = ran("by_file", [replace(ordered, name="later")])
+    assert sum(row["n"] for row in late.rows("gold.later")) == 32
+
+
+def test_an_order_that_does_not_fit_the_source_is_refused(spark: Any, tmp_path: Path) -> None:
+    source = Source(spark, tmp_path / "source")
+    with pytest.raises(PipelineError, match=r"event_time_order 'att' does not fit the Delta table in"):
+        engine_of(spark, tmp_path, source, event_time_order="att").run("bronze")
 
 
 @pytest.mark.long
@@ -317,7 +387,7 @@ def test_reading_begins_where_it_is_declared(spark: Any, tmp_path: Path) -> None
 
 @pytest.mark.long
 def test_commits_that_are_gone_stop_by_name(spark: Any, tmp_path: Path) -> None:
-    """What the log's clean-up took before it was read is never left out; nothing is written."""
+    """What the log's clean-up took before it was read is left out by a command alone, and is written down."""
     source = Source(spark, tmp_path / "source", checkpointInterval="2")
     source.add([0])
     engine = engine_of(spark, tmp_path, source)
@@ -329,10 +399,30 @@ def test_commits_that_are_gone_stop_by_name(spark: Any, tmp_path: Path) -> None:
     for version in range(5):
         (tmp_path / "source" / "_delta_log" / f"{version:020}.json").unlink()
     with pytest.raises(
-        HistoryGoneError, match=r"has no longer version 2, which bronze\.history has not read"
+        HistoryGoneError, match=r"has no longer version 2, .* medallion recover bronze\.history --accept-gap"
     ):
         engine.run()
     check(engine, [0, 1])
+    planned = accept_all_gaps(engine.pipeline, engine.settings, engine.layout, only=NAME, is_plan=True)
+    with (
+        mock.patch.object(accept_versions, "bring_to_newest", side_effect=KeyboardInterrupt),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        accept_all_gaps(engine.pipeline, engine.settings, engine.layout)
+    # The command that was cut off has written the gap, and the same command ends what it began.
+    assert accept_all_gaps(engine.pipeline, engine.settings, engine.layout)[0].gaps == ()
+    lost = f"versions 3 to 4 of {source.path}, rows not known"
+    for (gap,) in (planned[0].gaps, read_gaps(engine.layout, NAME)):
+        assert (gap.topic, gap.first_offset, gap.offsets, gap.reason) == ("delta:history", 2, 0, lost)
+        assert lost in gap_line(gap, is_plan=False)
+    assert accept_all_gaps(engine.pipeline, engine.settings, engine.layout)[0].gaps == ()
+    engine.run()
+    check(engine, [0, 1, 4, 5])
+    account = audit(spark, engine.pipeline, engine.pipeline.silver[0], engine.layout, again_seconds=0)
+    assert f"delta:history: before offset 2 {lost} were lost and accepted" in account.notes
+    places = [Place("delta:history", 0, offset) for offset in (1, 2)]
+    found = [one["bronze"]["place"] for one in Trace(engine.pipeline, engine.layout).records(places)]
+    assert found == ["held", f"held; before offset 2 {lost} were lost and accepted"]
 
 
 @pytest.mark.long
@@ -365,22 +455,43 @@ def test_new_columns_of_the_source_are_added_and_other_types_refused(spark: Any,
 
 
 @pytest.mark.long
-def test_a_renamed_column_of_the_source_stops_with_the_way_out(spark: Any, tmp_path: Path) -> None:
-    """Another name of the table begins with the version that has the new column."""
-    source = Source(spark, tmp_path / "source", **{"columnMapping.mode": "name"})
+@pytest.mark.parametrize("is_late", [False, True])
+def test_renamed_and_dropped_columns_of_the_source_are_read_on(
+    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], *, is_late: bool
+) -> None:
+    """Also where the source maps its columns only since after the first start; each column is told."""
+    mapped = {"columnMapping.mode": "name"}
+    source = Source(spark, tmp_path / "source", **({} if is_late else mapped))
     source.add(range(3))
     engine = engine_of(spark, tmp_path, source)
     engine.run()
-    source.sql("ALTER TABLE {t} RENAME COLUMN customer TO client")
-    version = Target.forPath(spark, source.path).history(1).collect()[0]["version"]
+    if is_late:
+        source.sql(
+            "ALTER TABLE {t} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name', "
+            "'delta.minReaderVersion' = '2', 'delta.minWriterVersion' = '5')"
+        )
     source.sql("INSERT INTO {t} VALUES (3, 'c0', 1, timestamp'2026-01-01 00:03:00Z')")
-    with pytest.raises(SourceReplacedError, match=r"under another name, .*\(starting_version=…\)"):
-        engine.run("bronze")
-    assert len(bronze(engine)) == 3
-    (tmp_path / "again").mkdir()
-    again = engine_of(spark, tmp_path / "again", source, starting_version=version)
-    again.run("bronze")
-    assert [value["client"] for value in bronze(again)] == ["c0"]
+    source.sql("ALTER TABLE {t} RENAME COLUMN customer TO client")
+    source.sql("INSERT INTO {t} VALUES (4, 'c1', 1, timestamp'2026-01-01 00:04:00Z')")
+    (planned_start, *_) = plan(engine.pipeline, engine.settings, engine.layout)
+    assert [(one.name, one.old, one.new, one.effect) for one in planned_start.changes] == [
+        ("source column client", "", "string", "new column"),
+        ("source column customer", "string", "", "next start"),
+    ]
+    assert "null there, in bronze.history and silver.orders" in planned_start.changes[1].why
+    engine.run()
+    assert "the source has these columns no longer, value keeps them: customer" in capsys.readouterr().err
+    source.sql("ALTER TABLE {t} DROP COLUMN amount")
+    source.sql("INSERT INTO {t} VALUES (5, 'c2', timestamp'2026-01-01 00:05:00Z')")
+    engine.run()
+    engine.run()
+    found = {value["id"]: (value["customer"], value["client"], value["amount"]) for value in bronze(engine)}
+    assert sorted(found) == list(range(6))
+    assert found[2] == ("c2", None, Decimal("0.50"))
+    assert found[3] == ("c0", None, Decimal("1.00"))
+    assert found[4] == (None, "c1", Decimal("1.00"))
+    assert found[5] == (None, "c2", None)
+    assert engine.faults() == ()
 
 
 @pytest.mark.long

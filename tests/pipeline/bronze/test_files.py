@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from common.declare import Aggregate, Csv, Files, Json, Pipeline, Silver, Upsert
-from common.errors import CheckpointMismatchError, MedallionError, UsageError
+from common.errors import CheckpointMismatchError, MedallionError, PipelineError, UsageError
 from orchestration.change.recover.carry_out import recover_all
 from orchestration.observe.status.collect import Collector
 from orchestration.observe.status.topic_offsets import BrokerOffsets
@@ -118,6 +118,95 @@ def check_gold(engine: Engine, numbers: Sequence[int]) -> None:
     newest = {f"c{n % 3}": f"o{n}" for n in sorted(numbers)}
     assert {row["customer"]: row["id"] for row in engine.rows("gold.latest")} == newest
     assert engine.faults() == ()
+
+
+def test_files_are_left_out_and_cleaned_as_declared_and_each_is_told(spark: Any, tmp_path: Path) -> None:
+    """The newest first, none older than a week, one of each name; read ones are moved, and stay known."""
+    folder, archive = tmp_path / "in", tmp_path / "archive"
+
+    def put(name: str, numbers: Iterable[int], hours: float) -> None:
+        file = write(folder, name, lines(numbers))
+        os.utime(file, (OLD - hours * 3_600,) * 2)
+
+    def ran(**more: Any) -> tuple[Engine, dict[str, tuple[str, str]]]:
+        given: dict[str, Any] = {
+            "latest_first": True,
+            "max_file_age": "7 days",
+            "file_name_only": True,
+            "clean_source": "archive",
+            "source_archive_dir": str(archive),
+            "max_rows_per_trigger": 2,
+        }
+        engine = engine_of(spark, tmp_path, shop(folder, **given | more))
+        engine.run("bronze")
+        found = source_files(engine.layout, engine.pipeline.files[0])
+        return engine, {one.path: (one.state, one.why) for one in found}
+
+    put("a/1.jsonl", [1, 2], hours=2)
+    put("a/2.jsonl", [3, 4, 5], hours=1)
+    put("b/1.jsonl", [6], hours=3)
+    put("old.jsonl", [7], hours=200)
+    engine, states = ran()
+    left_out = {
+        "b/1.jsonl": ("left out", "its name is that of a/1.jsonl, which was found first"),
+        "old.jsonl": ("left out", "it was written more than 7 days before the newest file"),
+    }
+    moved = {f"a/{n}.jsonl": ("archived", str(archive / "a" / f"{n}.jsonl")) for n in (1, 2)}
+    assert [row[1:3] for row in bronze(engine)] == [
+        ("a/2.jsonl", 0),
+        ("a/2.jsonl", 1),
+        ("a/2.jsonl", 2),
+        ("a/1.jsonl", 0),
+        ("a/1.jsonl", 1),
+    ]
+    assert states == moved | left_out
+    assert (archive / "a" / "2.jsonl").read_bytes() == lines([3, 4, 5])
+    assert sorted(str(file.relative_to(folder)) for file in folder.rglob("*.jsonl")) == sorted(left_out)
+    # Put back as it was, it is known; another file of a moved one's path is another one, by its path.
+    shutil.copy2(archive / "a" / "1.jsonl", folder / "a" / "1.jsonl")
+    put("a/2.jsonl", [8], hours=0.5)
+    engine, states = ran(
+        file_name_only=False, max_file_age="30 days", clean_source="delete", source_archive_dir=None
+    )
+    assert Counter(row[1] for row in bronze(engine)) == {
+        "a/2.jsonl": 4,
+        "a/1.jsonl": 2,
+        "b/1.jsonl": 1,
+        "old.jsonl": 1,
+    }
+    assert {path: state for path, (state, _) in states.items()} == {
+        "a/1.jsonl": "deleted",
+        "a/2.jsonl": "deleted",
+        "b/1.jsonl": "deleted",
+        "old.jsonl": "deleted",
+    }
+    assert not [*folder.rglob("*.jsonl")]
+    engine.run()
+    check_gold(engine, range(1, 9))
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"clean_source": "archive"}, "give both or neither"),
+        ({"source_archive_dir": "/done"}, "give both or neither"),
+        ({"clean_source": "archive", "source_archive_dir": "/in/done"}, "is below path"),
+        ({"clean_source": "archive", "source_archive_dir": "s3a://done/x"}, "in another store than path"),
+        ({"clean_source": "off"}, "'archive' or 'delete'"),
+        ({"max_file_age": "0 days"}, "leaves out all but the newest file"),
+    ],
+)
+def test_files_that_could_not_be_cleaned_are_a_mistake(given: dict[str, Any], text: str) -> None:
+    with pytest.raises(PipelineError, match=re.escape(text)):
+        Files("history", "/in", "jsonl", **given)
+
+
+def test_files_that_another_table_reads_are_not_cleaned() -> None:
+    taken = Files("a", "/in", "jsonl", clean_source="delete")
+    for path in ("/in", "/in/sub", "/"):
+        with pytest.raises(PipelineError, match=r"takes files away that bronze\.b reads too"):
+            Pipeline(name="shop", bronze=[taken, Files("b", path, "jsonl")])
+    Pipeline(name="shop", bronze=[taken, Files("b", "/into", "jsonl")])
 
 
 @pytest.mark.long

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
+import threading
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from common.declare import Aggregate, Columns, Pipeline, Silver, Stream
-from common.errors import CheckpointMismatchError, PipelineError, UsageError
+from common.errors import CheckpointMismatchError, MedallionError, PipelineError, UsageError
 from orchestration.change.recover.carry_out import recover_all
 from orchestration.observe.status.collect import Collector
 from orchestration.observe.status.topic_offsets import BrokerOffsets
+from orchestration.records.audit.audit import audit
 from tests.conftest import make_settings
 from tests.support.crashes import run_through_crashes
 from tests.support.engine import Engine
@@ -70,6 +75,66 @@ def test_kills_at_every_write_lose_and_double_nothing(spark: Any, tmp_path: Path
     assert run_through_crashes(engine.run, kills) > 4
     engine.run("silver", "gold")
     check(engine, len(engine.rows(NAME)) // ROWS)
+
+
+class Server:
+    """Sends lines to whoever connects, and begins anew for each connection."""
+
+    def __init__(self) -> None:
+        self.to_send: list[str] = []
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self.socket.getsockname()[1]
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self.socket.accept()
+                connection.sendall("".join(f"{line}\n" for line in self.to_send).encode())
+                self.to_send = []
+
+
+def test_lines_of_a_server_and_what_a_kill_has_lost_of_them(spark: Any, tmp_path: Path) -> None:
+    """Positions go on over connections; of a micro-batch that was planned and not written the audit tells."""
+    server = Server()
+    stream = Stream(
+        "lines",
+        format="socket",
+        options={"host": "127.0.0.1", "port": str(server.port), "includeTimestamp": "true"},
+        replayable=False,
+    )
+    of = Silver(
+        "lines",
+        reads="bronze.lines",
+        value=Columns("value string, timestamp timestamp"),
+        columns={"line": "value", "at": "timestamp", "n": "_kafka.offset"},
+        key=["n"],
+        event_time="at",
+        watermark="1 day",
+    )
+    pipeline = Pipeline("gate", bronze=[stream], silver=[of])
+    engine = Engine(spark, pipeline, make_settings(tmp_path, "none:1", "spark.shuffle_partitions=1"))
+    server.to_send = ["a", "b \u00e9", ""]
+    engine.run()
+    server.to_send = ["lost", "lost too"]
+    with (
+        mock.patch("bronze.numbered_rows.Numbering.numbered", side_effect=ValueError("killed")),
+        pytest.raises(MedallionError),
+    ):
+        engine.run("bronze")
+    server.to_send = ["c"]
+    engine.run()
+    engine.run()
+    rows = sorted(engine.rows("bronze.lines"), key=lambda row: int(row["offset"]))
+    assert [row["value"]["value"] for row in rows] == ["a", "b \u00e9", "", "c"]
+    assert sorted(row["line"] for row in engine.rows("silver.lines")) == ["", "a", "b \u00e9", "c"]
+    account = audit(spark, pipeline, of, engine.layout, again_seconds=0)
+    assert account.faults == ()
+    (told,) = (note for note in account.notes if "open point" in note)
+    assert told.startswith(
+        "stream:lines: open point: 2 lines were received and lost with jobs that were killed"
+    )
+    server.socket.close()
 
 
 @pytest.mark.long

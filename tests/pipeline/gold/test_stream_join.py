@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -109,8 +112,14 @@ def engine(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Engine:
     """The run that the tests look at."""
     settings = make_settings(tmp_path_factory.mktemp("stream_join"), "none:1")
     made = Engine(spark, PIPELINE, settings)
+    run(spark, made, ROUNDS)
+    return made
+
+
+def run(spark: Any, made: Engine, rounds: Sequence[tuple[list[Event], list[Event]]]) -> None:
+    """Some rounds of orders and payments, and the queries after each."""
     offset = 0
-    for orders, payments in ROUNDS:
+    for orders, payments in rounds:
         for table, schema, events in (
             ("silver.orders", ORDERS, orders),
             ("silver.payments", PAYMENTS, payments),
@@ -123,7 +132,6 @@ def engine(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Engine:
                 rows.append((order, at(text), "t", 0, offset, DAY, DAY))
             made.append(table, rows, schema)
         made.run("gold")
-    return made
 
 
 def found(engine: Engine, gold: Join) -> Counter[tuple[Any, ...]]:
@@ -145,6 +153,27 @@ def test_a_row_that_came_too_late_is_left_out_and_counted(engine: Engine, gold: 
     assert sum(each["late"] for each in counts) == 4
     assert [each["before_1970"] for each in counts if "before_1970" in each] == [2]
     assert sum(each["rows"] for each in counts) == len(engine.rows(gold.table))
+
+
+def test_with_the_higher_watermark_the_slower_table_is_late(spark: Any, tmp_path: Path) -> None:
+    """A payment of eight hours before the newest order: joined by the lower one, late by the higher."""
+    higher = replace(INNER, name="higher", within=replace(WITHIN, watermark_policy="max"))
+    pipeline = Pipeline(name="shop", bronze=[Topic("orders")], gold=[INNER, higher])
+    made = Engine(spark, pipeline, make_settings(tmp_path, "none:1", "spark.shuffle_partitions=1"))
+    rounds: list[tuple[list[Event], list[Event]]] = [
+        ([(1, "12:00"), (2, "20:00")], [(90, "12:00")]),
+        ([(3, "20:01")], [(91, "12:01")]),
+        ([(4, "20:02")], [(1, "12:30"), (4, "20:02")]),
+    ]
+    run(spark, made, rounds)
+    assert found(made, INNER) == Counter({(1, at("12:30")): 1, (4, at("20:02")): 1})
+    assert found(made, higher) == Counter({(4, at("20:02")): 1})
+    late = {
+        each.table: sum(told["counts"]["late"] for told in made.commits(each.table))
+        for each in (INNER, higher)
+    }
+    assert late[INNER.table] == 0
+    assert late[higher.table] >= 1
 
 
 def test_a_replayed_micro_batch_writes_nothing(engine: Engine) -> None:

@@ -29,6 +29,7 @@ from orchestration.records.audit.result import Account, Fault
 from orchestration.records.rejudge.refill_gold import refill
 from orchestration.records.rejudge.restate import restate
 from tests.pipeline.records import test_erasure as shop
+from tests.runs.shards import in_turn
 from tests.support.bronze_batches import EVENING, append_batch
 from tests.support.engine import Engine
 from tests.support.oracles.proof import checks, different
@@ -377,7 +378,7 @@ def test_the_unharmed_tables_have_no_fault(filled: Engine) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", in_turn([*FAULTS], 6))
 def test_a_planted_fault_is_named_at_its_table_and_the_named_remedy_mends_it(
     lake: Engine, fault: str
 ) -> None:

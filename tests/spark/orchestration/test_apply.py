@@ -37,6 +37,9 @@ def test_files_without_a_difference_stay(spark: Any, tmp_path: Path) -> None:
     found = equal(spark, path, after, "a")
     assert len(found & files) == 1
     assert equal(spark, path, after, "b") == found
+    for double in ((1, 1), (1, 7)):
+        spark.createDataFrame([double], COLUMNS).write.format("delta").mode("append").save(path)
+        equal(spark, path, after, f"with {double} twice")
     assert equal(spark, path, [(1,), (3,)], "c", "k int").isdisjoint(found)
 
 

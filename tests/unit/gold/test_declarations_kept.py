@@ -82,7 +82,7 @@ POSITIONS = {
     "Protobuf": "schema message framing timestamps max_bytes",
     "Publish": "name reads to columns where deletes reading",
     "Quality": "table expectations gate",
-    "Reading": "changes starting_version starting_timestamp",
+    "Reading": "changes starting_version starting_timestamp event_time_order",
     "Rule": "name condition on_fail",
     "Session": "on gap",
     "Silver": "name reads value columns key event_time watermark rules lookups max_future dedupe keep late unknown_fields tombstones max_future_after where storage each",  # noqa: E501  # one line, one declaration
@@ -91,7 +91,7 @@ POSITIONS = {
     "Topic": "name topics pattern assign starting_offsets starting_timestamp max_offsets_per_trigger min_partitions fail_on_data_loss may_have_gaps kafka sample keep trigger storage receipts",  # noqa: E501  # one line, one declaration
     "Upsert": "name reads key newest_by columns delete_when reading storage unchanged where ignore_nulls",
     "Window": "on size slide offset",
-    "Within": "on joins_on after before watermark joins_watermark",
+    "Within": "on joins_on after before watermark joins_watermark watermark_policy",
 }
 """Order in which a declaration takes its values by position."""
 

@@ -15,16 +15,18 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.FileTime;
+import java.util.HashMap;
 import java.util.Map;
 
 /** What a look finds is counted as it is then, or not at all. */
 class FileStreamTest {
     @TempDir private Path folder;
     private FileStream stream;
+    private Map<String, String> more = Map.of();
 
     @BeforeEach
     void start() {
-        Map<String, String> given =
+        Map<String, String> required =
                 Map.of(
                         "path", folder.resolve("export").toString(),
                         "topic", "files:x",
@@ -33,6 +35,8 @@ class FileStreamTest {
                         "header", "false",
                         "maxRows", "3",
                         "lookMs", "0");
+        Map<String, String> given = new HashMap<>(required);
+        given.putAll(more);
         FileOptions options = new FileOptions(new CaseInsensitiveStringMap(given));
         stream = new FileStream(options, new Configuration());
     }
@@ -82,6 +86,23 @@ class FileStreamTest {
         assertEquals(3, planned(3L, 12L));
         assertEquals(1, planned(2L, 9L));
         assertEquals(13L, after(12L));
+    }
+
+    @Test
+    void aFileThatIsNewerComesBeforeThoseThatWait() throws IOException {
+        more = Map.of("latestFirst", "true", "maxAge", "1 second", "maxAgeMs", "4000");
+        start();
+        write("1.jsonl", "1\n2\n3\n", 5000L);
+        write("2.jsonl", "4\n5\n6\n", 6000L);
+        assertEquals(3L, after(0L));
+        write("3.jsonl", "7\n8\n9\n", 10000L);
+        assertEquals(6L, after(3L));
+        String list = Files.readString(folder.resolve("list/00000000000000000001.jsonl"));
+        assertEquals("3.jsonl", list.split("\"")[3]);
+        // What waited is too old now, beside the file that came.
+        assertEquals(6L, after(6L));
+        list = Files.readString(folder.resolve("list/00000000000000000001.jsonl"));
+        assertEquals(1, list.split("left_out").length - 1);
     }
 
     private int planned(long from, long until) {

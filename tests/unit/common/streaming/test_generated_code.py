@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from common.delta.generated_code import FEW, SETTINGS, GeneratedCode
 from common.delta.micro_batch import MicroBatch
-from common.streaming.generated_code import FEW, SETTINGS, GeneratedCode
 
 OWN = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 

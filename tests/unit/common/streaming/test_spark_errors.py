@@ -255,7 +255,7 @@ CASES: list[tuple[FailedQuery, str, type[MedallionError], list[str]]] = [
             "'failOnDataLoss'"
         ),
         HistoryGoneError,
-        ["no longer version 4", "the oldest that is left is 10", "would lose their rows"],
+        ["no longer version 4", "the oldest that is left is 10", "medallion recover silver.orders"],
     ),
     (
         GOLD,

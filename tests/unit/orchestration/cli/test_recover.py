@@ -153,7 +153,7 @@ def test_what_cannot_be_recovered_is_an_error_of_one_line(shop: Path) -> None:
     assert "no such table; did you mean 'silver.orders'?" in ended.error
     ended = recover(shop, "silver.orders", "--accept-gap")
     assert ended.code == 2
-    assert "--accept-gap is for bronze tables" in ended.error
+    assert "--accept-gap is for those of bronze" in ended.error
     ended = recover(shop, "bronze.orders", "--new-topic", "order")
     assert ended.code == 2
     assert "has read no topic order; did you mean 'orders'?" in ended.error

@@ -41,6 +41,7 @@ class Query:
     def __init__(self, name: str, *, is_idle: bool = True) -> None:
         self.name, self.is_idle = name, is_idle
         self.is_active = True
+        self.lacks_limit = False
         self.stopped_while_idle: bool | None = None
         self.died_of: MedallionError | None = None
 
@@ -681,6 +682,21 @@ def test_a_query_whose_source_got_columns_is_made_anew_at_once_and_never_counts_
     assert restarts == [("gold.x anew", is_bounded)]
     assert said == ["gold.x: the table that it reads has new columns; the query is restarted with them"]
     assert watching.queries[0].is_active
+
+
+def test_a_query_without_a_limit_gets_one_between_two_batches(restarts: list[tuple[str, bool]]) -> None:
+    """Its first micro-batch took the whole first state of its source; a run with an end needs no limit."""
+    query, bounded = Query("bronze.x", is_idle=False), Query("bronze.y")
+    query.stream = bounded.stream = Source  # type: ignore[attr-defined]
+    query.lacks_limit = bounded.lacks_limit = True
+    watching = supervisor(query, bounded)
+    watching._bounded.add("bronze.y")
+    watching.poll()
+    assert (restarts, query.is_active) == ([], True)
+    query.is_idle = True
+    watching.poll()
+    assert (restarts, query.stopped_while_idle) == ([("gold.x anew", False)], True)
+    assert bounded.is_active
 
 
 def test_a_query_that_is_held_stops_between_batches_and_the_job_goes_on_without_any() -> None:

@@ -29,7 +29,9 @@ import java.util.TreeSet;
  * changed: {@code 00000000000000000000.jsonl} and so on. A part is written before an offset in it
  * becomes known to Spark, so a micro-batch that is read again has the same records. {@code
  * medallion files skip} adds parts too: with {@code skipped} in the place of {@code path}, and the
- * first offset that is not read.
+ * first offset that is not read. With {@code left_out} in that place it is a file that the
+ * declaration leaves out, and with {@code cleaned} one that was archived or deleted after it was
+ * read.
  */
 @SuppressWarnings("cast") // the compiler of set-up knows no type arguments
 final class FileList {
@@ -44,10 +46,20 @@ final class FileList {
     /** By path: size and time as they were seen last, and as they were when it was listed. */
     private final HashMap<String, long[]> known = new HashMap<String, long[]>();
 
+    /** By path: its newest entry. */
+    private final HashMap<String, ListedFile> newest = new HashMap<String, ListedFile>();
+
+    /** By name without folders: the path that was listed first. */
+    private final HashMap<String, String> named = new HashMap<String, String>();
+
+    /** By path: size and time of a file that the declaration leaves out. */
+    private final HashMap<String, long[]> leftOut = new HashMap<String, long[]>();
+
     private final HashSet<String> without = new HashSet<String>();
     private final HashSet<String> skipped = new HashSet<String>();
     private long parts;
     private long end;
+    private long newestMs = Long.MIN_VALUE;
 
     FileList(String folder, Configuration conf) throws IOException {
         this.folder = new Path(folder);
@@ -94,6 +106,38 @@ final class FileList {
         return known.containsKey(path) && !without.contains(path);
     }
 
+    /** When the newest listed file was written. */
+    long newestMs() {
+        return newestMs;
+    }
+
+    /** The path under which a file of this name was listed; null if none was. */
+    String pathOfName(String name) {
+        return (String) named.get(name);
+    }
+
+    /** Whether the list says already that a file of this path, size and time is left out. */
+    boolean isLeftOut(String path, FileStatus status) {
+        long[] one = (long[]) leftOut.get(path);
+        return one != null && one[0] == status.getLen() && one[1] == status.getModificationTime();
+    }
+
+    /**
+     * The entry of a file whose records all lie before an offset; null if it has others, is another
+     * file now, cannot be read or is skipped.
+     */
+    ListedFile readBefore(String path, FileStatus status, long offset) {
+        ListedFile one = (ListedFile) newest.get(path);
+        boolean isRead =
+                one != null
+                        && one.end() <= offset
+                        && one.fault.isEmpty()
+                        && !skipped.contains(path)
+                        && one.size == status.getLen()
+                        && one.modified == status.getModificationTime();
+        return isRead ? one : null;
+    }
+
     /** The files with records from an offset on and before another one, in order. */
     List<ListedFile> between(long from, long until) {
         ArrayList<ListedFile> found = new ArrayList<ListedFile>();
@@ -138,9 +182,11 @@ final class FileList {
     }
 
     /**
-     * Write a part with new files and with files that are not what they were when they were read.
+     * Write a part with new files, with files that are not what they were when they were read, and
+     * with files that are left out, for which {@code fault} is the reason.
      */
-    void add(List<ListedFile> more, List<ListedFile> changed) throws IOException {
+    void add(List<ListedFile> more, List<ListedFile> changed, List<ListedFile> out)
+            throws IOException {
         StringBuilder text = new StringBuilder();
         for (ListedFile one : more) {
             ObjectNode node = JSON.createObjectNode();
@@ -166,16 +212,46 @@ final class FileList {
             }
             text.append(JSON.writeValueAsString(node)).append('\n');
         }
-        OutputStream out = files.createAtomic(new Path(folder, nameOf(parts)), false);
-        out.write(text.toString().getBytes(StandardCharsets.UTF_8));
-        out.close();
-        parts++;
+        for (ListedFile one : out) {
+            ObjectNode node = JSON.createObjectNode();
+            node.put("left_out", one.path).put("size", one.size).put("modified_ms", one.modified);
+            text.append(JSON.writeValueAsString(node.put("why", one.fault))).append('\n');
+        }
+        write(text);
         for (ListedFile one : more) {
             keep(one);
         }
         for (ListedFile one : changed) {
             change(one.path, one.size, one.modified);
         }
+        for (ListedFile one : out) {
+            leftOut.put(one.path, new long[] {one.size, one.modified});
+        }
+    }
+
+    /**
+     * Write a part with files that are archived or deleted after they were read.
+     *
+     * @param to where each one goes; empty: it is deleted
+     */
+    void addCleaned(List<ListedFile> cleaned, List<String> to) throws IOException {
+        StringBuilder text = new StringBuilder();
+        for (int at = 0; at < cleaned.size(); at++) {
+            String path = ((ListedFile) cleaned.get(at)).path;
+            ObjectNode node = JSON.createObjectNode().put("cleaned", path);
+            text.append(JSON.writeValueAsString(node.put("to", (String) to.get(at)))).append('\n');
+        }
+        write(text);
+        for (ListedFile one : cleaned) {
+            without.add(one.path);
+        }
+    }
+
+    private void write(StringBuilder text) throws IOException {
+        OutputStream out = files.createAtomic(new Path(folder, nameOf(parts)), false);
+        out.write(text.toString().getBytes(StandardCharsets.UTF_8));
+        out.close();
+        parts++;
     }
 
     private void read(String name) throws IOException {
@@ -190,6 +266,10 @@ final class FileList {
                 long modified = numberOf(node, "modified_ms");
                 if (node.has("skipped")) {
                     skip(textOf(node, "skipped"), numberOf(node, "offset"), numberOf(node, "rows"));
+                } else if (node.has("left_out")) {
+                    leftOut.put(textOf(node, "left_out"), new long[] {size, modified});
+                } else if (node.has("cleaned")) {
+                    without.add(textOf(node, "cleaned"));
                 } else if (node.has("changed")) {
                     change(textOf(node, "changed"), size, modified);
                 } else {
@@ -244,6 +324,13 @@ final class FileList {
             without.remove(one.path);
         }
         known.put(one.path, new long[] {one.size, one.modified, one.size, one.modified});
+        newest.put(one.path, one);
+        leftOut.remove(one.path);
+        String name = FileLook.nameOf(one.path);
+        if (!named.containsKey(name)) {
+            named.put(name, one.path);
+        }
+        newestMs = Math.max(newestMs, one.modified);
         end = one.end();
     }
 

@@ -70,6 +70,32 @@ final class FileLook {
         return new Path(root.toUri().getScheme(), root.toUri().getAuthority(), whole);
     }
 
+    /** Move a file that is read, or delete it where no place is given. */
+    static void clean(Path file, String to, Configuration conf) throws IOException {
+        FileSystem system = file.getFileSystem(conf);
+        boolean isDone;
+        if (to.isEmpty()) {
+            isDone = system.delete(file, false);
+        } else {
+            int slash = to.lastIndexOf('/');
+            Path place = below(to.substring(0, slash), to.substring(slash + 1));
+            system.mkdirs(place.getParent());
+            isDone = system.rename(file, place);
+        }
+        if (!isDone && system.exists(file)) {
+            throw new FileSourceException(
+                    file
+                            + " is read and cannot be "
+                            + (to.isEmpty() ? "deleted" : "moved to " + to)
+                            + ". Let this user write there, or leave clean_source out");
+        }
+    }
+
+    /** The name of a file without its folders. */
+    static String nameOf(String path) {
+        return path.substring(path.lastIndexOf('/') + 1);
+    }
+
     /** The path of a file as rows have it. */
     static String shown(String path) {
         return path.startsWith(ITSELF) ? path.substring(ITSELF.length()) : path;
@@ -116,7 +142,7 @@ final class FileLook {
         if (only.isEmpty()) {
             return true;
         }
-        String seen = only.indexOf('/') < 0 ? path.substring(path.lastIndexOf('/') + 1) : path;
+        String seen = only.indexOf('/') < 0 ? nameOf(path) : path;
         PathMatcher matcher = FileSystems.getDefault().getPathMatcher("glob:" + only);
         return matcher.matches(FileSystems.getDefault().getPath(seen));
     }

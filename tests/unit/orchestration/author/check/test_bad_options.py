@@ -174,7 +174,7 @@ OF_VALUES_AND_TABLES: list[tuple[dict[str, str], str, str]] = [
     ({"options": 'trigger="asp"'}, "silver.orders", "did you mean 'asap'?"),
     ({"options": 'trigger="availableNow"'}, "silver.orders", "medallion run --available-now"),
     ({"options": 'trigger="once"'}, "silver.orders", "medallion backfill"),
-    ({"options": 'trigger="realTime"'}, "silver.orders", "write 'asap'"),
+    ({"options": 'trigger="realTime"'}, "silver.orders", "trigger 'asap' starts"),
     ({"options": "max_files_per_trigger=0"}, "silver.orders", "must be at least 1"),
     ({"options": 'max_bytes_per_trigger="lots"'}, "silver.orders", "write it like '512m'"),
     ({"options": 'storage=Storage(cluster_by=["amont"])'}, "silver.orders", "did you mean 'amount'?"),

@@ -120,6 +120,7 @@ def test_each_mistake_of_an_upsert_or_a_change_feed_has_its_place(gold: Gold, pl
             lambda: Reading(starting_timestamp="yesterday"),
             "starting_timestamp 'yesterday' is no time such as",
         ),
+        (lambda: Reading(event_time_order=True, starting_version=3), "commits are read in their order"),
         (lambda: ConsoleSink(rows=-3), "rows is -3; it must be at least 1"),
         (
             lambda: Join("j", reads="silver.a", joins="bronze.b", on={"k": "k"}, columns=["k"]),

@@ -61,11 +61,12 @@ NOTES: dict[str, tuple[Callable[[], Gold], list[str]]] = {
         [
             (
                 "gold.g takes no row back: rows that silver.s deletes or replaces stay in it. "
-                'It has mode="append"; mode="recompute" takes rows back.'
+                'It has mode="append"; mode="recompute", without watermark, takes rows back.'
             ),
             (
                 "gold.g leaves out rows that come later than its watermark of 2 hours: they are counted as "
-                'late in its commits and missing from it. mode="recompute" includes them.'
+                'late in its commits and missing from it. mode="recompute", without watermark, '
+                "includes them."
             ),
         ],
     ),
@@ -129,7 +130,32 @@ NOTES: dict[str, tuple[Callable[[], Gold], list[str]]] = {
             ),
             (
                 "gold.g leaves out rows that come later than its watermark of 1 day or 2 days: they are "
-                "missing from it. A View that has the bounds in its ON includes them."
+                "counted as late in its commits and missing from it. A View that has the bounds in its ON "
+                "includes them."
+            ),
+        ],
+    ),
+    "join by the higher watermark": (
+        lambda: Join(
+            "g",
+            **JOIN,
+            mode="stream",
+            within=Within("at", "at", "0 seconds", "1 hour", "1 day", "2 days", watermark_policy="max"),
+        ),
+        [
+            (
+                "gold.g takes no row back: rows that silver.s deletes or replaces stay in it. "
+                'It has mode="stream"; a View that has the bounds in its ON takes rows back.'
+            ),
+            (
+                "gold.g leaves out rows that come later than its watermark of 1 day or 2 days: they are "
+                "counted as late in its commits and missing from it. A View that has the bounds in its ON "
+                "includes them."
+            ),
+            (
+                "gold.g takes the higher of its two watermarks for both tables: a table that is behind the "
+                "other, as after a stop or in a first load, by more than 1 day (silver.s) or 2 days "
+                '(silver.d) has its rows left out as late. watermark_policy="min" waits for it.'
             ),
         ],
     ),

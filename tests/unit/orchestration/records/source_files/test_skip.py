@@ -15,7 +15,7 @@ from common.delta.lease.job_leases import TableLeases
 from common.errors import LeaseHeldError, UsageError
 from common.streaming.file_list import FileList
 from orchestration.cli.records.files import register
-from orchestration.records.audit.accepted_gaps import read_gaps, skipped_files
+from orchestration.records.audit.accepted_gaps import given_up, read_gaps
 from orchestration.records.source_files.contents import source_files
 from orchestration.records.source_files.skip import skip_file
 from tests.conftest import make_settings
@@ -126,7 +126,7 @@ def test_a_file_that_status_names_for_good_is_given_up(pipeline: Pipeline, layou
         ("bad.gz", 1, "skipped"),
     ]
     assert read_gaps(layout, "bronze.orders") == ()
-    assert [*skipped_files(pipeline, layout, "bronze.orders")] == [
+    assert [*given_up(pipeline, layout, "bronze.orders")] == [
         "files:history: nothing more is read of a.jsonl, skipped: known",
         "files:history: nothing more is read of bad.gz, skipped: known",
     ]

@@ -22,8 +22,9 @@ import java.time.ZoneOffset;
 import java.util.UUID;
 
 /**
- * Writes a record of a Parquet or Avro file as JSON text, in the form that the strict JSON reader
- * reads: times as ISO 8601, decimals as numbers with all digits, bytes in base64, null as null.
+ * Writes a record of a Parquet, ORC or Avro file as JSON text, in the form that the strict JSON
+ * reader reads: times as ISO 8601, decimals as numbers with all digits, bytes in base64, null as
+ * null.
  *
  * <p>A value without an exact form is a fault. Not a number and the infinities are text, which the
  * reader refuses for a number: such a record is quarantined with its reason.

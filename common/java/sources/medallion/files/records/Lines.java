@@ -5,8 +5,9 @@ import java.io.InputStream;
 import java.util.Arrays;
 
 /**
- * Records that are lines. Empty lines are no records. In CSV a line break between quotes belongs to
- * the record; a quote opens a field only at its begin, after a comma, semicolon, tab or bar.
+ * Records that are lines. Empty lines are records of plain text alone. In CSV a line break between
+ * quotes belongs to the record; a quote opens a field only at its begin, after a comma, semicolon,
+ * tab or bar.
  */
 final class Lines implements Records {
     private static final int BUFFER = 1 << 17;
@@ -17,6 +18,7 @@ final class Lines implements Records {
 
     private final InputStream in;
     private final boolean quotes;
+    private final boolean keepsEmpty;
     private final boolean canSeek;
     private final byte[] buffer = new byte[BUFFER];
     private int at;
@@ -29,13 +31,14 @@ final class Lines implements Records {
     /**
      * @param in the file, from its beginning or from the begin of a record
      * @param begin the byte at which {@code in} begins
-     * @param quotes whether a line break between quotes belongs to the record
+     * @param format {@code jsonl}, {@code csv} or {@code text}
      * @param canSeek whether a byte of {@code in} is a byte of the file
      */
-    Lines(InputStream in, long begin, boolean quotes, boolean canSeek) throws IOException {
+    Lines(InputStream in, long begin, String format, boolean canSeek) throws IOException {
         this.in = in;
         this.begin = begin;
-        this.quotes = quotes;
+        this.quotes = format.equals("csv");
+        this.keepsEmpty = format.equals("text");
         this.canSeek = canSeek;
         if (begin == 0L) {
             skipByteOrderMark();
@@ -72,7 +75,7 @@ final class Lines implements Records {
     @Override
     public boolean next() throws IOException {
         while (readLine()) {
-            if (length > 0) {
+            if (length > 0 || keepsEmpty) {
                 return true;
             }
         }

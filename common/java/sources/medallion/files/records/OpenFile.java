@@ -52,7 +52,8 @@ public final class OpenFile implements Serializable {
     private final String lineReaders;
 
     /**
-     * @param format {@code jsonl}, {@code csv}, {@code parquet} or {@code avro}
+     * @param format {@code jsonl}, {@code csv}, {@code text}, {@code parquet}, {@code avro} or
+     *     {@code orc}
      * @param header whether the first line of a CSV file is no record: {@code true}: it names the
      *     columns; {@code skip}: it is passed over; {@code false}: it is a record
      * @param lineReaders the declarations of those that read the lines, as a JSON array of texts
@@ -69,6 +70,11 @@ public final class OpenFile implements Serializable {
             throws IOException {
         if (format.equals("parquet")) {
             ParquetRecords records = new ParquetRecords(path, conf);
+            records.skip(row);
+            return records;
+        }
+        if (format.equals("orc")) {
+            OrcRecords records = new OrcRecords(path, conf);
             records.skip(row);
             return records;
         }
@@ -89,6 +95,14 @@ public final class OpenFile implements Serializable {
     public long count(Path path, Configuration conf, Cuts cuts) throws IOException {
         if (format.equals("parquet")) {
             ParquetRecords records = new ParquetRecords(path, conf);
+            try {
+                return records.count();
+            } finally {
+                records.close();
+            }
+        }
+        if (format.equals("orc")) {
+            OrcRecords records = new OrcRecords(path, conf);
             try {
                 return records.count();
             } finally {
@@ -140,7 +154,8 @@ public final class OpenFile implements Serializable {
         if (error instanceof EOFException
                 || error instanceof ZipException
                 || error instanceof ContentException
-                || isOfThrift(error)) {
+                || isOfThrift(error)
+                || format.equals("orc") && OrcRecords.isOfContent(error)) {
             return true;
         }
         // Decompressors throw no class of their own.
@@ -159,10 +174,14 @@ public final class OpenFile implements Serializable {
         return false;
     }
 
+    private boolean isOfLines() {
+        return format.equals("jsonl") || format.equals("csv") || format.equals("text");
+    }
+
     /** How the lines of a file are compressed, by its name in any case; null: they are not. */
     private CompressionCodec codec(Path path, Configuration conf) {
         String name = path.getName().toLowerCase(Locale.ROOT);
-        if (format.equals("parquet") || format.equals("avro")) {
+        if (!isOfLines()) {
             return null;
         }
         if (name.endsWith(".gz")) {
@@ -208,7 +227,7 @@ public final class OpenFile implements Serializable {
         }
         boolean isOpen = false;
         try {
-            Lines lines = new Lines(in, begin, format.equals("csv"), codec == null);
+            Lines lines = new Lines(in, begin, format, codec == null);
             if (begin > 0L) {
                 lines.named(hasNames ? firstLine(path, conf) : null);
             } else if (skipsFirst) {
