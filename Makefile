@@ -57,7 +57,7 @@ cluster: setup $(VENV)/.installed-dev ## the example on a Spark cluster of one m
 connectors: setup $(VENV)/.installed-dev ## a real PostgreSQL and a real MariaDB through Debezium's connectors: minutes; root gets the servers by apt
 	@{ command -v mariadbd && ls /usr/lib/postgresql/*/bin/initdb; } > /dev/null 2>&1 || [ "$$(id -u)" != 0 ] \
 		|| { apt-get update -qq && apt-get install -y -qq --no-install-recommends mariadb-server postgresql; }
-	@$(BIN)/python -m pytest -rs -n 0 --timeout 1800 tests/broker/end_to_end/test_connectors.py $(ARGS)
+	@CONNECTORS=1 $(BIN)/python -m pytest -rs -n 0 --timeout 1800 tests/broker/end_to_end/test_connectors.py $(ARGS)
 
 picture: setup $(VENV)/.installed-dev ## write docs/status.svg and docs/page.png from runs of the example
 	@WRITE_PICTURE=1 $(BIN)/python -m pytest tests/process/run/test_demo.py tests/process/observe/test_page.py $(ARGS)

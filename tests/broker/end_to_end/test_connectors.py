@@ -8,6 +8,7 @@ snapshot. ``make connectors`` installs what the machine lacks, and runs this fil
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import time
@@ -29,7 +30,11 @@ from tests.support.connectors.mariadb import MariaDb, mariadb
 from tests.support.engine import Engine
 from tests.support.servers.postgres import PASSWORD, Postgres, postgres
 
-pytestmark = pytest.mark.long
+pytestmark = [
+    pytest.mark.long,
+    # Two servers and a worker of Connect, beside broker and Spark: too much for a shard with three workers.
+    pytest.mark.skipif("CONNECTORS" not in os.environ, reason="run by: make connectors"),
+]
 pytest.importorskip("duckdb_extension_postgres_scanner", reason="the extra reconcile is not installed")
 
 PAGE = (Path(__file__).parents[3] / "docs" / "author" / "debezium.md").read_text(encoding="utf-8")
