@@ -1,9 +1,10 @@
 """Accepts versions of a Delta source as lost: writes which ones into ``ops.gaps``, and lets bronze go on.
 
 The clean-up of a source's log deletes commits that bronze has not read. How many rows they had is not known,
-so the gap has no offsets: it says which versions are lost, and between which offsets. Bronze commits a
-micro-batch without a row that ends where the log begins now, and the checkpoint follows the commit. The gap
-is written first, and once: an interrupted command is finished by the same command.
+so the gap has no offsets: it says which versions are lost, and between which offsets. Bronze commits two
+micro-batches without a row, and the checkpoint follows them: the first one ends where the log begins now, and
+the second one begins and ends there, because a start reads the newest micro-batch once more. The gap is
+written first, and once: an interrupted command is finished by the same command.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ from orchestration.change.recover.accept_gap import Accepted
 from orchestration.change.recover.startable import append_without_rows
 from orchestration.records.audit.accepted_gaps import VERSIONS, Gap, append_gaps, read_gaps
 
+_GAP, _BEHIND = "gap", "behind the gap"
+"""What both micro-batches say of themselves."""
+
 
 def accept_versions(
     pipeline: Pipeline, settings: Settings, layout: Layout, declared: DeltaTable, *, is_plan: bool = False
@@ -46,21 +50,34 @@ def accept_versions(
     if last is None:
         raise UsageError(f"{declared.table} has read nothing yet: there is no gap in it.")
     with TableLeases(layout, (declared.table,), "recover"):
-        check_positions(declared.table, path, checkpoint)
+        if is_plan or _step(declared, last) is None:
+            check_positions(declared.table, path, checkpoint)
+        else:
+            bring_to_newest(declared.table, path, checkpoint)  # of a command that was cut off
         position = _position(declared, last)
         begins = _oldest_kept(declared, position)
-        if begins <= position.version:
-            return Accepted(declared.table, ())
-        end = coordinate_ends(last).get((declared.coordinate, 0), 0)
-        lost = f"{VERSIONS} {position.version} to {begins - 1} of {declared.folder}, rows not known"
-        gap = Gap(declared.table, declared.coordinate, 0, end, end - 1, lost)
-        known = (replace(one, accepted_at=None) for one in read_gaps(layout, declared.table))
+        gaps: tuple[Gap, ...] = ()
+        if begins > position.version:
+            end = coordinate_ends(last).get((declared.coordinate, 0), 0)
+            lost = f"{VERSIONS} {position.version} to {begins - 1} of {declared.folder}, rows not known"
+            gaps = (Gap(declared.table, declared.coordinate, 0, end, end - 1, lost),)
         if is_plan:
-            return Accepted(declared.table, (gap,))
-        if gap not in known:
-            append_gaps(layout, [replace(gap, accepted_at=datetime.now(UTC))])
-        append_without_rows(pipeline, settings, path, _metadata(pipeline, declared, last, begins))
-        return Accepted(declared.table, (gap,), bring_to_newest(declared.table, path, checkpoint))
+            return Accepted(declared.table, gaps)
+        known = {replace(one, accepted_at=None) for one in read_gaps(layout, declared.table)}
+        if new := [replace(gap, accepted_at=datetime.now(UTC)) for gap in gaps if gap not in known]:
+            append_gaps(layout, new)
+        kept = None
+        for step in (_GAP, _BEHIND) if gaps else (_BEHIND,) if _step(declared, last) == _GAP else ():
+            append_without_rows(pipeline, settings, path, _metadata(pipeline, declared, last, begins, step))
+            kept = bring_to_newest(declared.table, path, checkpoint) or kept
+            last = last_commit_metadata(path, declared.table) or last
+        return Accepted(declared.table, gaps, kept)
+
+
+def _step(declared: DeltaTable, last: Mapping[str, Any]) -> str | None:
+    """Which of both micro-batches the newest one is."""
+    found: str | None = last.get(RECOVERED, {}).get(declared.coordinate)
+    return found
 
 
 def _position(declared: DeltaTable, last: Mapping[str, Any]) -> DeltaPosition:
@@ -91,8 +108,10 @@ def _oldest_kept(declared: DeltaTable, position: DeltaPosition) -> int:
     return max(oldest, behind[-1] + 1 if behind else 0)
 
 
-def _metadata(pipeline: Pipeline, declared: DeltaTable, last: Mapping[str, Any], begins: int) -> str:
-    """The metadata of the micro-batch without rows that ends before a version."""
+def _metadata(
+    pipeline: Pipeline, declared: DeltaTable, last: Mapping[str, Any], begins: int, step: str
+) -> str:
+    """The metadata of a micro-batch without rows that ends before a version."""
     place = dict(last["positions"][0])
     place |= {"reservoirVersion": begins, "index": -1, "isStartingVersion": False}
     batch = MicroBatch(
@@ -101,6 +120,6 @@ def _metadata(pipeline: Pipeline, declared: DeltaTable, last: Mapping[str, Any],
         query_id=str(last["query_id"]),
         batch_id=int(last["batch_id"]) + 1,
         positions=(place,),
-        facts={OFFSETS: last.get(OFFSETS, {}), RECOVERED: {declared.coordinate: "gap"}},
+        facts={OFFSETS: last.get(OFFSETS, {}), RECOVERED: {declared.coordinate: step}},
     )
     return batch.metadata("append", {})

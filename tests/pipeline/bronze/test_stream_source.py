@@ -118,7 +118,7 @@ def test_lines_of_a_server_and_what_a_kill_has_lost_of_them(spark: Any, tmp_path
     engine.run()
     server.to_send = ["lost", "lost too"]
     with (
-        mock.patch("bronze.numbered_rows.Numbering.numbered", side_effect=KeyboardInterrupt),
+        mock.patch("bronze.numbered_rows.Numbering.numbered", side_effect=ValueError("killed")),
         pytest.raises(MedallionError),
     ):
         engine.run("bronze")

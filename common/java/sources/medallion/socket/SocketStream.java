@@ -37,8 +37,8 @@ final class SocketStream implements MicroBatchStream, SupportsTriggerAvailableNo
     /** Lines that are received and not committed; guarded by itself, as all that follows is. */
     private final ArrayList<Line> lines = new ArrayList<Line>();
 
-    /** The offset of the first of them. */
-    private long begin;
+    /** The offset of the first of them; -1 before the query has said where it goes on. */
+    private long begin = -1L;
 
     private Socket socket;
     private String closed = "";
@@ -120,8 +120,8 @@ final class SocketStream implements MicroBatchStream, SupportsTriggerAvailableNo
     public Offset latestOffset(Offset start, ReadLimit limit) {
         long from = start == null ? 0L : ((SocketOffset) start).lines;
         synchronized (lines) {
-            if (lines.isEmpty()) {
-                begin = Math.max(begin, from);
+            if (begin < 0L) {
+                begin = from;
             }
             connect();
             long end = begin + lines.size();
@@ -164,6 +164,9 @@ final class SocketStream implements MicroBatchStream, SupportsTriggerAvailableNo
         synchronized (lines) {
             long from = Math.max(((SocketOffset) start).lines - begin, 0L);
             long until = Math.min(((SocketOffset) end).lines - begin, (long) lines.size());
+            if (begin < 0L) {
+                until = 0L; // a replay: its lines came to another process
+            }
             for (long at = from; at < until; at++) {
                 Line line = (Line) lines.get((int) at);
                 part.texts.add(line.text);
@@ -182,7 +185,7 @@ final class SocketStream implements MicroBatchStream, SupportsTriggerAvailableNo
     public void commit(Offset end) {
         synchronized (lines) {
             long done = Math.min(((SocketOffset) end).lines - begin, (long) lines.size());
-            if (done > 0L) {
+            if (begin >= 0L && done > 0L) {
                 lines.subList(0, (int) done).clear();
                 begin += done;
                 lines.notifyAll();

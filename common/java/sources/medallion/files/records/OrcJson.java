@@ -169,9 +169,13 @@ final class OrcJson {
         return Arrays.copyOfRange(column.vector[at], start, start + column.length[at]);
     }
 
-    /** The vector has the milliseconds of a time, and all of its nanoseconds in a second. */
+    /**
+     * The vector has the milliseconds of a time, and all of its nanoseconds in a second; before
+     * 1970 some writers count the latter back from the next second.
+     */
     private static Instant time(TimestampColumnVector column, int at) {
-        long seconds = Math.floorDiv(column.time[at], 1000L);
-        return Instant.ofEpochSecond(seconds, (long) column.nanos[at]);
+        long nanos = (long) column.nanos[at];
+        long ms = column.time[at];
+        return Instant.ofEpochSecond(nanos < 0L ? ms / 1000L : Math.floorDiv(ms, 1000L), nanos);
     }
 }

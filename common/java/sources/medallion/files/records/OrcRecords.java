@@ -6,7 +6,7 @@ import medallion.faults.Reasons;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.hive.ql.exec.vector.VectorizedRowBatch;
-import org.apache.orc.FileFormatException;
+import org.apache.orc.OrcConf;
 import org.apache.orc.OrcFile;
 import org.apache.orc.Reader;
 import org.apache.orc.RecordReader;
@@ -41,9 +41,7 @@ final class OrcRecords implements Records {
     private String field = "";
 
     OrcRecords(Path path, Configuration conf) throws IOException {
-        OrcFile.ReaderOptions options = OrcFile.readerOptions(conf);
-        options.useUTCTimestamp(true).convertToProlepticGregorian(true);
-        file = OrcFile.createReader(path, options);
+        file = opened(path, conf);
         boolean isOpen = false;
         try {
             schema = file.getSchema();
@@ -62,6 +60,26 @@ final class OrcRecords implements Records {
                 file.close();
             }
         }
+    }
+
+    /**
+     * Open a file. One that does not say which calendar its days before 1582 are of is of the
+     * Julian one if the Java library wrote it; other writers count days of today's calendar alone.
+     */
+    private static Reader opened(Path path, Configuration conf) throws IOException {
+        Reader found = OrcFile.createReader(path, options(conf));
+        OrcFile.WriterImplementation writer = found.getWriterVersion().getWriterImplementation();
+        if (writer == OrcFile.WriterImplementation.ORC_JAVA) {
+            return found;
+        }
+        found.close();
+        Configuration plain = new Configuration(conf);
+        OrcConf.PROLEPTIC_GREGORIAN_DEFAULT.setBoolean(plain, true);
+        return OrcFile.createReader(path, options(plain));
+    }
+
+    private static OrcFile.ReaderOptions options(Configuration conf) {
+        return OrcFile.readerOptions(conf).useUTCTimestamp(true).convertToProlepticGregorian(true);
     }
 
     long count() {
@@ -151,13 +169,17 @@ final class OrcRecords implements Records {
         }
     }
 
-    /** Whether an error says that bytes of a file are not what an ORC file has there. */
+    /**
+     * Whether an error says that bytes of a file are not what an ORC file has there: one that ORC's
+     * own classes have thrown, and not the file system.
+     */
     static boolean isOfContent(Throwable error) {
         for (Throwable at = error; at != null; at = at.getCause()) {
-            if (at instanceof FileFormatException
-                    || at instanceof DataFormatException
+            StackTraceElement[] frames = at.getStackTrace();
+            if (at instanceof DataFormatException
                     || at instanceof EOFException
-                    || at.getClass().getName().contains("InvalidProtocolBuffer")) {
+                    || frames.length > 0
+                            && frames[0].getClassName().startsWith("org.apache.orc.")) {
                 return true;
             }
         }
