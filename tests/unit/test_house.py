@@ -35,7 +35,7 @@ BUDGET = {
     "common/streaming": 2666,
     "common/typed": 1901,
     "gold": 6945,
-    "java": 11666,
+    "java": 11660,
     "orchestration": 33,
     "orchestration/access": 7091,
     "orchestration/author": 9279,

@@ -6,7 +6,6 @@ import medallion.faults.Reasons;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.hive.ql.exec.vector.VectorizedRowBatch;
-import org.apache.orc.FileFormatException;
 import org.apache.orc.OrcConf;
 import org.apache.orc.OrcFile;
 import org.apache.orc.Reader;
@@ -170,22 +169,17 @@ final class OrcRecords implements Records {
         }
     }
 
-    /** Of types that are no tree the library says so by an error of no class of its own. */
-    private static boolean isOfLibrary(Throwable error) {
-        StackTraceElement[] trace = error.getStackTrace();
-        return error.getClass() == IOException.class
-                && trace.length > 0
-                && trace[0].getClassName().equals("org.apache.orc.OrcUtils");
-    }
-
-    /** Whether an error says that bytes of a file are not what an ORC file has there. */
+    /**
+     * Whether an error says that bytes of a file are not what an ORC file has there: one that ORC's
+     * own classes have thrown, and not the file system.
+     */
     static boolean isOfContent(Throwable error) {
         for (Throwable at = error; at != null; at = at.getCause()) {
-            if (at instanceof FileFormatException
-                    || at instanceof DataFormatException
+            StackTraceElement[] frames = at.getStackTrace();
+            if (at instanceof DataFormatException
                     || at instanceof EOFException
-                    || at.getClass().getName().contains("InvalidProtocolBuffer")
-                    || isOfLibrary(at)) {
+                    || frames.length > 0
+                            && frames[0].getClassName().startsWith("org.apache.orc.")) {
                 return true;
             }
         }
