@@ -187,9 +187,9 @@ def test_min_partitions_splits_the_reading(spark: Any, broker: str, ran: Ran) ->
 
 @pytest.mark.long
 def test_an_option_that_the_client_does_not_take_ends_the_query_in_one_line(ran: Ran, spark: Any) -> None:
-    topic = Topic("odd", topics=[ran.first], kafka={"isolation.level": "sometimes"})
+    topic = Topic("odd", topics=[ran.first], kafka={"receive.buffer.bytes": "many"})
     engine = Engine(spark, Pipeline(name="raw", bronze=[topic]), ran.engine.settings, ran.engine.broker)
-    with pytest.raises(Exception, match=r"^bronze\.odd failed: .*IsolationLevel") as died:
+    with pytest.raises(Exception, match=r"^bronze\.odd failed: .*receive\.buffer\.bytes") as died:
         engine.run("bronze")
     assert "\n" not in str(died.value)
 

@@ -143,9 +143,11 @@ def commits(commands: Medallion, table: str) -> list[Mapping[str, Any]]:
     return [commit.metadata for commit in LogReader(commands.layout.table_path(table)).commits()]
 
 
-def queries(commands: Medallion) -> list[tuple[str, int | None]]:
-    """State and process of each query, by `medallion status`."""
-    tables = json.loads(succeed(commands.start("status", "--json")).stdout)["tables"]
+def queries(commands: Medallion, code: int = 0) -> list[tuple[str, int | None]]:
+    """State and process of each query, by `medallion status`, which ends with a code."""
+    command = commands.start("status", "--json")
+    assert command.code() == code, f"{command}: {command.stderr[-3000:]}"
+    tables = json.loads(command.stdout)["tables"]
     return [(one["query"]["state"], one["job"] and one["job"]["pid"]) for one in tables]
 
 
@@ -198,7 +200,7 @@ def test_two_hosts_one_table(
     assert {pid for _, pid in seen} == {job.pid}
     os.killpg(job.pid, signal.SIGSTOP)
     time.sleep(LEASE_SECONDS + 2)
-    assert set(queries(second)) == {("dead", None)}
+    assert set(queries(second, code=1)) == {("dead", None)}
     send(topic, [message(n) for n in range(FIRST, FIRST + MORE)])
     succeed(second.start("backfill"))
     written = commits(second, "bronze.orders")
