@@ -10,8 +10,9 @@ from __future__ import annotations
 import signal
 import subprocess
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -56,6 +57,32 @@ def connect(gateway: Any = None) -> None:
     from pyspark import SparkContext
 
     SparkContext._ensure_initialized(gateway=gateway)
+    _look_up_once()
+
+
+def _look_up_once() -> None:
+    """Have py4j ask the JVM once for each class, package and static method.
+
+    py4j asks at each access, PySpark accesses a class and a method for each function of a column, and the JVM
+    searches all jars for a class that has the name of a package: a tenth of the CPU of small micro-batches. A
+    name with a capital that is no class yet is asked for again: its class may come with a jar.
+    """
+    from py4j.java_gateway import JavaClass, JavaMember, JavaPackage, JVMView
+
+    def remembering(look_up: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
+        @wraps(look_up)
+        def get(owner: Any, name: str) -> Any:
+            found = look_up(owner, name)
+            is_package = isinstance(found, JavaPackage) and name.rpartition(".")[2][:1].islower()
+            if is_package or isinstance(found, JavaClass | JavaMember):
+                owner.__dict__[name] = found
+            return found
+
+        return get
+
+    for kind in (JVMView, JavaPackage, JavaClass):
+        if not hasattr(kind.__getattr__, "__wrapped__"):
+            kind.__getattr__ = remembering(kind.__getattr__)
 
 
 @contextmanager

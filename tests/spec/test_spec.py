@@ -52,6 +52,16 @@ ONCE_MORE = (
     "rows without a key are one group",
     "a statement that is kept whole",
     "a row that a condition no longer takes",
+    "each element of a record is in its own place",
+    "a line of CSV has each field",
+    "a datum of Avro is read",
+    "an envelope of Debezium is read",
+    "months are groups of a view",
+    "one row may join two sessions",
+    "pairs of two streams",
+    "each record is in the table whose condition it meets",
+    "several_sources/several_sources",
+    "views/views",
 )
 """Words of cases whose kind another case shows already: they are judged with the long tests."""
 JUDGED = [

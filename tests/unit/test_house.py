@@ -30,7 +30,7 @@ BUDGET = {
     "common/machine": 1394,
     "common/rows": 1502,
     "common/schema": 1976,
-    "common/spark": 1801,
+    "common/spark": 1828,
     "common/sql": 4534,
     "common/streaming": 2666,
     "common/typed": 1901,

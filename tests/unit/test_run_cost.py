@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support import run_cost
-from tests.support.run_cost import MARK, Processes, RunCost
+from tests.support.run_cost import MARK, NOT_RUN, Processes, RunCost
 
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="processes are counted in /proc")
@@ -72,10 +72,12 @@ def test_the_summary_has_the_kinds_the_dearest_and_a_budget_that_fails_the_run(
     budget: str | None, *, is_over: bool, tmp_path: Path
 ) -> None:
     """The seconds are those of a machine that takes twice as many for the same piece of work."""
+    errors = [SimpleNamespace(longrepr=text) for text in (f"{NOT_RUN}: the 5 s are over", "E  no broker")]
+    printed = SimpleNamespace(stats={"error": errors})
     config: Any = SimpleNamespace(
         getoption=lambda *_: budget,
         getini=lambda _: ".pytest_cache",
-        pluginmanager=SimpleNamespace(hasplugin=lambda _: True),
+        pluginmanager=SimpleNamespace(hasplugin=lambda _: True, get_plugin=lambda _: printed),
         rootpath=tmp_path,
     )
     cost = RunCost(config)
@@ -110,6 +112,9 @@ def test_the_summary_has_the_kinds_the_dearest_and_a_budget_that_fails_the_run(
         session: Any = SimpleNamespace(exitstatus=before)
         cost.pytest_sessionfinish(session)
         assert session.exitstatus == (after if is_over else before)
+    assert [report.longrepr for report in errors] == ["E  no broker"]
+    processes.pieces = [run_cost.PIECE_CPU_SECONDS / 2]
+    assert cost.scaled_cpu() == 500
 
 
 def test_a_piece_of_work_is_measured_while_a_run_lasts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from tests.simulation.chance import one_life
 from tests.simulation.lives import LIVES, end
 from tests.simulation.world import RESTORED, World, table
 
-STEPS = int(os.environ.get("SIMULATED_STEPS", "150000"))
+STEPS = int(os.environ.get("SIMULATED_STEPS", "40000"))
 """Steps of drawn lives; a step is a change of the disk, or something that happens to the job."""
 
 FIRST = int(os.environ.get("SIMULATED_SEED", "1"))
