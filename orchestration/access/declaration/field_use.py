@@ -14,7 +14,7 @@ compares fields with constants; a table with another condition is not sampled.
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -48,6 +48,9 @@ _EARLIER = 8
 
 _COMMITS = 20
 _NAMED, _MOST, _LONGEST = 4, 100, 80
+
+_ROWS_OF_FILE = 10_000
+"""Rows at the end of a file among which the newest of each partition are looked for."""
 
 _FRAME_BYTES = 5
 """A zero byte and the id of a schema, before a document with a frame of a registry."""
@@ -254,22 +257,28 @@ def _newest_values(log: LogReader, version: int, count: int, most_commits: int =
     folder, left = StorageFolder(log.path), count
     for number in range(version, max(-1, version - most_commits), -1):
         commit = log.commit(number)
-        for file in reversed(commit.added if commit is not None and not commit.is_change else ()):
+        added = commit.added if commit is not None and not commit.is_change else ()
+        for place, file in enumerate(reversed(added)):
             with folder.open(file.path) as opened:
-                values = _first_values(pq.ParquetFile(opened), left)
+                values = _last_values(pq.ParquetFile(opened), -(-left // (len(added) - place)))
             left -= len(values)
             yield from (value for value in values if value is not None)
             if left <= 0:
                 return
 
 
-def _first_values(file: pq.ParquetFile, count: int) -> list[bytes | None]:
-    """The first values of a file's last row group: a large file is not read whole."""
-    if not file.num_row_groups or "value" not in file.schema_arrow.names:
+def _last_values(file: pq.ParquetFile, count: int) -> list[bytes | None]:
+    """The last values of each partition among the last rows of a file: a large file is not read whole."""
+    found: dict[Any, list[bytes | None]] = {}
+    columns = [name for name in ("partition", "value") if name in file.schema_arrow.names]
+    if not file.num_row_groups or "value" not in columns:
         return []
     last = [file.num_row_groups - 1]
-    batch = next(file.iter_batches(batch_size=count, row_groups=last, columns=["value"]), None)
-    return [] if batch is None else list(batch.column(0).to_pylist())
+    for batch in deque(file.iter_batches(_ROWS_OF_FILE, row_groups=last, columns=columns), maxlen=2):
+        for row in batch.to_pylist():
+            found.setdefault(row.get("partition"), []).append(row["value"])
+    share = -(-count // max(1, len(found)))
+    return [value for values in found.values() for value in values[-share:]][:count]
 
 
 def _objects(

@@ -74,9 +74,9 @@ def _changes(proposal: Proposal, row: Field, source: Field, document: Any) -> No
     one = {each.name: True for each in source.nested}
     order = change_order.of([{"source": one}], taken=proposal.columns)
     proposal.columns |= order
-    proposal.notes["op"] = "c, u, d or r: created, updated, deleted, or read by a snapshot"
+    proposal.notes["op"] = gold_tables.OPERATIONS
     use_coordinates(proposal, "each change is an event of its own")
-    proposal.rules = [gold_tables.rule("known_operation", "op in ('c', 'r', 'u', 'd')", "quarantine")]
+    proposal.rules = [gold_tables.known_operation()]
     proposal.gold = gold_tables.per_day(proposal.table, proposal.event_time)
     keys = [each.name for each in _plain(row.nested) if not members.get(each.name, {}).get("is_null", True)]
     best = "id" if "id" in keys else keys[0] if len(keys) == 1 else None  # of several any may be the key

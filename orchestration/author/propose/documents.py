@@ -156,11 +156,9 @@ class DocumentTables:
         self.proposal.columns |= {"op": "op", "changed_at": moment(self._time_of_change(), "millis")}
         order = change_order.of(self.found, taken=self.by_name)
         self.proposal.columns |= order
-        self.proposal.notes["op"] = "c, u, d or r: created, updated, deleted, or read by a snapshot"
+        self.proposal.notes["op"] = gold_tables.OPERATIONS
         use_coordinates(self.proposal, "each change is an event of its own")
-        self.proposal.rules = [
-            gold_tables.rule("known_operation", "op in ('c', 'r', 'u', 'd')", "quarantine")
-        ]
+        self.proposal.rules = [gold_tables.known_operation()]
         self.proposal.gold = gold_tables.per_day(self.proposal.table, self.proposal.event_time)
         plain = self._identifiers()
         if has_copy and plain and "changed_at" not in self.by_name and "op" not in self.by_name:

@@ -36,6 +36,15 @@ def rule(name: str, condition: str, on_fail: str) -> str:
     return f"Rule({literal(name)}, {literal(condition)}, on_fail={literal(on_fail)})"
 
 
+OPERATIONS = "c, u, d, r or t: created, updated, deleted, read by a snapshot, or the table was truncated"
+"""What Debezium's column of the operation says."""
+
+
+def known_operation() -> str:
+    """The rule of a table of Debezium's change events."""
+    return rule("known_operation", "op in ('c', 'r', 'u', 'd', 't')", "quarantine")
+
+
 def per_day(table: str, event_time: str) -> list[str]:
     """Number of events per day."""
     return [

@@ -209,6 +209,25 @@ def test_a_column_that_the_newest_row_of_a_database_lacks_is_said_at_once(
     assert (found.text() if found.is_rename else "") == said
 
 
+@pytest.mark.parametrize("newest", [0, 1])
+def test_the_newest_row_of_a_first_load_is_the_last_of_a_partition(layout: Layout, newest: int) -> None:
+    """A load has rows of all times, by partition."""
+    rows = []
+    for partition in (0, 1):
+        for at in range(300):
+            city = {"town" if (partition, at) == (newest, 299) else "city": "Rome"}
+            row = {"id": "a", "at": "2026-03-01T12:00:00Z"} | city
+            rows.append((partition, json.dumps({"op": "r", "ts_ms": at + (partition == newest), "after": row})))
+    columns = {
+        "partition": [partition for partition, _ in rows],
+        "value": pa.array([text.encode() for _, text in rows], pa.binary()),
+    }
+    write_deltalake(layout.table_path("bronze.people"), pa.table(columns), mode="append")
+    found = use(layout, pipeline(value=Debezium("id string, at timestamp, city string")))
+    assert found is not None
+    assert found.text() == "the newest row has no `city`: renamed or dropped; in no schema: `town`"
+
+
 def test_status_shows_a_rename_and_counts_unknown_fields(layout: Layout, tmp_path: Path) -> None:
     receive(layout, 200, city="Oslo")
     receive(layout, 200, town="Oslo")
