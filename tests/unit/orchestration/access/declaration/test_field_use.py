@@ -217,7 +217,8 @@ def test_the_newest_row_of_a_first_load_is_the_last_of_a_partition(layout: Layou
         for at in range(300):
             city = {"town" if (partition, at) == (newest, 299) else "city": "Rome"}
             row = {"id": "a", "at": "2026-03-01T12:00:00Z"} | city
-            rows.append((partition, json.dumps({"op": "r", "ts_ms": at + (partition == newest), "after": row})))
+            envelope = {"op": "r", "ts_ms": at + (partition == newest), "after": row}
+            rows.append((partition, json.dumps(envelope)))
     columns = {
         "partition": [partition for partition, _ in rows],
         "value": pa.array([text.encode() for _, text in rows], pa.binary()),

@@ -104,6 +104,8 @@ def test_a_copy_is_ordered_by_the_position_in_the_log(
     assert list(copy.sequence_by) == list(order)
     columns = pipeline.silver[0].columns
     assert {name: columns[name] for name in order} == order
+    (rule,) = [rule for rule in pipeline.silver[0].rules if rule.name == "known_operation"]
+    assert (copy.truncates, "'t'" in rule.condition) == ("op = 't'", True), "a truncation would be set aside"
 
 
 def test_without_a_position_in_each_change_the_order_is_the_time_with_a_remark(tmp_path: Path) -> None:
