@@ -309,7 +309,9 @@ class TableAudit:
 
     def _add_log_faults(self, progress: BronzeProgress, ranges: Mapping[Partition, Range]) -> None:
         pins = self.pins
-        self._add_texts("lost commit", pins.faults)
+        self.faults += [
+            Fault("lost commit", f"{text}. {self._again}", command=self._again) for text in pins.faults
+        ]
         own = [one for one in pins.bronze.commits if one.batch_id is not None]
         self._add_texts("lost commit", missing_batches(pins.bronze.table, own))
         firsts = {place: one.first for place, one in ranges.items()}
@@ -339,8 +341,12 @@ class TableAudit:
 
     @property
     def _again(self) -> str:
-        """What to type to have silver, and what is beside it, made again from bronze."""
-        return f"To have it made again from bronze: medallion rebuild {self.silver.table}"
+        """What to type to have silver, and what is beside it, made again from bronze.
+
+        Without its newest commits it ends before what its readers have read: they are filled again with it.
+        """
+        how = "recover" if self.pins.faults else "rebuild"
+        return f"To have it made again from bronze: medallion {how} {self.silver.table}"
 
     def _add_twice(self, found: DataFrame, seen: Mapping[str, int]) -> None:
         if seen.get(rows.TWICE):

@@ -285,7 +285,7 @@ def _lost(  # noqa: PLR0913, PLR0917  # every source that can show a lost commit
     ):
         yield (
             f"{silver.table} ends with micro-batch {last}, but its checkpoint has done {committed}: "
-            f"its newest commits are lost. To fill it again: medallion recover {silver.table}"
+            "its newest commits are lost"
         )
 
 
