@@ -160,7 +160,6 @@ def build_query(  # noqa: PLR0913  # what it reads, where it writes, and under w
         write=writer,
         checkpoint=builder.checkpoint,
         trigger=trigger_of(silver, settings),
-        infers=False,  # nothing is joined by a condition that would leave rows of bronze out
         refresh=lambda: builder.look_up_replayed(writer, loaded),
     )
 

@@ -24,7 +24,6 @@ FEW = 10_000
 SETTINGS: Mapping[str, str] = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.constraintPropagation.enabled": "false",
 }
 """Settings of a query's session while its micro-batches have few rows."""
 

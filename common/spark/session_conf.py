@@ -22,7 +22,6 @@ Profile = Literal["small", "cluster"]
 
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 WITHOUT_ROWS = "spark.sql.streaming.noDataMicroBatches.enabled"
-INFERENCE = "spark.sql.constraintPropagation.enabled"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 SMALL_FILE = "spark.databricks.delta.optimize.minFileSize"
 FULL_FILE = "spark.databricks.delta.optimize.maxFileSize"

@@ -35,7 +35,6 @@ from common.machine import event_log
 from common.machine.files.free_space import FreeSpace
 from common.spark import jvm
 from common.spark.session_conf import (
-    INFERENCE,
     STATE_ENCODING,
     STATE_STORE,
     STATE_STORES,
@@ -87,8 +86,6 @@ class Stream:
             there goes without them: it would not end.
         watermark_policy: Which of several watermarks counts, ``min`` or ``max``; its checkpoint keeps it.
         needs_rocksdb: Whether its state must be in RocksDB, whatever ``spark.state_store`` says.
-        infers: Whether Spark derives more conditions from a plan's conditions and columns. It does not come
-            to an end where some twenty columns are expressions.
         reads: The tables that the query reads. A bounded run starts the query after the queries that write
             them have ended.
         beside: The side tables that the query writes.
@@ -123,7 +120,6 @@ class Stream:
     by_clock: bool = False
     watermark_policy: str = "min"
     needs_rocksdb: bool = False
-    infers: bool = True
     reads: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
@@ -448,8 +444,6 @@ def _own_settings(spark: SparkSession, stream: Stream, *, available_now: bool) -
     if stream.needs_rocksdb:
         # Avro: state whose columns are more, fewer or wider than the stored ones can be read.
         wanted |= {STATE_STORE: STATE_STORES["rocksdb"], STATE_ENCODING: "avro"}
-    if not stream.infers:
-        wanted[INFERENCE] = "false"
     before = {name: str(spark.conf.get(name)) for name in wanted}
     for name, value in wanted.items():
         spark.conf.set(name, value)

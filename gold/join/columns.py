@@ -67,10 +67,14 @@ def shape(context: Context, gold: Join, other: str) -> DataFrame:
 
 
 def packed(other: DataFrame, gold: Join) -> DataFrame:
-    """The other table's rows as one struct of its name, beside the columns that they are joined by."""
-    keys = (F.col(f"`{name}`").alias(_there(place)) for place, name in enumerate(named(gold.on)))
+    """The other table's rows as one struct of its name, beside the columns that they are joined by.
+
+    Rows without a key are left out: nothing equals null, but Spark's join of streams has null equal null.
+    """
+    keys = [F.col(f"`{name}`") for name in named(gold.on)]
     own = (F.col(name) for name in other.columns if name.startswith("__"))
-    return other.select(_row(other, gold), *keys, *own)
+    on = (key.alias(_there(place)) for place, key in enumerate(keys))
+    return other.where(reduce(and_, (key.isNotNull() for key in keys))).select(_row(other, gold), *on, *own)
 
 
 def _row(other: DataFrame, gold: Join) -> Column:

@@ -74,19 +74,17 @@ def _candidates(
     log = LogReader(tables.layout.table_path(table), bounds_of="_kafka_offset")
     has_read, reading = False, None
     for one in tables.log(table).commits:
+        # Without files, too: the rows of a micro-batch that are all late come with the commit behind it.
+        if one.step == "accepted" and not has_read and _touches(one, bronze_version):
+            reading = (one.query_id, one.batch_id)
+        has_read = _has_read(one, bronze_version, has_read)
         if not (one.commit.added or one.commit.removed):
-            has_read = _has_read(one, bronze_version, has_read)
             continue
         if one.batch_id is None:
             skipped = _LEAVES_ROWS | (_ONLY_DELETES if is_there else set())
             is_candidate = one.by not in skipped
-        elif one.is_rebuilt:
-            is_candidate = True
         else:
-            if one.step == "accepted" and not has_read and _touches(one, bronze_version):
-                reading = (one.query_id, one.batch_id)
-            is_candidate = reading == (one.query_id, one.batch_id)
-        has_read = _has_read(one, bronze_version, has_read)
+            is_candidate = one.is_rebuilt or reading == (one.query_id, one.batch_id)
         if is_candidate and _may_hold(log, one, place.offset):
             yield one
 

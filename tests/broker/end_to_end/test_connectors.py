@@ -12,7 +12,7 @@ import os
 import random
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from pathlib import Path
@@ -25,7 +25,6 @@ from common.declare import ChangeFeed, Debezium, History, Pipeline, Silver, Topi
 from orchestration.records.reconcile.reconcile import Wanted, reconcile
 from tests.conftest import make_settings
 from tests.support.connectors.kafka_connect import Connect
-from tests.support.connectors.mariadb import PASSWORD as MARIADB_PASSWORD
 from tests.support.connectors.mariadb import MariaDb, mariadb
 from tests.support.engine import Engine
 from tests.support.servers.postgres import PASSWORD, Postgres, postgres
@@ -44,40 +43,45 @@ ARRIVAL_SECONDS = 120
 
 @dataclass(frozen=True)
 class Kind:
-    """A column: its type in either database, how it is declared, and the SQL that shows it as text."""
+    """A column: its type in each database, how it is declared, and the SQL that shows it as text.
 
-    postgres: str
-    mariadb: str
+    Attributes:
+        of: The type by database, or one for both.
+        shown: The SQL by database, where it is not that of other columns.
+    """
+
+    of: Mapping[str, str] | str
     declared: str
     silver: str = "{}"
     shown: Mapping[str, str] = field(default_factory=dict)
+
+    def of_in(self, database: str) -> str:
+        return self.of if isinstance(self.of, str) else self.of[database]
 
     def declared_for(self, database: str) -> str:
         """MariaDB has no arrays: there it is a text of JSON."""
         return "string" if database == "my" and self.declared.startswith("array") else self.declared
 
     def shown_by(self, database: str, name: str) -> str:
-        return self.shown.get(database, "cast({} as char)" if database == "my" else "{}::text").format(name)
+        return self.shown.get(database, DATABASES[database].shown).format(name)
 
 
-NUMBER = Kind("bigint", "bigint", "bigint")
-TEXT = Kind("text", "longtext", "string")
+NUMBER = Kind("bigint", "bigint")
+TEXT = Kind({"pg": "text", "my": "longtext"}, "string")
 FLAG = Kind(
-    "boolean default false",
-    "bit(1) default b'0'",
+    {"pg": "boolean default false", "my": "bit(1) default b'0'"},
     "boolean",
     shown={"pg": "{}::int::text", "my": "cast({}+0 as char)"},
 )
-MONEY = Kind("numeric(20,2)", "decimal(20,2)", "decimal(20,2)")
+MONEY = Kind({"pg": "numeric(20,2)", "my": "decimal(20,2)"}, "decimal(20,2)")
 STAMP = Kind(
-    "timestamp(6)",
-    "datetime(6)",
+    {"pg": "timestamp(6)", "my": "datetime(6)"},
     "bigint",
     "timestamp_micros({})",
     {"pg": "to_char({}, 'YYYY-MM-DD HH24:MI:SS.US')", "my": "date_format({}, '%Y-%m-%d %H:%i:%s.%f')"},
 )
-DAY = Kind("date", "date", "int", "date_add(date'1970-01-01', {})")
-NUMBERS = Kind("int[]", "longtext", "array<int>", shown={"pg": "array_to_json({})::text"})
+DAY = Kind("date", "int", "date_add(date'1970-01-01', {})")
+NUMBERS = Kind({"pg": "int[]", "my": "longtext"}, "array<int>", shown={"pg": "array_to_json({})::text"})
 TABLES: dict[str, tuple[list[str], dict[str, Kind]]] = {
     "customers": (
         ["id"],
@@ -89,14 +93,6 @@ TABLES: dict[str, tuple[list[str], dict[str, Kind]]] = {
     "events": (["id"], {"id": NUMBER, "v": TEXT}),
 }
 ADDED = {"customers": {"phone": TEXT}}
-ORDER = {
-    "pg": {"lsn": "coalesce(source.lsn, try_cast(get_json_object(source.sequence, '$[1]') as bigint))"},
-    "my": {
-        "file_number": "try_cast(substring_index(source.file, '.', -1) as bigint)",
-        "pos": "source.pos",
-        "row_in_event": "source.row",
-    },
-}
 TRUNCATES = "op = 't' or op = 'r' and snapshot in ('last', 'last_in_data_collection')"
 
 
@@ -125,93 +121,143 @@ class Typed:
         return [re.findall("`(.*?)`", cell) for cell in lines[self.place].strip("| ").split(" | ")]
 
 
-TYPES = {
-    "pg": [
-        Typed("boolean", "boolean", {"true": "true"}),
-        Typed("smallint", "smallint", {"-32768": "-32768"}),
-        Typed("integer", "int", {"2147483647": "2147483647"}),
-        Typed("bigint", "bigint", {"-9223372036854775808": "-9223372036854775808"}),
-        Typed("real", "real", {"1.1": "1.1", "'NaN'": "NaN", "'-Infinity'": "-Infinity"}),
-        Typed("double precision", "double precision", {"5e-324": "4.9E-324", "'Infinity'": "Infinity"}),
-        Typed("numeric(12,2)", "numeric(12,2)", {"-0.01": "-0.01"}),
-        Typed(
-            "numeric", "numeric", {"12345678901234567.89": "12345678901234567.8900000000", "'NaN'": "null"}
-        ),
-        Typed("money", "money", {"1234.56": "1234.56", "0": "0.00"}),
-        Typed("date", "date", {"'2026-03-29'": "2026-03-29", "'infinity'": "null", "'-infinity'": "null"}),
-        Typed("timestamp(0)", "timestamp(3)", {"'2026-03-29 02:30:00.123'": "2026-03-29 02:30:00.123"}),
-        Typed(
-            "timestamp",
-            "timestamp",
-            {"'2026-03-29 02:30:00.123456'": "2026-03-29 02:30:00.123456", "'infinity'": "null"},
-        ),
-        Typed(
-            "timestamptz", "timestamptz", {"'2026-07-01 12:00:00.000001+05:30'": "2026-07-01 06:30:00.000001"}
-        ),
-        Typed(
-            "timestamptz",
-            "timestamptz",
-            {
-                "'infinity'": "null",
-                "'0044-03-13 12:00:00+00 BC'": "null",
-                "'2026-03-29 02:30:00.123456+02'": "2026-03-29 00:30:00.123456",
-            },
-            place=1,
-        ),
-        Typed("time(0)", "time(0)", {"'13:14:15'": "47655000000", "'23:59:59'": "86399000000"}),
-        Typed("time", "time", {"'13:14:15.123456'": "47655123456", "'24:00:00'": "86400000000"}),
-        Typed("timetz", "timetz", {"'14:00:00+02'": "12:00:00Z"}),
-        Typed("interval", "interval", {"'1 mon'": "2629800000000"}),
-        Typed("uuid", "inet", {"'192.168.0.1/24'": "192.168.0.1/24"}),
-        Typed("uuid", "int4range", {"'[1,5)'": "[1,5)"}),
-        Typed(
-            "uuid", "uuid", {"'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'": "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"}
-        ),
-        Typed("char(5)", "char(5)", {"'ab'": "ab"}),
-        Typed("json", "jsonb", {"""'{"a": [1, 2.50, null]}'""": '{"a": [1, 2.50, null]}', "'null'": "null"}),
-        Typed("hstore", "hstore", {"'a=>1,b=>NULL'": "1"}),
-        Typed("bytea", "bytea", {"'\\xdeadbeef00'": "DEADBEEF00"}),
-        Typed("bit(8)", "bit(8)", {"B'10110001'": "177", "B'00000000'": "0"}),
-        Typed("arrays, as", "numeric(10,2)[]", {"'{1.25,2.5}'": "[1.25, 2.50]", "'{}'": "[]"}),
-        Typed(
-            "arrays of `timestamptz`", "timestamptz[]", {"'{2026-01-01T00:00:00Z}'": "[2026-01-01 00:00:00]"}
-        ),
-        Typed("point", "point", {"'(1.5,-2)'": "1.5"}),
-    ],
-    "my": [
-        Typed("boolean", "bit(1)", {"b'1'": "true"}),
-        Typed("smallint", "smallint", {"-32768": "-32768"}),
-        Typed("smallint", "year", {"2026": "2026"}),
-        Typed("smallint", "tinyint", {"-128": "-128"}),
-        Typed("integer", "int", {"2147483647": "2147483647"}),
-        Typed("integer", "mediumint", {"-8388608": "-8388608"}),
-        Typed("integer", "boolean", {"true": "1"}),
-        Typed("bigint", "bigint", {"-9223372036854775808": "-9223372036854775808"}),
-        Typed("bigint", "int unsigned", {"4000000000": "4000000000"}),
-        Typed("bigint unsigned", "bigint unsigned", {"18446744073709551615": "18446744073709551615"}),
-        Typed("real", "float", {"1.1": "1.1"}),
-        Typed("double precision", "double", {"2.5e-300": "2.5E-300"}),
-        Typed("numeric(12,2)", "decimal(12,2)", {"-0.01": "-0.01"}),
-        Typed("date", "date", {"'2026-03-29'": "2026-03-29"}),
-        Typed("timestamp(0)", "datetime(3)", {"'2026-03-29 02:30:00.123'": "2026-03-29 02:30:00.123"}),
-        Typed("timestamp(0)", "datetime", {"'2026-03-29 02:30:01'": "2026-03-29 02:30:01"}),
-        Typed("timestamp", "datetime(6)", {"'2026-03-29 02:30:00.123456'": "2026-03-29 02:30:00.123456"}),
-        Typed(
-            "timestamptz", "timestamp(6) null", {"'2026-07-01 06:30:00.000001'": "2026-07-01 06:30:00.000001"}
-        ),
-        Typed("time", "time(6)", {"'13:14:15.123456'": "47655123456"}),
-        Typed("time", "time", {"'13:14:15'": "47655000000"}),
-        Typed("uuid", "set('a','b','c')", {"'a,b'": "a,b"}),
-        Typed("uuid", "enum('a','b')", {"'b'": "b"}),
-        Typed(
-            "uuid", "uuid", {"'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'": "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"}
-        ),
-        Typed("json", "json", {"""'{"a": [1, 2.50, null]}'""": '{"a": [1, 2.50, null]}', "'null'": "null"}),
-        Typed("bytea", "varbinary(9)", {"x'deadbeef00'": "DEADBEEF00"}),
-        Typed("bytea", "blob", {"x'deadbeef00'": "DEADBEEF00"}),
-        Typed("bit(8)", "bit(8)", {"b'10110001'": "177", "b'00000000'": "0"}),
-        Typed("point", "point", {"ST_PointFromText('POINT(1.5 -2)')": "1.5"}),
-    ],
+POSTGRES_TYPES = [
+    Typed("boolean", "boolean", {"true": "true"}),
+    Typed("smallint", "smallint", {"-32768": "-32768"}),
+    Typed("integer", "int", {"2147483647": "2147483647"}),
+    Typed("bigint", "bigint", {"-9223372036854775808": "-9223372036854775808"}),
+    Typed("real", "real", {"1.1": "1.1", "'NaN'": "NaN", "'-Infinity'": "-Infinity"}),
+    Typed("double precision", "double precision", {"5e-324": "4.9E-324", "'Infinity'": "Infinity"}),
+    Typed("numeric(12,2)", "numeric(12,2)", {"-0.01": "-0.01"}),
+    Typed("numeric", "numeric", {"12345678901234567.89": "12345678901234567.8900000000", "'NaN'": "null"}),
+    Typed("money", "money", {"1234.56": "1234.56", "0": "0.00"}),
+    Typed("date", "date", {"'2026-03-29'": "2026-03-29", "'infinity'": "null", "'-infinity'": "null"}),
+    Typed("timestamp(0)", "timestamp(3)", {"'2026-03-29 02:30:00.123'": "2026-03-29 02:30:00.123"}),
+    Typed(
+        "timestamp",
+        "timestamp",
+        {"'2026-03-29 02:30:00.123456'": "2026-03-29 02:30:00.123456", "'infinity'": "null"},
+    ),
+    Typed("timestamptz", "timestamptz", {"'2026-07-01 12:00:00.000001+05:30'": "2026-07-01 06:30:00.000001"}),
+    Typed(
+        "timestamptz",
+        "timestamptz",
+        {
+            "'infinity'": "null",
+            "'0044-03-13 12:00:00+00 BC'": "null",
+            "'2026-03-29 02:30:00.123456+02'": "2026-03-29 00:30:00.123456",
+        },
+        place=1,
+    ),
+    Typed("time(0)", "time(0)", {"'13:14:15'": "47655000000", "'23:59:59'": "86399000000"}),
+    Typed("time", "time", {"'13:14:15.123456'": "47655123456", "'24:00:00'": "86400000000"}),
+    Typed("timetz", "timetz", {"'14:00:00+02'": "12:00:00Z"}),
+    Typed("interval", "interval", {"'1 mon'": "2629800000000"}),
+    Typed("uuid", "inet", {"'192.168.0.1/24'": "192.168.0.1/24"}),
+    Typed("uuid", "int4range", {"'[1,5)'": "[1,5)"}),
+    Typed("uuid", "uuid", {"'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'": "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"}),
+    Typed("char(5)", "char(5)", {"'ab'": "ab"}),
+    Typed("json", "jsonb", {"""'{"a": [1, 2.50, null]}'""": '{"a": [1, 2.50, null]}', "'null'": "null"}),
+    Typed("hstore", "hstore", {"'a=>1,b=>NULL'": "1"}),
+    Typed("bytea", "bytea", {"'\\xdeadbeef00'": "DEADBEEF00"}),
+    Typed("bit(8)", "bit(8)", {"B'10110001'": "177", "B'00000000'": "0"}),
+    Typed("arrays, as", "numeric(10,2)[]", {"'{1.25,2.5}'": "[1.25, 2.50]", "'{}'": "[]"}),
+    Typed("arrays of `timestamptz`", "timestamptz[]", {"'{2026-01-01T00:00:00Z}'": "[2026-01-01 00:00:00]"}),
+    Typed("point", "point", {"'(1.5,-2)'": "1.5"}),
+]
+MARIADB_TYPES = [
+    Typed("boolean", "bit(1)", {"b'1'": "true"}),
+    Typed("smallint", "smallint", {"-32768": "-32768"}),
+    Typed("smallint", "year", {"2026": "2026"}),
+    Typed("smallint", "tinyint", {"-128": "-128"}),
+    Typed("integer", "int", {"2147483647": "2147483647"}),
+    Typed("integer", "mediumint", {"-8388608": "-8388608"}),
+    Typed("integer", "boolean", {"true": "1"}),
+    Typed("bigint", "bigint", {"-9223372036854775808": "-9223372036854775808"}),
+    Typed("bigint", "int unsigned", {"4000000000": "4000000000"}),
+    Typed("bigint unsigned", "bigint unsigned", {"18446744073709551615": "18446744073709551615"}),
+    Typed("real", "float", {"1.1": "1.1"}),
+    Typed("double precision", "double", {"2.5e-300": "2.5E-300"}),
+    Typed("numeric(12,2)", "decimal(12,2)", {"-0.01": "-0.01"}),
+    Typed("date", "date", {"'2026-03-29'": "2026-03-29"}),
+    Typed("timestamp(0)", "datetime(3)", {"'2026-03-29 02:30:00.123'": "2026-03-29 02:30:00.123"}),
+    Typed("timestamp(0)", "datetime", {"'2026-03-29 02:30:01'": "2026-03-29 02:30:01"}),
+    Typed("timestamp", "datetime(6)", {"'2026-03-29 02:30:00.123456'": "2026-03-29 02:30:00.123456"}),
+    Typed("timestamptz", "timestamp(6) null", {"'2026-07-01 06:30:00.000001'": "2026-07-01 06:30:00.000001"}),
+    Typed("time", "time(6)", {"'13:14:15.123456'": "47655123456"}),
+    Typed("time", "time", {"'13:14:15'": "47655000000"}),
+    Typed("uuid", "set('a','b','c')", {"'a,b'": "a,b"}),
+    Typed("uuid", "enum('a','b')", {"'b'": "b"}),
+    Typed("uuid", "uuid", {"'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'": "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"}),
+    Typed("json", "json", {"""'{"a": [1, 2.50, null]}'""": '{"a": [1, 2.50, null]}', "'null'": "null"}),
+    Typed("bytea", "varbinary(9)", {"x'deadbeef00'": "DEADBEEF00"}),
+    Typed("bytea", "blob", {"x'deadbeef00'": "DEADBEEF00"}),
+    Typed("bit(8)", "bit(8)", {"b'10110001'": "177", "b'00000000'": "0"}),
+    Typed("point", "point", {"ST_PointFromText('POINT(1.5 -2)')": "1.5"}),
+]
+
+
+@dataclass(frozen=True)
+class Database:
+    """What differs between the two.
+
+    Attributes:
+        schema: The part of a topic's name between prefix and table.
+        order: The columns of silver that order changes.
+        types: The types of the page, each a column of a table of its own.
+        shown: A value as its text.
+        row: The function that makes a text of JSON of a row.
+        array: An array of numbers, of its elements with commas.
+        begins: What is run before tables are made.
+        connector: Settings that its connector alone has.
+    """
+
+    schema: str
+    order: Mapping[str, str]
+    types: Sequence[Typed]
+    shown: str
+    row: str
+    array: str
+    begins: Sequence[str]
+    connector: Mapping[str, str]
+
+
+DATABASES = {
+    "pg": Database(
+        "public",
+        {"lsn": "coalesce(source.lsn, try_cast(get_json_object(source.sequence, '$[1]') as bigint))"},
+        POSTGRES_TYPES,
+        "{}::text",
+        "json_build_array",
+        "{{{}}}",
+        ("CREATE EXTENSION hstore",),
+        {
+            "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+            "database.dbname": "shop",
+            "plugin.name": "pgoutput",
+            "schema.include.list": "public",
+        },
+    ),
+    "my": Database(
+        "shop",
+        {
+            "file_number": "try_cast(substring_index(source.file, '.', -1) as bigint)",
+            "pos": "source.pos",
+            "row_in_event": "source.row",
+        },
+        MARIADB_TYPES,
+        "cast({} as char)",
+        "json_array",
+        "[{}]",
+        (),
+        {
+            "connector.class": "io.debezium.connector.mariadb.MariaDbConnector",
+            "database.server.id": "5401",
+            "database.include.list": "shop",
+            "schema.history.internal": "io.debezium.storage.file.history.FileSchemaHistory",
+            "schema.history.internal.file.filename": "history",
+        },
+    ),
 }
 
 
@@ -220,8 +266,8 @@ def columns_of(table: str, *, is_altered: bool) -> dict[str, Kind]:
 
 
 def pipeline(*, is_altered: bool) -> Pipeline:
-    found = [feed(database, table, is_altered=is_altered) for database in ORDER for table in TABLES]
-    types = [types_feed(database) for database in ORDER]
+    found = [feed(database, table, is_altered=is_altered) for database in DATABASES for table in TABLES]
+    types = [types_feed(database) for database in DATABASES]
     return Pipeline(
         name="shops",
         bronze=[topic for topic, *_ in (*found, *types)],
@@ -247,16 +293,16 @@ def feed(database: str, table: str, *, is_altered: bool) -> tuple[Topic, Silver,
             for each, kind in columns.items()
         }
         | {"changed": f"coalesce(concat_ws('/', {changed}), '')", "op": "op", "snapshot": "source.snapshot"}
-        | ORDER[database]
+        | DATABASES[database].order
         | {"at": "timestamp_millis(source.ts_ms)"},
-        key=["changed", *ORDER[database]],
+        key=["changed", *DATABASES[database].order],
         event_time="at",
         watermark="1 day",
     )
     common: dict[str, Any] = {
         "reads": f"silver.{name}",
         "key": key,
-        "sequence_by": [*ORDER[database]],
+        "sequence_by": [*DATABASES[database].order],
         "truncates": TRUNCATES,
     }
     feed = ChangeFeed(name, **common)  # with all columns, it gets those that silver gets later
@@ -267,7 +313,7 @@ def feed(database: str, table: str, *, is_altered: bool) -> tuple[Topic, Silver,
 
 def types_feed(database: str) -> tuple[Topic, Silver, list[ChangeFeed]]:
     """The table with a column of each type, each as the page declares it."""
-    rows = {f"f{n}": typed.row for n, typed in enumerate(TYPES[database])}
+    rows = {f"f{n}": typed.row for n, typed in enumerate(DATABASES[database].types)}
     name = f"{database}_types"
     silver = Silver(
         name,
@@ -280,18 +326,18 @@ def types_feed(database: str) -> tuple[Topic, Silver, list[ChangeFeed]]:
             each: f"cast({row[3][0].replace('after.v', f'after.{each}')} as string)"
             for each, row in rows.items()
         }
-        | ORDER[database]
+        | DATABASES[database].order
         | {"at": "timestamp_millis(source.ts_ms)", "op": "op"},
-        key=["id", *ORDER[database]],
+        key=["id", *DATABASES[database].order],
         event_time="at",
         watermark="1 day",
     )
-    feed = ChangeFeed(name, reads=f"silver.{name}", key=["id"], sequence_by=[*ORDER[database]])
+    feed = ChangeFeed(name, reads=f"silver.{name}", key=["id"], sequence_by=[*DATABASES[database].order])
     return Topic(name, topics=[topic_of(database, "types")]), silver, [feed]
 
 
 def topic_of(database: str, table: str) -> str:
-    return f"{database}.{'public' if database == 'pg' else 'shop'}.{table}"
+    return f"{database}.{DATABASES[database].schema}.{table}"
 
 
 @dataclass
@@ -313,16 +359,17 @@ class Shops:
 
     def create(self) -> None:
         """The tables, and rows in them."""
-        for database in self.servers:
-            for table, (key, columns) in TABLES.items():
-                self.run_in(database, created(database, table, key, columns))
-            self.run_in(database, "CREATE TABLE marks (id bigint PRIMARY KEY)")
-            types = {f"f{n}": typed.of for n, typed in enumerate(TYPES[database])}
-            fields = "".join(f", {name} {of}" for name, of in types.items())
-            if database == "pg":
-                self.run_in(database, "CREATE EXTENSION hstore")
-            self.run_in(database, f"CREATE TABLE types (id bigint PRIMARY KEY{fields})")
-            self.run_in(database, *typed_rows(database, 0))
+        for name, database in DATABASES.items():
+            fields = "".join(f", f{n} {typed.of}" for n, typed in enumerate(database.types))
+            self.run_in(
+                name,
+                *database.begins,
+                *(created(name, table) for table in TABLES),
+                "CREATE TABLE marks (id bigint PRIMARY KEY)",
+                f"CREATE TABLE types (id bigint PRIMARY KEY{fields})",
+                *typed_rows(name, 0),
+                *(document(name, number) for number in range(5)),
+            )
         self.run_in("pg", "ALTER TABLE papers REPLICA IDENTITY FULL")
         self.run(
             "INSERT INTO marks VALUES (0)",
@@ -335,8 +382,6 @@ class Shops:
             *(f"INSERT INTO events VALUES ({number}, 'e{number}')" for number in range(10)),
             *(f"INSERT INTO papers VALUES ({number}, 't{number}', '{large()}')" for number in range(5)),
         )
-        for database in self.servers:
-            self.run_in(database, *(document(database, number) for number in range(5)))
 
     def settle(self) -> None:
         """Wait until each connector has sent what its database has by now."""
@@ -372,20 +417,19 @@ class Shops:
     def rows(self, database: str, table: str, columns: Mapping[str, Kind]) -> list[list[str | None]]:
         """The rows of a table, each value as its text."""
         shown = ", ".join(kind.shown_by(database, name) for name, kind in columns.items())
-        make = "json_build_array" if database == "pg" else "json_array"
-        said = self.servers[database].run(f"SELECT {make}({shown}) FROM {table}")
+        said = self.servers[database].run(f"SELECT {DATABASES[database].row}({shown}) FROM {table}")
         return sorted((json.loads(line) for line in said.splitlines()), key=str)
 
 
-def created(database: str, table: str, key: list[str], columns: Mapping[str, Kind]) -> str:
-    types = {name: kind.mariadb if database == "my" else kind.postgres for name, kind in columns.items()}
-    fields = ", ".join(f"{name} {of}" for name, of in types.items())
+def created(database: str, table: str) -> str:
+    key, columns = TABLES[table]
+    fields = ", ".join(f"{name} {kind.of_in(database)}" for name, kind in columns.items())
     return f"CREATE TABLE {table} ({fields}, PRIMARY KEY ({', '.join(key)}))"
 
 
 def typed_rows(database: str, first: int) -> Iterator[str]:
     """Rows in which each column has its values one after the other, then nulls."""
-    values = [list(typed.values) for typed in TYPES[database]]
+    values = [list(typed.values) for typed in DATABASES[database].types]
     for turn in range(3):
         given = [each[turn] if turn < len(each) else "null" for each in values]
         yield f"INSERT INTO types VALUES ({first + turn}, {', '.join(given)})"
@@ -401,10 +445,8 @@ def customer(number: int) -> str:
 
 
 def document(database: str, number: int) -> str:
-    numbers = [DRAW.randrange(2**31) for _ in range(900)]
-    text = json.dumps(numbers, separators=(",", ":"))
-    array = text if database == "my" else "{" + text[1:-1] + "}"
-    return f"INSERT INTO docs VALUES ({number}, 't{number}', '{large()}', '{array}')"
+    numbers = DATABASES[database].array.format(",".join(str(DRAW.randrange(2**31)) for _ in range(900)))
+    return f"INSERT INTO docs VALUES ({number}, 't{number}', '{large()}', '{numbers}')"
 
 
 def large() -> str:
@@ -447,7 +489,7 @@ class Copy:
         engine = self.engine
         engine.run()
         wrong = []
-        for database in ORDER:
+        for database in DATABASES:
             for table in TABLES:
                 name, columns = f"{database}_{table}", columns_of(table, is_altered=self.is_altered)
                 assert engine.rows(f"silver.{name}__quarantine") == [], (phase, name)
@@ -472,41 +514,21 @@ def differences(found: list[Any], wanted: list[Any]) -> tuple[list[str], list[st
     return extra[:5], [str(row)[:120] for row in wanted if row not in found][:5]
 
 
-def connectors(folder: Path, server: Postgres, maria: MariaDb) -> dict[str, dict[str, str]]:
-    """The connectors' settings, as the page's list has them."""
+def connector(name: str, port: int) -> dict[str, str]:
+    """A connector's settings, as the page's list has them."""
     common = {
         "tasks.max": "1",
+        "topic.prefix": name,
         "database.hostname": "127.0.0.1",
+        "database.port": str(port),
         "database.user": "shop",
+        "database.password": PASSWORD,
         "decimal.handling.mode": "string",
         "skipped.operations": "none",
         "topic.creation.default.partitions": "1",
         "topic.creation.default.replication.factor": "1",
     }
-    return {
-        "pg": common
-        | {
-            "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-            "database.port": str(server.port),
-            "database.password": PASSWORD,
-            "database.dbname": "shop",
-            "topic.prefix": "pg",
-            "plugin.name": "pgoutput",
-            "schema.include.list": "public",
-        },
-        "my": common
-        | {
-            "connector.class": "io.debezium.connector.mariadb.MariaDbConnector",
-            "database.port": str(maria.port),
-            "database.password": MARIADB_PASSWORD,
-            "database.server.id": "5401",
-            "database.include.list": "shop",
-            "topic.prefix": "my",
-            "bigint.unsigned.handling.mode": "precise",
-            "schema.history.internal": "io.debezium.storage.file.history.FileSchemaHistory",
-            "schema.history.internal.file.filename": str(folder / "history"),
-        },
-    }
+    return common | dict(DATABASES[name].connector)
 
 
 @pytest.fixture
@@ -514,9 +536,10 @@ def shops(broker: str, tmp_path: Path) -> Iterator[Shops]:
     """Both databases with their tables, and a worker that has not begun."""
     parameters = ("wal_level=logical", "max_wal_senders=4", "max_replication_slots=4")
     with mariadb() as maria, postgres(*parameters) as server:
-        folder = tmp_path / "connect"
-        worker = Connect(folder, broker, connectors(folder, server, maria))
-        found = Shops({"pg": server, "my": maria}, worker)
+        servers: dict[str, Postgres | MariaDb] = {"pg": server, "my": maria}
+        given = {name: connector(name, each.port) for name, each in servers.items()}
+        worker = Connect(tmp_path / "connect", broker, given)
+        found = Shops(servers, worker)
         found.create()
         try:
             yield found
@@ -641,14 +664,14 @@ def lose_offsets(shops: Shops) -> None:
 def types_are_the_pages(copy: Copy) -> None:
     """Each type's values, from the snapshot and from the log, are what the page's declaration gives."""
     wrong = []
-    for database, types in TYPES.items():
-        rows = {row["id"]: row for row in copy.engine.rows(f"gold.{database}_types")}
-        assert copy.engine.rows(f"silver.{database}_types__quarantine") == []
-        for n, typed in enumerate(types):
+    for name, database in DATABASES.items():
+        assert copy.engine.rows(f"silver.{name}_types__quarantine") == []
+        rows = {row["id"]: row for row in copy.engine.rows(f"gold.{name}_types")}
+        for n, typed in enumerate(database.types):
             for first in (0, 10):
                 values = [rows[first + turn][f"f{n}"] for turn in range(3)]
                 wanted = [*typed.values.values(), "null", "null", "null"][:3]
                 found = ["null" if each is None else each for each in values]
                 if found != wanted:
-                    wrong.append((database, typed.of, "log" if first else "snapshot", found, wanted))
+                    wrong.append((name, typed.of, "log" if first else "snapshot", found, wanted))
     assert not wrong, wrong

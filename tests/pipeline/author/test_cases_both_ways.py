@@ -111,10 +111,10 @@ def drawn(seed: int) -> Case:
             return draw.choice([None, b"{", b"\xff", b'{"id": null}', b'{"type": "paid", "at": "x"}'])
         minute = draw.choice([0, 30, 90, 200, 300, 400]) + draw.randrange(3)
         old = b'{"id": "a1", "type": "paid", "amount": 3, "at": "1960-01-01T00:00:00Z"}'
-        name, amount = draw.choice("abc") + draw.choice("12"), draw.choice([-1, 3, 7, 60, 95])
+        name, amount = draw.choice("abc") + draw.choice("12345678"), draw.choice([-1, 3, 7, 60, 95])
         return old if kind < 0.15 else event(name, draw.choice(["paid", "free"]), amount, minute)
 
-    return case(f"drawn {seed}", *([value() for _ in range(draw.randrange(1, 7))] for _ in range(4)))
+    return case(f"drawn {seed}", *([value() for _ in range(draw.randrange(20, 40))] for _ in range(3)))
 
 
 @pytest.fixture(scope="module")
@@ -188,9 +188,9 @@ def test_tables_follow_the_cuts_in_micro_batches(
 def test_drawn_records_end_in_the_same_tables(
     case_session: CaseSession, pipeline: Pipeline, tmp_path: Path
 ) -> None:
-    """Of silver and of each kind of gold."""
+    """Of silver and of each kind of gold; many keys in few cases: a query costs the same for few rows."""
     tables = list(table_names(pipeline))
-    assert differing(case_session, [drawn(seed) for seed in range(8)], pipeline, tables, tmp_path) == {}
+    assert differing(case_session, [drawn(seed) for seed in range(2)], pipeline, tables, tmp_path) == {}
 
 
 @pytest.mark.long

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from common.machine.processes import free_port
+from tests.support.servers.postgres import PASSWORD
 
-PASSWORD = "s3cret-word"  # noqa: S105  # of a server that lives as long as a test
 _START_SECONDS = 120
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -14,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from common.machine.processes import free_port
 
 PASSWORD = "s3cret word"  # noqa: S105  # of a server that lives as long as a test
 _START_SECONDS = 60
@@ -76,7 +77,7 @@ def postgres(*parameters: str) -> Iterator[Postgres]:
 
 @contextmanager
 def _server(folder: Path, *parameters: str) -> Iterator[Postgres]:
-    home, data, port = programs(), folder / "data", _free_port()
+    home, data, port = programs(), folder / "data", free_port()
     data.mkdir()
     password = folder / "password"
     password.write_text(PASSWORD)
@@ -123,9 +124,3 @@ def _run(user: str | None, words: Sequence[str]) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])

@@ -215,6 +215,16 @@ def test_files_that_were_appended_last_hide_no_partition_of_the_topic(
     assert found == "not read yet, or not in Kafka: bronze has read this partition up to offset 23"
 
 
+def test_rows_of_a_micro_batch_that_were_all_late_are_told_as_late(own: tuple[Pipeline, Layout, Path]) -> None:
+    log = Path(own[1].table_path("silver.records")) / "_delta_log"
+    accepted = log / f"{4:020}.json"
+    actions = accepted.read_text().splitlines(keepends=True)
+    assert [name for one in actions for name in json.loads(one)].count("add") == 1
+    accepted.write_text("".join(one for one in actions if "add" not in json.loads(one)))
+    late = traced(own).record(place(20))["silver"][2]
+    assert (late["place"], late["how"], late["version"]) == ("silver", "late, and merged", 5)
+
+
 def rewritten(layout: Layout, table: str, keeps: Callable[[dict[str, Any]], bool]) -> None:
     """Take rows of a table away."""
     path = layout.table_path(table)
