@@ -30,8 +30,9 @@ from urllib.parse import unquote, urlsplit
 from common.config import object_store
 from common.config.settings import Settings
 from common.declare import Pipeline
-from common.declare.declared import is_path
+from common.declare.declared import is_in_catalog, is_outside
 from common.errors import SettingsError, SetupError, UsageError
+from common.machine.storage_folder import StorageFolder
 
 HISTORY = "ops.micro_batches"
 """The table with the history of micro-batches (``orchestration.access.history.micro_batches``)."""
@@ -99,6 +100,8 @@ class Layout:
         outside: Delta tables that bronze reads and the pipeline does not write, by their names among the
             tables that queries read: their paths.
         copies: Checkpoints of which a copy stands for the query's own, and the copy's path.
+        names: Folder or URI of what the starts have found in catalogs: a file per name, with the table's
+            folder. Empty: it is in ``checkpoints``.
     """
 
     warehouse: str
@@ -108,6 +111,7 @@ class Layout:
     shared: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     outside: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     copies: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    names: str = ""
 
     @classmethod
     def of(cls, pipeline: Pipeline, settings: Settings) -> Layout:
@@ -148,12 +152,15 @@ class Layout:
     def table_path(self, table: str) -> str:
         """Path or URI of a table such as ``silver.quakes`` or ``silver.quakes__quarantine``.
 
-        A Delta table that is named by its path has that one.
+        A Delta table that is named by its path has that one; one that a catalog names has the folder that
+        the last start has found there, before the first start one that there is not.
         """
-        if is_path(table):
+        table = self.outside.get(table, table)
+        if is_in_catalog(table):
+            found = StorageFolder(self.catalog_names).read(table)
+            return f"{self.catalog_names}/{table}" if found is None else found.decode()
+        if is_outside(table):
             return table
-        if table in self.outside:
-            return self.outside[table]
         layer, _, name = self.shared.get(table, table).partition(".")
         root = self.bronze if layer == "bronze" and self.bronze is not None else self.warehouse
         return f"{root}/{layer}/{name}"
@@ -161,6 +168,11 @@ class Layout:
     def checkpoint_path(self, query: str) -> str:
         """Path or URI of a query's checkpoint; a query has the name of the table that it writes."""
         return self.copies.get(query) or f"{self.checkpoints}/{query}"
+
+    @property
+    def catalog_names(self) -> str:
+        """Path or URI of the files with the folders of tables that catalogs name."""
+        return self.names or f"{self.checkpoints}/_catalog"
 
     def file_list_path(self, table: str) -> str:
         """Path or URI of the list of files that a bronze table has read; it outlives the checkpoint."""

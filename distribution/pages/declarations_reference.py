@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import get_args
 
 from common import declare
-from common.declare.declared import ordered
+from common.declare.declared import SPELT, ordered
 from common.declare.value_formats import Decimals, Framing, Timestamps
 
 _SINKS = ("KafkaSink", "FileSink", "BatchSink", "ForeachSink", "MemorySink", "ConsoleSink")
@@ -140,8 +140,11 @@ def _class_lines(cls: type) -> Iterator[str]:
 
 def _attribute_rows(cls: type) -> Iterator[str]:
     meanings = meanings_of(cls)
+    fields = ordered(cls) if dataclasses.is_dataclass(cls) else []
+    aliases = {each.name: each.metadata.get(SPELT, each.name) for each in fields}
     for name, (kind, default) in _attributes(cls).items():
-        yield f"| `{name}` | {_cell(_type(kind))} | {_cell(default)} | {_cell(_markdown(meanings[name]))} |"
+        cells = (_type(kind), default, _markdown(meanings[name]))
+        yield f"| `{aliases.get(name, name)}` | {' | '.join(map(_cell, cells))} |"
 
 
 def _attributes(cls: type) -> dict[str, tuple[str, str]]:
@@ -180,7 +183,7 @@ def _default(value: ast.expr | None) -> str:  # noqa: PLR0911  # a return per ki
         return "unset"
     if text == "()":
         return "`[]`"
-    if text.startswith("field(default=None"):
+    if text.startswith(("field(default=None", "spelt(")):
         return "unset"
     if (plain := re.match(r"field\(default=(True|False|\d[\d_]*)\b", text)) is not None:
         return f"`{plain[1]}`"

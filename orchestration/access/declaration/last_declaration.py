@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from common.config.settings import Settings
 from common.declare import Publish, Rule, Table, View
-from common.declare.declared import folder_of, text_of_function
+from common.declare.declared import SPELT, folder_of, text_of_function
 from common.declare.value_formats import DESCRIPTOR_ENDINGS
 from common.machine.files.state_file import StateFile
 from common.machine.storage_folder import StorageFolder
@@ -108,7 +108,7 @@ def _attributes(declared: object) -> Mapping[str, str]:
         elif each.name == "trigger":
             texts[each.name] = value or "asap"
         else:
-            texts[each.name] = _text(value, declared)
+            texts[each.metadata.get(SPELT, each.name)] = _text(value, declared)
     return texts
 
 

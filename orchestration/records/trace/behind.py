@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from common.declare import Aggregate, Custom, Gold, Join, Session, Silver, Stateful, View
-from common.declare.declared import is_path
+from common.declare.declared import is_outside
 from common.declare.field_types import named
 from common.errors import SqlError, TableError, UsageError, first_line
 from common.sql.quoting import double_quoted
@@ -71,7 +71,7 @@ class Behind:
                 yield from self._of(declared.reads, self._members(declared, rows))
             case View():
                 for table, queries in view_rows(self.tables, declared).behind(rows).items():
-                    if not is_path(table):
+                    if not is_outside(table):
                         yield from self._of(table, " UNION ALL ".join(f"({each})" for each in queries))
             case Join():
                 yield rows
@@ -142,8 +142,8 @@ def view_rows(tables: Tables, view: View, versions: Mapping[str, int | None] | N
         SqlError: The statement is computed whole, or a table is not written yet.
     """
     sources = {
-        table: tables.database.source(table)
-        if is_path(table)
+        table: tables.database.source(tables.layout.table_path(table))
+        if is_outside(table)
         else source_of(tables, table, (versions or {}).get(table))
         for table in view.tables
     }
