@@ -105,7 +105,7 @@ def prices(spark: Any, path: Path, rows: list[tuple[str, int]], mode: str = "app
 
 
 def test_a_source_and_a_view_are_read_by_name(spark: Any, tmp_path: Path) -> None:
-    """Rows are those of plain Python. A move is followed; a catalog that is away is no end, an absent name is."""
+    """As in plain Python. A move is followed; a catalog that is away is no end, an absent name is one."""
     spark.sql("create database if not exists sales")
     orders = tmp_path / "orders"
     spark.sql(
