@@ -8,6 +8,7 @@ the code is that of the start. The copies are in a temporary folder and have col
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 import time
 from collections.abc import Iterator
@@ -96,6 +97,8 @@ def _name_own_paths(error: MedallionError, trial: Layout, layout: Layout) -> Non
     """Give the error the paths of the tables in the place of those of their copies."""
 
     def told(text: str) -> str:
+        for table, place in layout.locations.items():
+            text = re.sub(rf"{re.escape(trial.table_path(table))}\b", place, text)
         text = text.replace(trial.warehouse, layout.warehouse)
         return text.replace(trial.checkpoints, layout.checkpoints)
 

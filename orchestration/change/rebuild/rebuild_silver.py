@@ -354,7 +354,7 @@ def _rebuilt(comparison: Comparison | None, stay: Sequence[Gold]) -> Rebuilt:
 
 def _require_local(layout: Layout, silver: Silver) -> None:
     layout.require_own((silver.table,))
-    if not is_local(layout.checkpoints) or not is_local(layout.warehouse):
+    if not is_local(layout.checkpoint_path(silver.table)) or not is_local(layout.warehouse):
         raise UsageError(
             f"{silver.table}: its tables or its checkpoint are in an object store, which cannot rename a "
             "folder. Declare the table under a new name."

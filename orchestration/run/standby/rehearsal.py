@@ -112,6 +112,8 @@ class Rehearsal:
             local=folder,
             bronze=None,
             outside={},
+            locations={},
+            roots={},
             names=self.layout.catalog_names,
         )
         for table in known_tables(self.pipeline):
