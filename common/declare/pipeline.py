@@ -443,6 +443,9 @@ class Silver(Paced):
             yield Fault(
                 "MED-1105", 'keep="newest" replaces rows however old they are; it needs dedupe="exact"'
             )
+        if self.keep == "newest" and self.storage.foreign is not None:
+            text = "would replace rows of other programs by its own"
+            yield Fault("MED-1105", f'storage: foreign={self.storage.foreign!r}, and keep="newest" {text}')
         yield from self._unfit_for_each()
         yield from self._unfit_for_several()
         strict_json = isinstance(self.value, Debezium) or (isinstance(self.value, Json) and self.value.strict)

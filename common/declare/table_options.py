@@ -12,6 +12,12 @@ from common.declare.field_types import ByteSize, Count, FollowingTrigger, Names
 from common.errors import Fault, nearest
 
 _MOST_CLUSTERED = 4
+_OF_ALL = ("location", "foreign")
+"""Attributes that are no layout."""
+_OFFSETS = (
+    "its account is the offsets that its own query has read. Rows of another program come by a bronze table "
+    "of their own, and Silver(reads=[…]) reads both; or they are appended to the silver table"
+)
 _LEAST_PARTS = 3
 """The bucket, a folder and the table of a URI."""
 
@@ -128,6 +134,14 @@ class Storage:
     pipeline file, or a URI of the object store that ``warehouse`` is in. Tables beside it have its name with
     what theirs have more: ``orders__quarantine``. An environment's prefix is put before the last part.
     """
+    foreign: Literal["appends", "changes"] | None = field(
+        default=None, kw_only=True, metadata={ADDED_LATER: True}
+    )
+    """What other programs do to a silver or gold table. ``appends``: they append rows, without coordinates
+    (``_kafka_topic`` and the others null) in a silver table, which the audit counts by themselves and gold
+    reads; ``changes``: they also update and delete rows, which readers follow where their kind can, or leave
+    out with ``Reading(changes="appends")``. Unset: a change by another program is a fault.
+    """
     newer_types: bool = False
     """Allow columns of the types ``timestamp_ntz`` and ``variant``. A table with such a column gets
     reader version 3: readers older than the type refuse it.
@@ -154,7 +168,7 @@ class Storage:
     def unfit(self, layer: str, *fit: str) -> Iterator[str]:
         """Faults of attributes that a layer does not take."""
         default = Storage()
-        for name in (each.name for each in fields(Storage) if each.name not in {*fit, "location"}):
+        for name in (each.name for each in fields(Storage) if each.name not in {*fit, *_OF_ALL}):
             if getattr(self, name) != getattr(default, name):
                 yield Fault("MED-1105", f"storage: a {layer} table takes {' and '.join(fit)}, not {name}")
 
@@ -170,6 +184,8 @@ class Storage:
         of a partitioned table lack the columns of its partitions.
         """
         yield from self.unfit("bronze", "cluster_by")
+        if self.foreign is not None:
+            yield Fault("MED-1105", f"storage: foreign={self.foreign!r} is not for bronze: {_OFFSETS}")
         for name in self.cluster_by or ():
             if name not in _BRONZE:
                 known = nearest(name, _BRONZE)

@@ -105,10 +105,11 @@ def _attributes(declared: object) -> Mapping[str, str]:
         elif each.name in {"rules", "lookups"}:
             singular = each.name.removesuffix("s")
             texts |= {f"{singular} {one.name}": _entry(one) for one in value}
-        elif each.name == "location":  # of a Storage, whose table has it as one of its own
+        elif each.name in {"location", "foreign"}:  # of a Storage, whose table has it as one of its own
             continue
         elif each.name == "storage":
             texts |= {"location": value.folder} if value.location is not None else {}
+            texts |= {"foreign": value.foreign} if value.foreign is not None else {}
             texts |= {"storage": text} if (text := _text(value, declared)) != "Storage()" else {}
         elif each.name == "trigger":
             texts[each.name] = value or "asap"

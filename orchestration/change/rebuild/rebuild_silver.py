@@ -52,6 +52,7 @@ from orchestration.records.rejudge.stage import (
 )
 from orchestration.run.supervisor import StopSignal, Supervisor
 from orchestration.run.wiring import Wiring
+from silver.read.column_names import COORDINATES
 from silver.write import first_load
 from silver.write.table_columns import check_each
 
@@ -158,6 +159,9 @@ class _Rebuild(ReplacedTable):
         counts = None if loaded else total_counts(path, self.silver.table, last["query_id"])
         if expired := self.expired(version, lambda _: None):  # said when the shadow was first filled
             rows = with_expired(rows, expired, delta_table.newest(self.spark, self.path), self.silver)
+        if self.silver.storage.foreign is not None:
+            others = delta_table.newest(self.spark, self.path).where(f"{COORDINATES[0]} is null")
+            rows[self.silver.table] = rows[self.silver.table].unionByName(others, allowMissingColumns=True)
         return Incoming(rows, last, counts, self.coming)
 
     def switch(self, incoming: Incoming, restores: Mapping[str, int] | None = None) -> tuple[Gold, ...]:

@@ -23,6 +23,8 @@ from orchestration.records.trace.view_rows import ViewRows
 
 RECORD = ("_kafka_topic", "_kafka_partition", "_kafka_offset")
 _COORDINATES = ", ".join(map(double_quoted, RECORD))
+_OF_RECORDS = f"{double_quoted(RECORD[0])} IS NOT NULL"
+"""Rows of other programs are made of no record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,8 @@ class Behind:
         try:
             found = [
                 self.tables.rows(
-                    f"SELECT DISTINCT {_COORDINATES} FROM ({each}) ORDER BY ALL LIMIT {limit + 1}"
+                    f"SELECT DISTINCT {_COORDINATES} FROM ({each}) WHERE {_OF_RECORDS} "
+                    f"ORDER BY ALL LIMIT {limit + 1}"
                 )
                 for each in self._records(declared, rows)
             ]
