@@ -163,7 +163,7 @@ def with_sums(spark: Any, folder: Path, foreign: Any) -> Engine:
         "silver.orders",
         key=["order_id"],
         newest_by=["ordered_at"],
-        columns=["order_id", "amount"],
+        columns=["order_id", "ordered_at", "amount"],
         storage=Storage(foreign=foreign),
     )
     return Engine(spark, replace(engine.pipeline, gold=[of, latest]), engine.settings)
