@@ -147,10 +147,11 @@ class CommitWatch:
         if commit.is_change or (self.follows_changes and commit.operation == RESTORE):
             if not self.follows_changes and commit.metadata.get("by") not in OWN_CHANGES:
                 raise ForeignChangeError(self._change_refused(commit, named))
-        elif self.takes_appends or not commit.added or is_own(commit, self.writer):
-            return
-        elif not self._is_made_good(commit):
+        elif commit.added and not self._may_append(commit) and not self._is_made_good(commit):
             raise ForeignChangeError(self._append_refused(commit, named))
+
+    def _may_append(self, commit: Commit) -> bool:
+        return self.takes_appends or is_own(commit, self.writer)
 
     def _is_made_good(self, commit: Commit) -> bool:
         """Whether a rebuild has taken a commit's rows away since, and the query has none of them.

@@ -74,6 +74,7 @@ class _Tally:
         held: Per partition, the number of offsets that may have expired and were found in any table.
         absent: Number of offsets that bronze does not hold.
         outside: Number of offsets in groups that reach outside the ranges.
+        nameless: Number of rows that name no record.
     """
 
     counts: dict[Partition, dict[str, int]]
@@ -83,6 +84,7 @@ class _Tally:
     held: dict[Partition, int] = field(default_factory=dict)
     absent: int = 0
     outside: int = 0
+    nameless: int = 0
 
     def has_gaps(self, ranges: Mapping[Partition, Range]) -> bool:
         """Whether an offset within the ranges is in no table."""
@@ -96,6 +98,9 @@ def _tally(found: DataFrame, ranges: Mapping[Partition, Range]) -> _Tally:
         place = str(row["topic"]), int(row["partition"])
         tally.present[place], tally.held[place] = row["records"], row["expirable"]
     for row in rows.count_places(found):
+        if row["topic"] is None or row["partition"] is None:
+            tally.nameless += sum(row[f"in_{name}"] for name in rows.TABLES)
+            continue
         place, fate, offsets = (str(row["topic"]), int(row["partition"])), row[rows.FATE], row["offsets"]
         tally.rows["silver"] += row["in_silver"]
         tally.rows["late"] += row["in_late"]
@@ -208,6 +213,10 @@ class TableAudit:
     ) -> tuple[PartitionAccount, ...]:
         tally = _tally(found, ranges)
         counts, seen = tally.counts, tally.fates
+        if tally.nameless:
+            found = found.where("topic is not null and partition is not null")
+            text = f"{tally.nameless:,} rows of {self.silver.table}, or of a table beside it, name no record"
+            self._add_texts("unknown", [f"{text}: another program has written them. {self._again}"])
         self._count_expired(tally, ranges)
         self._add_twice(found, seen)
         if self.erased is not None:
