@@ -141,6 +141,10 @@ def declared(kind: type[T]) -> type[T]:
             collected += problems
 
     cls.__init__ = __init__  # type: ignore[method-assign]
+    if aliases:
+        of_field, shown = {name: alias for alias, name in aliases.items()}, inspect.signature(cls)
+        given = [one.replace(name=of_field.get(one.name, one.name)) for one in shown.parameters.values()]
+        cls.__signature__ = shown.replace(parameters=given)  # type: ignore[attr-defined]
     return cast("type[T]", cls)
 
 

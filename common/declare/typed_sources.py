@@ -72,11 +72,6 @@ class DeltaTable:
     """Most files of the source per micro-batch."""
     max_bytes_per_trigger: ByteSize | None = field(default=None, kw_only=True)
     """Soft limit of bytes of the source per micro-batch, such as ``512m``; unset: none."""
-    in_catalog: str | None = spelt("table", default=None)
-    """Written ``table="main.sales.orders"``, in the place of ``path``: the source's name in a catalog that
-    the job has: the one of its Spark session, one of ``spark.conf``, or the Hive metastore of the setting
-    ``catalog``. Each start of the query looks up its folder.
-    """
     event_time_order: Annotated[str | None, BeforeValidator(_named)] = field(default=None, kw_only=True)
     """The source's column of event time, or an SQL expression over its columns: the table as it is at the
     first start is read by it, oldest rows first and all in one micro-batch, whatever the order of its files;
@@ -86,6 +81,11 @@ class DeltaTable:
     """When the query starts its next micro-batch, as for ``Topic``."""
     storage: Storage = field(default_factory=Storage, kw_only=True)
     """How the table's files are laid out."""
+    in_catalog: str | None = spelt("table", default=None)
+    """Written ``table="main.sales.orders"``, in the place of ``path``: the source's name in a catalog that
+    the job has: the one of its Spark session, one of ``spark.conf``, or the Hive metastore of the setting
+    ``catalog``. Each start of the query looks up its folder.
+    """
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""

@@ -140,8 +140,7 @@ def _class_lines(cls: type) -> Iterator[str]:
 
 def _attribute_rows(cls: type) -> Iterator[str]:
     meanings = meanings_of(cls)
-    fields = ordered(cls) if dataclasses.is_dataclass(cls) else []
-    aliases = {each.name: each.metadata.get(SPELT, each.name) for each in fields}
+    aliases = _spelt(cls)
     for name, (kind, default) in _attributes(cls).items():
         cells = (_type(kind), default, _markdown(meanings[name]))
         yield f"| `{aliases.get(name, name)}` | {' | '.join(map(_cell, cells))} |"
@@ -245,7 +244,14 @@ def meanings_of(cls: type) -> dict[str, str]:
                     continue
                 if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
                     found[each.target.id] = " ".join(str(below.value.value).split())
-    return found
+    written = {name: alias for name, alias in _spelt(cls).items() if name in found}
+    return found | {alias: found[name] for name, alias in written.items()}
+
+
+def _spelt(cls: type) -> dict[str, str]:
+    """The names of a class's fields as they are written, by the fields' own."""
+    fields = ordered(cls) if dataclasses.is_dataclass(cls) else []
+    return {each.name: each.metadata.get(SPELT, each.name) for each in fields}
 
 
 def _markdown(text: str) -> str:
