@@ -395,7 +395,8 @@ class TableAudit:
             self.faults.append(Fault("counts", f"{text}. {self._again}", command=self._again))
             return
         names = rows.PLACE if log is self.pins.quarantine else rows.KAFKA
-        self._add_rows("counts", text, rows.net_changes(self.spark, log, others, names), self._again)
+        found = rows.net_changes(self.spark, log, others, names).where("topic is not null")
+        self._add_rows("counts", text, found, self._again)
 
     def _add_quarantined_tombstones(self, sources: Sources) -> None:
         """Add a fault for tombstones in quarantine: a tombstone belongs into bronze alone."""
