@@ -44,15 +44,16 @@ def build_query(
         TableShapeError: A column of the source has another type than before.
         UsageError: The source is on S3, whose jars are not loaded; or it cannot be read as declared.
     """
-    require_jars(f"{declared.table} reads", declared.path, settings)
+    folder = layout.table_path(declared.reads)
+    require_jars(f"{declared.table} reads", folder, settings)
     return typed_query(
         spark,
         pipeline,
         declared,
-        _source(spark, declared, layout.checkpoint_path(declared.table)),
+        _source(spark, declared, folder, layout.checkpoint_path(declared.table)),
         settings=settings,
         layout=layout,
-        reads=f"the Delta table in {declared.folder}",
+        reads=f"the Delta table in {folder}",
         time="_commit_timestamp" if declared.changes == "feed" else None,
         order=declared.event_time_order,
     )
@@ -61,20 +62,21 @@ def build_query(
 def is_awaited(declared: DeltaTable, layout: Layout) -> bool:
     """Whether the first version that a query reads is still to come."""
     checkpoint = layout.checkpoint_path(declared.table)
-    return starting_version.is_awaited(checkpoint, declared.folder, declared.starting_version)
+    folder = layout.table_path(declared.reads)
+    return starting_version.is_awaited(checkpoint, folder, declared.starting_version)
 
 
-def _source(spark: SparkSession, declared: DeltaTable, checkpoint: str) -> DataFrame:
+def _source(spark: SparkSession, declared: DeltaTable, folder: str, checkpoint: str) -> DataFrame:
     """The source as a stream."""
-    if not delta_table.exists(declared.folder):
+    if not delta_table.exists(folder):
         raise TableMissingError(
-            f"the Delta table that {declared.table} reads", declared.folder, "Create it, or correct path."
+            f"the Delta table that {declared.table} reads", folder, "Create it, or correct path."
         )
     limits = source_limits(declared.max_files_per_trigger, declared.max_bytes_per_trigger)
     if declared.event_time_order is not None and Checkpoint(checkpoint).last_planned() is None:
         limits = NO_LIMIT
     reader = spark.readStream.format("delta").options(**limits)
-    if LogReader(declared.folder).properties().get("delta.columnMapping.mode", "none") != "none":
+    if LogReader(folder).properties().get("delta.columnMapping.mode", "none") != "none":
         reader = reader.option("schemaTrackingLocation", f"{checkpoint}/{_TRACKED}")
         reader = reader.options(**dict.fromkeys(_GOES_ON, "always"))
     if declared.changes in _CHANGES:
@@ -82,15 +84,14 @@ def _source(spark: SparkSession, declared: DeltaTable, checkpoint: str) -> DataF
     if Checkpoint(checkpoint).last_planned() is None:  # later starts go on from the checkpoint
         wanted = declared.starting_version
         if wanted is not None:
-            option = starting_version.starting_option(checkpoint, declared.folder, wanted)
+            option = starting_version.starting_option(checkpoint, folder, wanted)
             reader = reader.option("startingVersion", option)
         elif declared.starting_timestamp is not None:
             reader = reader.option("startingTimestamp", declared.starting_timestamp)
     try:
-        return reader.load(declared.folder)
+        return reader.load(folder)
     except (PySparkException, Py4JJavaError) as error:
         why = error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else error
         raise UsageError(
-            f"{declared.table}: the Delta table in {declared.folder} cannot be read as declared: "
-            f"{first_line(why)}"
+            f"{declared.table}: the Delta table in {folder} cannot be read as declared: {first_line(why)}"
         ) from error

@@ -23,8 +23,7 @@ _DEFAULT_REGION = "us-east-1"
 
 def uses_s3a(settings: Settings) -> bool:
     """Whether tables or checkpoints are on ``s3a://``, or files are read from there."""
-    paths = (settings.warehouse, settings.checkpoints)
-    return settings.jars.s3 or any((path or "").startswith("s3a://") for path in paths)
+    return settings.jars.s3 or any(path.startswith("s3a://") for path in settings.storage_places)
 
 
 def require_jars(action: str, path: str, settings: Settings) -> None:

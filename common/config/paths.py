@@ -30,8 +30,9 @@ from urllib.parse import unquote, urlsplit
 from common.config import object_store
 from common.config.settings import Settings
 from common.declare import Pipeline
-from common.declare.declared import is_path
+from common.declare.declared import is_in_catalog, is_outside
 from common.errors import SettingsError, SetupError, UsageError
+from common.machine.storage_folder import StorageFolder
 
 HISTORY = "ops.micro_batches"
 """The table with the history of micro-batches (``orchestration.access.history.micro_batches``)."""
@@ -99,6 +100,10 @@ class Layout:
         outside: Delta tables that bronze reads and the pipeline does not write, by their names among the
             tables that queries read: their paths.
         copies: Checkpoints of which a copy stands for the query's own, and the copy's path.
+        locations: Tables that are elsewhere than in ``warehouse``, and where.
+        roots: By layer, the folder or URI of its checkpoints, where it is another one than ``checkpoints``.
+        names: Folder or URI of what the starts have found in catalogs: a file per name, with the table's
+            folder. Empty: it is in ``checkpoints``.
     """
 
     warehouse: str
@@ -108,25 +113,46 @@ class Layout:
     shared: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     outside: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     copies: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    locations: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    roots: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    names: str = ""
 
     @classmethod
     def of(cls, pipeline: Pipeline, settings: Settings) -> Layout:
         """The layout of a pipeline under these settings; this process then reaches their object store.
 
         Raises:
-            SettingsError: A folder of the settings is a symbolic link that leads nowhere.
+            SettingsError: A folder of the settings is a symbolic link that leads nowhere, or a table is
+                declared to be in another store than ``warehouse``.
         """
         object_store.connect(settings)
         name = f"{settings.table_prefix}{pipeline.name}"
         local = _followed(settings.data_dir) / name
-        other = settings.sandbox_source
+        source = settings.sandbox_source
+        other = None if source is None else cls.of(pipeline, source)
+        warehouse = _root(settings.warehouse, name, local / "tables")
+        locations = _locations(pipeline, settings, warehouse)
+        if other is not None:
+            own = {table: place for table, place in locations.items() if not table.startswith("bronze.")}
+            locations = {**other.locations, **own}
+        by_layer = {
+            "bronze": settings.bronze.checkpoints,
+            "silver": settings.silver.checkpoints,
+            "gold": settings.gold.checkpoints,
+        }
         return cls(
-            warehouse=_root(settings.warehouse, name, local / "tables"),
+            warehouse=warehouse,
             checkpoints=_root(settings.checkpoints, name, local / "checkpoints"),
             local=local,
-            bronze=None if other is None else cls.of(pipeline, other).warehouse,
+            bronze=None if other is None else other.warehouse,
             shared={one.table: one.into for one in pipeline.files if one.into is not None},
             outside={one.reads: one.folder for one in pipeline.delta_tables},
+            locations=locations,
+            roots={
+                layer: _root(given, name, local / "checkpoints")
+                for layer, given in by_layer.items()
+                if given is not None
+            },
         )
 
     def require_own(self, tables: Iterable[str]) -> None:
@@ -148,23 +174,66 @@ class Layout:
     def table_path(self, table: str) -> str:
         """Path or URI of a table such as ``silver.quakes`` or ``silver.quakes__quarantine``.
 
-        A Delta table that is named by its path has that one.
+        A Delta table that is named by its path has that one; one that a catalog names has the folder that
+        the last start has found there, before the first start one that there is not.
         """
-        if is_path(table):
+        table = self.outside.get(table, table)
+        if is_in_catalog(table):
+            found = StorageFolder(self.catalog_names).read(table)
+            return f"{self.catalog_names}/{table}" if found is None else found.decode()
+        if is_outside(table):
             return table
-        if table in self.outside:
-            return self.outside[table]
-        layer, _, name = self.shared.get(table, table).partition(".")
+        table = self.shared.get(table, table)
+        if table in self.locations:
+            return self.locations[table]
+        layer, _, name = table.partition(".")
         root = self.bronze if layer == "bronze" and self.bronze is not None else self.warehouse
         return f"{root}/{layer}/{name}"
 
     def checkpoint_path(self, query: str) -> str:
         """Path or URI of a query's checkpoint; a query has the name of the table that it writes."""
-        return self.copies.get(query) or f"{self.checkpoints}/{query}"
+        return self.copies.get(query) or f"{self.checkpoint_root(query)}/{query}"
+
+    def checkpoint_root(self, query: str) -> str:
+        """Folder or URI of the checkpoints of a query's layer; publications have gold's."""
+        layer = query.partition(".")[0]
+        return self.roots.get("gold" if layer == "publish" else layer, self.checkpoints)
+
+    @property
+    def checkpoint_roots(self) -> tuple[str, ...]:
+        """The folders or URIs in which checkpoints are, each once."""
+        return tuple(dict.fromkeys((self.checkpoints, *self.roots.values())))
+
+    def lease_of(self, table: str) -> tuple[str, str]:
+        """Where the lease of a table in an object store is: the folder or URI around it, and its name there.
+
+        It follows from the table's path alone, by which the log store finds it before each commit.
+        """
+        if (place := self.locations.get(table)) is None:
+            return self.warehouse, table
+        root, layer, name = place.rsplit("/", 2)
+        return root, f"{layer}.{name}"
+
+    def locks(self, tables: Iterable[str]) -> Mapping[Path, tuple[str, ...]]:
+        """The lock files beside tables that have a folder of their own on a local disk: folders, and names.
+
+        Two pipelines may be declared to write one folder; each has the leases of its own tables besides.
+        """
+        found: dict[Path, tuple[str, ...]] = {}
+        for place in (self.locations[one] for one in tables if one in self.locations):
+            if is_local(place):
+                folder = Path(place).parent / "_leases"
+                found[folder] = (*found.get(folder, ()), Path(place).name)
+        return found
+
+    @property
+    def catalog_names(self) -> str:
+        """Path or URI of the files with the folders of tables that catalogs name."""
+        return self.names or f"{self.checkpoints}/_catalog"
 
     def file_list_path(self, table: str) -> str:
         """Path or URI of the list of files that a bronze table has read; it outlives the checkpoint."""
-        return f"{self.checkpoints}/{table}__files"
+        return f"{self.checkpoint_root(table)}/{table}__files"
 
     @property
     def leases(self) -> Path:
@@ -244,6 +313,38 @@ def _root(setting: str | None, pipeline: str, default: Path) -> str:
         setting = unquote(urlsplit(setting).path)
     base = setting.rstrip("/") if not is_local(setting) else str(_followed(Path(setting)))
     return f"{base}/{pipeline}"
+
+
+def _locations(pipeline: Pipeline, settings: Settings, warehouse: str) -> Mapping[str, str]:
+    """Where tables are that have a folder of their own, and those beside them.
+
+    Raises:
+        SettingsError: One is in another store than the warehouse.
+    """
+    found: dict[str, str] = {}
+    for declared in pipeline.tables:
+        if (folder := declared.storage.folder) is None:
+            continue
+        if _store(folder) != _store(warehouse):
+            raise SettingsError(
+                f"{declared.table}: its location {folder} and the warehouse {warehouse} are not in one kind "
+                "of store. A job holds the leases of its tables in one way: by locks of this machine's "
+                "kernel for local folders, by conditional puts in an object store. Name a location of the "
+                "same kind, or set warehouse to a folder of the location's."
+            )
+        if is_local(folder):
+            folder = str(_followed(Path(folder)))
+        parent, _, name = folder.rpartition("/")
+        for table in (declared.table, *declared.side_tables):
+            if table.startswith(declared.table):
+                more = table.removeprefix(declared.table)
+                found[table] = f"{parent}/{settings.table_prefix}{name}{more}"
+    return found
+
+
+def _store(path: str) -> str:
+    """The scheme of a URI; empty of a local path."""
+    return "" if is_local(path) else urlsplit(path).scheme
 
 
 def _followed(folder: Path) -> Path:

@@ -157,6 +157,10 @@ class BronzeSettings(_Section):
     min_partitions: int | None = Field(
         default=None, ge=1, description="Spark's minPartitions: splits large ranges."
     )
+    checkpoints: str | None = Field(
+        default=None,
+        description="Where the checkpoints of this layer are; unset: as the setting checkpoints says.",
+    )
 
 
 class SilverSettings(_Section):
@@ -196,6 +200,10 @@ class SilverSettings(_Section):
         description="Commits of other programs in bronze, as bronze.orders@17: changes of rows, to be "
         "skipped, and appended rows, to be read.",
     )
+    checkpoints: str | None = Field(
+        default=None,
+        description="Where the checkpoints of this layer are; unset: as the setting checkpoints says.",
+    )
 
 
 class GoldSettings(_Section):
@@ -208,6 +216,11 @@ class GoldSettings(_Section):
     max_bytes_per_trigger: ByteSize | None = Field(
         default=None,
         description="Soft limit of bytes per micro-batch, such as 512m; unset: only files are limited.",
+    )
+    checkpoints: str | None = Field(
+        default=None,
+        description="Where the checkpoints of this layer and of publications are; unset: as the setting "
+        "checkpoints says.",
     )
     compact_every: int = Field(
         default=100,
@@ -552,6 +565,12 @@ class Settings(BaseSettings):
         if self.prefix is not None:
             return self.prefix
         return f"{self.env}_" if self.env is not None else ""
+
+    @property
+    def storage_places(self) -> tuple[str, ...]:
+        """The folders and URIs of tables and checkpoints that are set."""
+        layers = (self.bronze.checkpoints, self.silver.checkpoints, self.gold.checkpoints)
+        return tuple(one for one in (self.warehouse, self.checkpoints, *layers) if one is not None)
 
     @property
     def table_prefix(self) -> str:

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType
-from typing import Any, TypeVar, cast, dataclass_transform
+from typing import Any, Literal, TypeVar, cast, dataclass_transform
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
@@ -71,6 +71,9 @@ SHARED = "shared"
 ADDED_LATER = "added later"
 """Marks fields that are newer than the hashes in existing commits: they count only where they are given."""
 
+SPELT = "spelt"
+"""In the metadata of a field: how it is written, where its class has another attribute of that name."""
+
 FAULTY = Faulty("__faulty__")
 """Stands for a wrong value. A problem that contains its text follows from a problem reported already."""
 
@@ -95,16 +98,23 @@ def faulty_attributes(declaration: object) -> frozenset[str]:
     return found
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
+def spelt(alias: str, *, default: Any, kw_only: Literal[True] = True) -> Any:
+    """A field that is given as ``alias``, the name of another attribute of its class."""
+    return dataclasses.field(default=default, kw_only=kw_only, metadata={SPELT: alias})
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field, spelt))
 def declared(kind: type[T]) -> type[T]:
     """Make a frozen dataclass that raises ``PipelineError`` with the declaration, file and line."""
     cls = dataclass(frozen=True, config=_CONFIG)(kind)
     build = cls.__init__
     fields = _field_names(cls)
     positional = sum(not each.kw_only for each in dataclasses.fields(cls))
+    aliases = _aliases(cls)
 
     @functools.wraps(build)
     def __init__(self: object, *args: object, **kwargs: object) -> None:  # noqa: N807  # replaces the dataclass's own
+        kwargs = {aliases.get(name, name): value for name, value in kwargs.items()}
         # Keyword-only fields come last, and may be given by position there.
         further = dict(zip(fields[positional:], args[positional:], strict=False))
         if len(args) <= len(fields) and not further.keys() & kwargs.keys():
@@ -131,6 +141,10 @@ def declared(kind: type[T]) -> type[T]:
             collected += problems
 
     cls.__init__ = __init__  # type: ignore[method-assign]
+    if aliases:
+        of_field, shown = {name: alias for alias, name in aliases.items()}, inspect.signature(cls)
+        given = [one.replace(name=of_field.get(one.name, one.name)) for one in shown.parameters.values()]
+        cls.__signature__ = shown.replace(parameters=given)  # type: ignore[attr-defined]
     return cast("type[T]", cls)
 
 
@@ -219,9 +233,14 @@ def placed_like(declaration: T, other: object) -> T:
     return declaration
 
 
-def is_path(table: str) -> bool:
-    """Whether a declaration names a Delta table by its path or URI, which is no table of the pipeline."""
-    return "/" in table
+def is_outside(table: str) -> bool:
+    """Whether a Delta table that is none of the pipeline is named: by its path or URI, or by a catalog."""
+    return "/" in table or is_in_catalog(table)
+
+
+def is_in_catalog(table: str) -> bool:
+    """Whether a table is named by a catalog, as ``main.sales.orders``; the pipeline's have a layer alone."""
+    return "/" not in table and table.count(".") > 1
 
 
 def folder_of(declaration: object) -> Path:
@@ -271,6 +290,11 @@ def _field_names(cls: type) -> tuple[str, ...]:
     return tuple(each.name for each in ordered(cls))
 
 
+def _aliases(cls: type) -> Mapping[str, str]:
+    """The fields that are written by another name, by that name."""
+    return {each.metadata[SPELT]: each.name for each in dataclasses.fields(cls) if SPELT in each.metadata}
+
+
 def ordered(cls: type) -> list[dataclasses.Field[Any]]:
     """The fields in the order in which values are taken by position; those that tables share come last."""
     fields = dataclasses.fields(cls)
@@ -278,7 +302,7 @@ def ordered(cls: type) -> list[dataclasses.Field[Any]]:
 
 
 def _problems(error: ValidationError, cls: type, place: str, source: str) -> Iterator[Problem]:
-    fields = _field_names(cls)
+    fields = tuple(each.metadata.get(SPELT, each.name) for each in ordered(cls))
     reported: set[str] = set()
     for fault in error.errors():
         if fault["input"] is FAULTY:
@@ -287,6 +311,7 @@ def _problems(error: ValidationError, cls: type, place: str, source: str) -> Ite
         name = fields[first] if isinstance(first, int) and first < len(fields) else str(first)
         if fault["type"] == "unexpected_positional_argument":
             name = ""  # one sentence says it of all of them
+        name = next((alias for alias, field in _aliases(cls).items() if field == name), name)
         if name in reported:
             continue
         reported.add(name)

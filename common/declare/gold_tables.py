@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BeforeValidator
 
 from common.declare.author_texts import place_of
-from common.declare.declared import declared, folder_of, is_path
+from common.declare.declared import declared, folder_of, is_outside
 from common.declare.field_types import Expressions, Interval, Names, TableName
 from common.declare.intervals import length_of
 from common.declare.table_options import Paced, Reading, Storage
@@ -499,7 +499,7 @@ class Join(GoldTable):
     @property
     def joins_a_table(self) -> bool:
         """Whether ``joins`` is a table of the pipeline, not a path."""
-        return not is_path(self.joins)
+        return not is_outside(self.joins)
 
     @property
     def joined(self) -> str:
@@ -777,7 +777,7 @@ class View(Paced, GoldKind):
     @property
     def sources(self) -> tuple[str, ...]:
         """Its tables in the order of its query's sources: those of the pipeline before those by path."""
-        return tuple(sorted(self.tables, key=is_path))
+        return tuple(sorted(self.tables, key=is_outside))
 
     @property
     def streamed(self) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
+from itertools import combinations
 from types import MappingProxyType
 from typing import (
     Annotated,
@@ -442,6 +443,9 @@ class Silver(Paced):
             yield Fault(
                 "MED-1105", 'keep="newest" replaces rows however old they are; it needs dedupe="exact"'
             )
+        if self.keep == "newest" and self.storage.foreign is not None:
+            text = "would replace rows of other programs by its own"
+            yield Fault("MED-1105", f'storage: foreign={self.storage.foreign!r}, and keep="newest" {text}')
         yield from self._unfit_for_each()
         yield from self._unfit_for_several()
         strict_json = isinstance(self.value, Debezium) or (isinstance(self.value, Json) and self.value.strict)
@@ -618,6 +622,7 @@ class Pipeline:
                     "MED-1301", f"{files.table}: into={files.into!r} is no bronze table of a topic; {known}"
                 )
         yield from self._cleaned_for_others()
+        yield from self._at_one_place()
         gone = {files.table: files.into for files in self.files if files.into is not None}
         for silver in self.silver:
             for source in silver.sources:
@@ -635,6 +640,14 @@ class Pipeline:
                 if one is not other and one.clean_source is not None and _overlap(one.folder, other.folder):
                     text = f"clean_source={one.clean_source!r} takes files away that {other.table} reads too"
                     yield Fault("MED-1105", f"{one.table}: {text}; leave it out")
+
+    def _at_one_place(self) -> Iterator[str]:
+        """Faults of tables that are declared to be in one folder, or one in the other's."""
+        places = [(one.table, one.storage.folder) for one in self.tables if one.storage.folder is not None]
+        for (table, place), (other, there) in combinations(places, 2):
+            if _overlap(place, there):
+                text = f"{table} and {other} have locations of which one is in the other; name another folder"
+                yield Fault("MED-1105", text)
 
     def _unfit_functions(self) -> Iterator[str]:
         """Faults of functions and listeners of the user's own."""

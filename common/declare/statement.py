@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from common.declare import Aggregate, ChangeFeed, Custom, Gold, History, Join, Session, Stateful, Upsert, View
-from common.declare.declared import is_path
+from common.declare.declared import is_in_catalog, is_outside
 from common.declare.field_types import named
 from common.declare.row_order import COORDINATES, total_order
 from common.sql.expression import non_deterministic_in, null_for_null_times, with_names
@@ -288,7 +288,11 @@ def _joined(gold: Join, known: Collection[str]) -> str:
 
 def _from(table: str, *conditions: str | None) -> str:
     """The rows of a table that meet some conditions."""
-    source = f"delta.{backquoted(table)}" if is_path(table) else table
+    source = table
+    if is_in_catalog(table):
+        source = ".".join(map(backquoted, table.split(".")))
+    elif is_outside(table):
+        source = f"delta.{backquoted(table)}"
     where = _all(conditions)
     return f"FROM {source}\nWHERE {where}" if where else f"FROM {source}"
 

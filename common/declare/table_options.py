@@ -7,11 +7,19 @@ from dataclasses import field, fields
 from datetime import datetime
 from typing import Literal
 
-from common.declare.declared import SHARED, declared
+from common.declare.declared import ADDED_LATER, SHARED, absolute, declared
 from common.declare.field_types import ByteSize, Count, FollowingTrigger, Names
 from common.errors import Fault, nearest
 
 _MOST_CLUSTERED = 4
+_OF_ALL = ("location", "foreign")
+"""Attributes that are no layout."""
+_OFFSETS = (
+    "its account is the offsets that its own query has read. Rows of another program come by a bronze table "
+    "of their own, and Silver(reads=[…]) reads both; or they are appended to the silver table"
+)
+_LEAST_PARTS = 3
+"""The bucket, a folder and the table of a URI."""
 
 _SHARED = {SHARED: True}
 
@@ -99,7 +107,8 @@ class Storage:
     """Physical layout of a table, fixed when it is created. Every Delta reader reads the default.
 
     A bronze table takes ``cluster_by``, a silver table ``cluster_by`` and ``partition_by``; gold tables take
-    all of them. A table with clustering columns is written by Spark alone, also where few rows come.
+    all of them. Each takes ``location``, which may change. A table with clustering columns is written by
+    Spark alone, also where few rows come.
     """
 
     cluster_by: Names | None = None
@@ -120,6 +129,19 @@ class Storage:
     through them, refuse it, as do readers older than deletion vectors. ``medallion status`` then counts
     the marked rows too.
     """
+    location: str | None = field(default=None, kw_only=True, metadata={ADDED_LATER: True})
+    """The table's own folder, elsewhere than below ``warehouse``: absolute, relative to the folder of the
+    pipeline file, or a URI of the object store that ``warehouse`` is in. Tables beside it have its name with
+    what theirs have more: ``orders__quarantine``. An environment's prefix is put before the last part.
+    """
+    foreign: Literal["appends", "changes"] | None = field(
+        default=None, kw_only=True, metadata={ADDED_LATER: True}
+    )
+    """What other programs do to a silver or gold table. ``appends``: they append rows, without coordinates
+    (``_kafka_topic`` and the others null) in a silver table, which the audit counts by themselves and gold
+    reads; ``changes``: they also update and delete rows, which readers follow where their kind can, or leave
+    out with ``Reading(changes="appends")``. Unset: a change by another program is a fault.
+    """
     newer_types: bool = False
     """Allow columns of the types ``timestamp_ntz`` and ``variant``. A table with such a column gets
     reader version 3: readers older than the type refuse it.
@@ -127,6 +149,8 @@ class Storage:
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
+        if self.location is not None and (fault := _location_fault(self.location)):
+            yield Fault("MED-1103", f"location {self.location!r} {fault}")
         if self.cluster_by is not None and self.partition_by is not None:
             yield Fault(
                 "MED-1105", "cluster_by and partition_by are given; Delta supports one of them: keep one"
@@ -144,9 +168,14 @@ class Storage:
     def unfit(self, layer: str, *fit: str) -> Iterator[str]:
         """Faults of attributes that a layer does not take."""
         default = Storage()
-        for name in (each.name for each in fields(Storage) if each.name not in fit):
+        for name in (each.name for each in fields(Storage) if each.name not in {*fit, *_OF_ALL}):
             if getattr(self, name) != getattr(default, name):
                 yield Fault("MED-1105", f"storage: a {layer} table takes {' and '.join(fit)}, not {name}")
+
+    @property
+    def folder(self) -> str | None:
+        """Path or URI of the table, if said; a relative path begins at the folder of the pipeline file."""
+        return None if self.location is None else absolute(self, self.location).rstrip("/")
 
     def unfit_for_bronze(self) -> Iterator[str]:
         """Faults of the layout of a bronze table.
@@ -155,7 +184,22 @@ class Storage:
         of a partitioned table lack the columns of its partitions.
         """
         yield from self.unfit("bronze", "cluster_by")
+        if self.foreign is not None:
+            yield Fault("MED-1105", f"storage: foreign={self.foreign!r} is not for bronze: {_OFFSETS}")
         for name in self.cluster_by or ():
             if name not in _BRONZE:
                 known = nearest(name, _BRONZE)
                 yield Fault("MED-1105", f"storage: bronze cannot be clustered by {name!r}; {known}")
+
+
+def _location_fault(text: str) -> str:
+    """What is wrong with the folder of a table, in words; empty if nothing is.
+
+    The lease of a table in an object store is beside the folder that its folder is in.
+    """
+    if not text.strip("/. ") or set(text) & set("*?`'\n"):
+        return "is no folder of a table, such as '/lake/orders' or 's3a://lake/shop/orders'"
+    scheme, found, rest = text.partition("://")
+    if found and len([part for part in rest.split("/") if part]) < _LEAST_PARTS:
+        return f"is too near its bucket; write at least {scheme}://bucket/folder/table"
+    return ""

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator
 
-from common.declare.declared import absolute, declared
+from common.declare.declared import absolute, declared, spelt
 from common.declare.field_types import ByteSize, Count, Interval, Options, TableName, Trigger
 from common.declare.intervals import length_of
 from common.declare.table_options import Storage, order_faults, start_faults
@@ -24,6 +24,10 @@ def _named(given: object) -> object:
     if isinstance(given, bool):
         raise ValueError("name the source's column of event time, such as 'at'")  # noqa: TRY004  # for pydantic
     return given
+
+
+_NAME = re.compile(r"((\w+|`[^`./]+`)\.){0,2}(\w+|`[^`./]+`)")
+"""A table's name in a catalog, with or without the catalog and the schema."""
 
 
 @declared
@@ -45,9 +49,9 @@ class DeltaTable:
 
     name: TableName
     """The table: ``bronze.<name>``."""
-    path: str
+    path: str = ""
     """The source's folder: absolute, relative to the folder of the pipeline file, or a URI such as
-    ``s3a://lake/orders``.
+    ``s3a://lake/orders``. Unset: ``table`` names the source.
     """
     changes: Literal["stop", "appends", "ignore_deletes", "ignore_changes", "feed"] = "stop"
     """What an update or a deletion in the source does. ``stop``: the query ends with an error; ``appends``:
@@ -77,11 +81,22 @@ class DeltaTable:
     """When the query starts its next micro-batch, as for ``Topic``."""
     storage: Storage = field(default_factory=Storage, kw_only=True)
     """How the table's files are laid out."""
+    in_catalog: str | None = spelt("table", default=None)
+    """Written ``table="main.sales.orders"``, in the place of ``path``: the source's name in a catalog that
+    the job has: the one of its Spark session, one of ``spark.conf``, or the Hive metastore of the setting
+    ``catalog``. Each start of the query looks up its folder.
+    """
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
-        if not self.path.strip():
-            yield Fault("MED-1103", "path is empty; name the folder of a Delta table")
+        if self.in_catalog is not None:
+            if self.path:
+                yield Fault("MED-1105", "path and table are given; a source is named one way: keep one")
+            if not _NAME.fullmatch(self.in_catalog):
+                text = f"table {self.in_catalog!r} is no name such as 'main.sales.orders'; a folder is path=…"
+                yield Fault("MED-1103", text)
+        elif not self.path.strip():
+            yield Fault("MED-1103", "path is empty; name the folder of a Delta table, or its name as table=…")
         if signs := sorted({"*", "?", "`"} & set(self.path)):
             text = f"path {self.path!r} has {' and '.join(signs)}; name the folder of one Delta table"
             yield Fault("MED-1103", text)
@@ -105,8 +120,14 @@ class DeltaTable:
 
     @property
     def folder(self) -> str:
-        """Path or URI of the source; a relative path begins at the folder of the pipeline file."""
-        return absolute(self, self.path)
+        """Path or URI of the source; a relative path begins at the folder of the pipeline file.
+
+        Of a source that a catalog names, its name of three parts: ``Layout.table_path`` knows its folder.
+        """
+        if self.in_catalog is None:
+            return absolute(self, self.path)
+        parts = self.in_catalog.replace("`", "").split(".")
+        return ".".join([*("spark_catalog", "default")[: 3 - len(parts)], *parts])
 
     @property
     def coordinate(self) -> str:

@@ -69,6 +69,7 @@ class CommitWatch:
         reads_appends: Whether the query takes the rows that a RESTORE brings back for new ones; asked where
             there is a RESTORE.
         begins_with_state: Whether a first start reads the table as it is, and no former commit.
+        takes_appends: Whether the table is declared to have rows that other programs append.
         outlives_rebuilds: Whether a rebuild of the table has the query filled again where it cannot follow.
     """
 
@@ -86,6 +87,7 @@ class CommitWatch:
     reads_appends: Callable[[], bool] = lambda: False
     begins_with_state: bool = False
     outlives_rebuilds: bool = False
+    takes_appends: bool = False
     _past: int = field(init=False, default=-1)
     _next: int = field(init=False)
 
@@ -145,8 +147,11 @@ class CommitWatch:
         if commit.is_change or (self.follows_changes and commit.operation == RESTORE):
             if not self.follows_changes and commit.metadata.get("by") not in OWN_CHANGES:
                 raise ForeignChangeError(self._change_refused(commit, named))
-        elif commit.added and not is_own(commit, self.writer) and not self._is_made_good(commit):
+        elif commit.added and not self._may_append(commit) and not self._is_made_good(commit):
             raise ForeignChangeError(self._append_refused(commit, named))
+
+    def _may_append(self, commit: Commit) -> bool:
+        return self.takes_appends or is_own(commit, self.writer)
 
     def _is_made_good(self, commit: Commit) -> bool:
         """Whether a rebuild has taken a commit's rows away since, and the query has none of them.

@@ -162,7 +162,7 @@ def _refuse_lost_rows(conf: Mapping[str, str]) -> None:
 def _on_object_store(settings: Settings) -> dict[str, str]:
     """How Spark writes tables and checkpoints on ``s3a://``; empty for those elsewhere."""
     found = {}
-    if (settings.checkpoints or "").startswith("s3a://"):
+    if any(one.startswith("s3a://") for one in settings.storage_places if one != settings.warehouse):
         found[spark_conf.CHECKPOINT_FILES] = (
             "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
         )

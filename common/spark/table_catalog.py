@@ -6,10 +6,18 @@ the catalog of its session too, and a metastore that is away would end the query
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote, urlsplit
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException, PySparkException
+
+from common.config.paths import Layout
+from common.config.settings import Catalog
+from common.errors import UsageError, first_line
+from common.machine.storage_folder import StorageFolder
 from common.spark import jvm
 from common.sql.quoting import backquoted, spark_text
 
@@ -17,6 +25,24 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Kind = Literal["session", "hive"]
+
+SESSION_CATALOG = "spark_catalog"
+"""The name by which Spark knows the catalog of a session."""
+
+_NOT_FOUND = "no catalog of the job has a table of this name"
+_HOW = (
+    "Catalogs are declared in spark.conf (spark.sql.catalog.…), or by the setting catalog; or name the "
+    "table by its folder."
+)
+_ABSENT = (
+    "TABLE_OR_VIEW_NOT_FOUND",
+    "SCHEMA_NOT_FOUND",
+    "DELTA_MISSING_DELTA_TABLE",
+    "DELTA_TABLE_NOT_FOUND",
+)
+"""What Spark says of a name that its catalog does not have."""
+
+_log = logging.getLogger("medallion.catalog")
 
 _UPDATES = "spark.databricks.delta.catalog.update.enabled"
 """Delta registers a table with its columns; without it, with none."""
@@ -108,6 +134,41 @@ class TableCatalog:
             schema: The columns, as the JSON text of Spark's schemas.
         """
         self._external.alterTableDataSchema(database, table, jvm.data_type(schema))
+
+
+def look_up(spark: SparkSession, kind: Catalog, layout: Layout, name: str) -> None:
+    """Find the folder of a table that a catalog names; ``layout`` then knows it.
+
+    A catalog that does not answer leaves the folder as it was found before.
+
+    Args:
+        spark: The session of the queries, whose settings may declare catalogs.
+        kind: ``hive``: names without another catalog are those of the Hive metastore.
+        layout: Where it is written down.
+        name: The name, in three parts.
+
+    Raises:
+        UsageError: No catalog of the session has the name, or it is never found and the catalog is away.
+    """
+    catalog, database, table = parts = name.split(".")
+    names = StorageFolder(layout.catalog_names)
+    try:
+        if kind == "hive" and catalog == SESSION_CATALOG:
+            found = TableCatalog.open(spark, kind, str(layout.local / "metastore")).find(database, table)
+            location = "" if found is None else found.location
+        else:
+            sql = f"DESCRIBE DETAIL {'.'.join(map(backquoted, parts))}"
+            location = _path(str(spark.sql(sql).collect()[0]["location"]))
+    except (PySparkException, Py4JJavaError) as error:
+        is_absent = isinstance(error, AnalysisException) and error.getCondition() in _ABSENT
+        if not is_absent and names.read(name) is not None:
+            _log.warning("the catalog of %s does not answer", name, exc_info=error)
+            return
+        raise UsageError(f"{name}: {_NOT_FOUND}: {first_line(error)}. {_HOW}") from error
+    if not location:
+        raise UsageError(f"{name}: {_NOT_FOUND}. {_HOW}")
+    if names.read(name) != location.encode():
+        names.write(name, location.encode())
 
 
 def _path(location: str) -> str:

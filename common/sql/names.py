@@ -33,7 +33,8 @@ _MOST = 20
 """Most wrong names that are told of one statement."""
 _CODE = "MED-1202"
 _CATALOG = "spark_catalog"
-"""The one catalog by which Spark, too, knows the tables that a statement names."""
+"""The catalog by which Spark, too, knows the pipeline's tables, and others of other schemas."""
+_LAYERS = ("bronze", "silver", "gold")
 _WORDS = (exp.Interval, exp.Extract, exp.DataType, exp.WindowSpec)
 """Parts whose words are no columns: ``interval 1 day``, ``extract(year from at)``, a type, a frame."""
 
@@ -364,11 +365,6 @@ class Names:
                 query, given, output = found
                 return self._of_query(alias, query, named or given, output, node)
             table = table_name(node)
-            if node.catalog.lower() not in {"", _CATALOG}:
-                text = (
-                    f"reads a table of the catalog {node.catalog!r}, and a pipeline has none; write {table}"
-                )
-                self._fault(text, node.catalog, node.args["catalog"])
             columns = self._tables.get(table)
             pairs = None if columns is None else self._renamed(columns, named, node)
             prefix = self._prefix(alias)
@@ -695,9 +691,11 @@ class Names:
 
 
 def table_name(table: exp.Table) -> str:
-    """The name of a table of a FROM: ``silver.orders``, or the path of a Delta table."""
-    if table.db.lower() == "delta":
+    """The name of a table of a FROM: ``silver.orders``, ``main.sales.orders``, or a Delta table's path."""
+    if table.db.lower() == "delta" and not table.catalog:
         return table.name
+    if table.catalog and (table.catalog.lower() != _CATALOG or table.db.lower() not in _LAYERS):
+        return f"{table.catalog}.{table.db}.{table.name}"
     return f"{table.db}.{table.name}" if table.db else table.name
 
 

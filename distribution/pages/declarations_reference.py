@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import get_args
 
 from common import declare
-from common.declare.declared import ordered
+from common.declare.declared import SPELT, ordered
 from common.declare.value_formats import Decimals, Framing, Timestamps
 
 _SINKS = ("KafkaSink", "FileSink", "BatchSink", "ForeachSink", "MemorySink", "ConsoleSink")
@@ -140,8 +140,10 @@ def _class_lines(cls: type) -> Iterator[str]:
 
 def _attribute_rows(cls: type) -> Iterator[str]:
     meanings = meanings_of(cls)
+    aliases = _spelt(cls)
     for name, (kind, default) in _attributes(cls).items():
-        yield f"| `{name}` | {_cell(_type(kind))} | {_cell(default)} | {_cell(_markdown(meanings[name]))} |"
+        cells = (_type(kind), default, _markdown(meanings[name]))
+        yield f"| `{aliases.get(name, name)}` | {' | '.join(map(_cell, cells))} |"
 
 
 def _attributes(cls: type) -> dict[str, tuple[str, str]]:
@@ -180,7 +182,7 @@ def _default(value: ast.expr | None) -> str:  # noqa: PLR0911  # a return per ki
         return "unset"
     if text == "()":
         return "`[]`"
-    if text.startswith("field(default=None"):
+    if text.startswith(("field(default=None", "spelt(")):
         return "unset"
     if (plain := re.match(r"field\(default=(True|False|\d[\d_]*)\b", text)) is not None:
         return f"`{plain[1]}`"
@@ -242,7 +244,14 @@ def meanings_of(cls: type) -> dict[str, str]:
                     continue
                 if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
                     found[each.target.id] = " ".join(str(below.value.value).split())
-    return found
+    written = {name: alias for name, alias in _spelt(cls).items() if name in found}
+    return found | {alias: found[name] for name, alias in written.items()}
+
+
+def _spelt(cls: type) -> dict[str, str]:
+    """The names of a class's fields as they are written, by the fields' own."""
+    fields = ordered(cls) if dataclasses.is_dataclass(cls) else []
+    return {each.name: each.metadata.get(SPELT, each.name) for each in fields}
 
 
 def _markdown(text: str) -> str:

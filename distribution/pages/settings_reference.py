@@ -47,6 +47,31 @@ result. To have another number: `medallion rebuild` fills a gold table again fro
 from bronze.
 """
 
+_PLACES = """
+## A table at a place of its own
+
+`warehouse` is the root of all tables and `checkpoints` that of all checkpoints. `bronze.checkpoints`,
+`silver.checkpoints` and `gold.checkpoints` are roots of one layer's; publications have gold's. One table has
+another folder by its declaration:
+
+```python
+Silver("orders", …, storage=Storage(location="s3a://lake/shop/orders"))
+```
+
+Its quarantine and late rows are beside it (`orders__quarantine`), and an environment's prefix is put before
+the name (`dev_orders`). Every command follows, by the pipeline file. A location is in the kind of store that
+`warehouse` is in, local or `s3a://`, because a job holds its leases in one way. The lock of a local table is
+`_leases/orders` in the folder around it, so that two pipelines that name one folder exclude each other; in an
+object store the lease is in the folder around that one, as for a table of the warehouse
+([leases](object-stores.md)).
+
+To move a table: change its location, and `medallion plan` says from where to where its folders are copied,
+with all files, while no job runs. A start without the copy is refused, and changes nothing. Readers need no
+change: a checkpoint knows a table by its identity and its versions. Delete the former folders when the job
+has gone on. Checkpoints are moved like that too: without its checkpoint a start of bronze or silver is
+refused, and gold fills its table again.
+"""
+
 
 def reference() -> str:
     """Every setting with its default and meaning, as the Markdown of ``docs/install/settings.md``."""
@@ -71,6 +96,7 @@ def reference() -> str:
         *_spark_table("Only what it costs", session_conf.COSTS),
         *_spark_table("Not replaced", session_conf.OURS)[:-1],
         _STATE.rstrip("\n"),
+        _PLACES.rstrip("\n"),
     ]
     return "\n".join(lines) + "\n"
 

@@ -29,7 +29,7 @@ def other_path(context: Context, gold: Join) -> str:
     Raises:
         TableMissingError: There is none.
     """
-    path = context.path(gold.joins) if gold.joins_a_table else gold.joins
+    path = context.path(gold.joins)
     if not delta_table.exists(path):
         advice = f"{gold.table} joins it: create it first, or name another one."
         raise TableMissingError(gold.joins, path, advice)

@@ -13,7 +13,7 @@ from functools import partial
 from pyspark.sql import DataFrame
 
 from common.declare import Custom, Gold, Publish
-from common.declare.declared import is_path
+from common.declare.declared import is_outside
 from common.delta.foreign_commits import CommitWatch, reads_appends
 from common.delta.micro_batch import MicroBatch
 from common.streaming.query import Stream
@@ -55,16 +55,15 @@ def check_appends(context: Context, gold: Gold | Publish) -> tuple[CommitWatch, 
 def _watches(context: Context, gold: Gold | Publish) -> Iterator[CommitWatch]:
     """A watch per table of the pipeline that the query reads as a stream."""
     read = (gold.reads,) if isinstance(gold, Publish) else gold.streamed
-    for source, table in enumerate(table for table in read if not is_path(table)):
+    for source, table in enumerate(table for table in read if not is_outside(table)):
         path = context.path(table)
-        writer = next(
-            (one.table for one in context.pipeline.tables if table in {one.table, *one.side_tables}), table
-        )
+        written = (one for one in context.pipeline.tables if table in {one.table, *one.side_tables})
+        declared = next(written, None)
         yield CommitWatch(
             reader=gold.table,
             table=table,
             path=path,
-            writer=writer,
+            writer=table if declared is None else declared.table,
             checkpoint=context.checkpoint(gold),
             setting="gold.accept_commits",
             accepted=context.settings.gold.accept_commits,
@@ -75,6 +74,9 @@ def _watches(context: Context, gold: Gold | Publish) -> Iterator[CommitWatch]:
             reads_appends=partial(
                 reads_appends, gold.reading.changes, path, takes_rows_back=_takes_rows_back(gold)
             ),
+            takes_appends=declared is not None
+            and declared.table == table
+            and declared.storage.foreign is not None,
             begins_with_state=not gold.reading.has_start,
             outlives_rebuilds=isinstance(gold, Gold)
             and not (isinstance(gold, Custom) or gold.reads_in_order),

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from common.declare import Aggregate, Join, View
-from common.declare.declared import is_path
+from common.declare.declared import is_outside
 from common.declare.statement import statement_of
 from common.delta import table as delta_table
 from common.delta.log import LogReader
@@ -122,13 +122,13 @@ def _without_feed(context: Context, gold: View, paths: Mapping[str, str]) -> tup
     """
     found = []
     for table, path in paths.items():
-        is_outside = is_path(table)
-        if is_outside and not delta_table.exists(path):
+        is_other = is_outside(table)
+        if is_other and not delta_table.exists(path):
             advice = f"{gold.table} reads it: create it first, or name another one."
             raise TableMissingError(table, path, advice)
         if keeps_feed(context, path):
             continue
-        if not is_outside or gold.kept not in {None, "whole"}:
+        if not is_other or gold.kept not in {None, "whole"}:
             raise delta_table.change_feed_missing(gold.table, table, path)
         found.append(table)
     return tuple(found)

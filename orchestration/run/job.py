@@ -234,7 +234,7 @@ class Start:
         spark = stack.enter_context(session)
         _name_jvm(leases, spark)
         settings = _with_listeners(spark, pipeline, settings)
-        require_shared_folders(spark, layout.warehouse, layout.checkpoints)
+        require_shared_folders(spark, layout.warehouse, *layout.checkpoint_roots, *layout.locations.values())
         stop = stack.enter_context(StopSignal().installed())
         lost_broker = functools.partial(_lost_broker, pipeline, settings, address.result())
         failures = TableFailures.of(pipeline)
@@ -385,7 +385,7 @@ def lineage_of(wiring: Wiring) -> Reporter | None:
 
 def _free_space(settings: Settings, layout: Layout) -> FreeSpace:
     """The local disks that the queries of a job write to."""
-    folders = (layout.warehouse, layout.checkpoints, str(layout.local))
+    folders = (layout.warehouse, *layout.checkpoint_roots, *layout.locations.values(), str(layout.local))
     return FreeSpace([folder for folder in folders if is_local(folder)], settings.min_free_mb)
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from common.config.paths import Layout
 from common.declare import Bronze, Custom, Files, FileSink, Gold, Publish, Silver, Stateful, Table
-from common.declare.declared import is_path, source_of
+from common.declare.declared import is_outside, source_of
 from common.delta import delta_rs
 from common.delta.checkpoint import Checkpoint, delete_interrupted_first_writes, follow_move
 from common.delta.match.batch_match import SideStep, check_positions, check_steps
@@ -89,7 +89,7 @@ class TornCommits:
         query_id, committed = checkpoint.query_id(), checkpoint.last_committed()
         for source in streamed_tables(layout, declared):
             # Another program writes a table outside, and one that is named by its path.
-            if source.table not in layout.outside and not is_path(source.table):
+            if source.table not in layout.outside and not is_outside(source.table):
                 delta_rs.delete_dangling_hint(source.path)
         for table in (declared.table, *declared.side_tables):
             path = layout.table_path(table)

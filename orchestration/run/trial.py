@@ -8,6 +8,7 @@ the code is that of the start. The copies are in a temporary folder and have col
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 import time
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from common.config.paths import Layout
 from common.declare import Pipeline, Table
-from common.declare.declared import is_path
+from common.declare.declared import is_outside
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader, commit_name
@@ -40,7 +41,7 @@ def copies(spark: SparkSession, pipeline: Pipeline, layout: Layout) -> Iterator[
     An error inside the block names the tables' own paths.
     """
     with tempfile.TemporaryDirectory(prefix="medallion-trial-") as folder:
-        trial = Layout(f"{folder}/tables", f"{folder}/checkpoints", Path(folder))
+        trial = Layout(f"{folder}/tables", f"{folder}/checkpoints", Path(folder), names=layout.catalog_names)
         for table in known_tables(pipeline):
             copy_empty(spark, table, layout, trial)
         for declared in pipeline.tables:
@@ -57,7 +58,7 @@ def known_tables(pipeline: Pipeline) -> set[str]:
     names = {name for one in pipeline.tables for name in written_by(one)}
     names |= {name for one in pipeline.gold for name in sources(one)}
     names |= {one.table for silver in pipeline.silver for one in silver.lookups}
-    return {name for name in names if not is_path(name)}
+    return {name for name in names if not is_outside(name)}
 
 
 def copy_empty(spark: SparkSession, table: str, layout: Layout, trial: Layout) -> None:
@@ -96,6 +97,8 @@ def _name_own_paths(error: MedallionError, trial: Layout, layout: Layout) -> Non
     """Give the error the paths of the tables in the place of those of their copies."""
 
     def told(text: str) -> str:
+        for table, place in layout.locations.items():
+            text = re.sub(rf"{re.escape(trial.table_path(table))}\b", place, text)
         text = text.replace(trial.warehouse, layout.warehouse)
         return text.replace(trial.checkpoints, layout.checkpoints)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -44,7 +44,7 @@ from common.declare import (
 )
 from common.declare import Stream as StreamSource
 from common.declare.author_texts import texts_of
-from common.declare.declared import copy_with, source_of
+from common.declare.declared import copy_with, is_in_catalog, source_of
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader
@@ -60,6 +60,7 @@ from common.errors import (
     TableMissingError,
 )
 from common.machine.console import say
+from common.spark.table_catalog import look_up
 from common.streaming.query import Stream, Unbuilt, failure_of
 from common.streaming.spark_errors import FailedQuery
 from common.streaming.table_watch import Beginning
@@ -67,6 +68,7 @@ from common.streaming.topic_identity import TopicIdentity
 from orchestration.access.declaration import last_declaration
 from orchestration.access.declaration.lineage import (
     in_data_order,
+    others_read,
     read_tables,
     readers_of,
     sources,
@@ -210,6 +212,7 @@ class Wiring:
                 was last written.
             TableShapeError: A table exists with other columns.
         """
+        self._look_up(self._chosen(layers, only))
         chosen, context = list(self._judgeable(layers, only)), self._context
         publish = self.pipeline.publish if with_publications else ()
         with start_checks.nothing_changed_if_refused() as torn:
@@ -224,6 +227,12 @@ class Wiring:
                 for declared in chosen:
                     start_checks.check_declaration(context, declared, last[declared.table])
         self.beginnings.update((table, one.beginning) for table, one in judged.items())
+
+    def _look_up(self, chosen: Iterable[Table]) -> None:
+        """Find the folders of the tables that catalogs name, as they are now."""
+        read = (table for each in chosen for table in others_read(each) if is_in_catalog(table))
+        for name in dict.fromkeys(read):
+            look_up(self.spark, self.settings.catalog, self.layout, name)
 
     def _judgeable(self, layers: Sequence[Layer], only: str | None) -> Iterator[Table]:
         """The tables that can be judged now: all but those that hang on tables of other jobs which are not

@@ -18,7 +18,7 @@ from pyspark.sql.types import AtomicType, StructType, VariantType
 
 from common.config.paths import Layout, is_local
 from common.declare import Lookup, Silver
-from common.declare.declared import folder_of, source_of
+from common.declare.declared import folder_of, is_in_catalog, source_of
 from common.delta import table as delta_table
 from common.errors import PipelineError, Problem, TableMissingError, nearest
 from common.rows.computed import with_columns_of_all
@@ -119,6 +119,6 @@ def _one_row(schema: StructType) -> Column:
 
 
 def _path(lookup: Lookup, silver: Silver, layout: Layout) -> str:
-    if _OF_PIPELINE.match(lookup.table):
+    if _OF_PIPELINE.match(lookup.table) or is_in_catalog(lookup.table):
         return layout.table_path(lookup.table)
     return str(folder_of(silver) / lookup.table) if is_local(lookup.table) else lookup.table

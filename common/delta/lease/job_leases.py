@@ -48,21 +48,26 @@ class TableLeases:
             published: By publication, the folder of its lock file.
         """
         self._local = Leases(layout.leases, tables, job)
+        self._beside = [Leases(folder, names, job) for folder, names in layout.locks(tables).items()]
         self._published = [Leases(folder, [query], job) for query, folder in published.items()]
-        self._stored: StoreLeases | None = None
-        if tables and is_s3(layout.warehouse):
-            self._stored = StoreLeases(layout.warehouse, tables, job, seconds)
+        stored: dict[str, list[str]] = {}
+        for root, name in map(layout.lease_of, tables if is_s3(layout.warehouse) else ()):
+            stored.setdefault(root, []).append(name)
+        self._stored = [StoreLeases(root, names, job, seconds) for root, names in stored.items()]
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             stack.enter_context(self._local)
+            for beside in self._beside:
+                stack.enter_context(beside)
             for one in self._published:
                 with suppress(SetupError):  # a folder that cannot be written fails its publication alone
                     stack.enter_context(one)
-            if self._stored is not None:
-                stack.enter_context(self._stored)
-            stack.callback(lease_owner.hold_while(self._local.prove))
+            for stored in self._stored:
+                stack.enter_context(stored)
+            for one in (self._local, *self._beside):
+                stack.callback(lease_owner.hold_while(one.prove))
             self._open = stack.pop_all()
         return self
 
@@ -77,12 +82,12 @@ class TableLeases:
 
     def record_jvm(self, pid: int) -> None:
         """Record the JVM that writes for this process, for the next holder after a SIGKILL."""
-        for one in (self._local, *self._published):
+        held: list[Leases | StoreLeases] = [self._local, *self._beside, *self._published, *self._stored]
+        for one in held:
             one.record_jvm(pid)
-        if self._stored is not None:
-            self._stored.record_jvm(pid)
 
     def lost(self) -> LeaseLostError | None:
         """The error for a lease that is another process's by now; ``None`` while all are held."""
-        here = self._local.lost()
-        return here if here is not None or self._stored is None else self._stored.lost()
+        held: list[Leases | StoreLeases] = [self._local, *self._beside, *self._stored]
+        found = (one.lost() for one in held)
+        return next(filter(None, found), None)

@@ -129,7 +129,9 @@ class StoreLeases:
                     "the address and the credentials of the object store. Nothing was started."
                 ) from error
             undo.pop_all()
-        lease_owner.hold(self._fence)
+        lease_owner.hold(
+            max(self._fence, lease_owner.fence() or 0)
+        )  # a job may have leases at several places
         self._renewing.start()
         return self
 

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from common.config.settings import Settings
 from common.declare import Publish, Rule, Table, View
-from common.declare.declared import folder_of, text_of_function
+from common.declare.declared import SPELT, folder_of, text_of_function
 from common.declare.value_formats import DESCRIPTOR_ENDINGS
 from common.machine.files.state_file import StateFile
 from common.machine.storage_folder import StorageFolder
@@ -105,10 +105,16 @@ def _attributes(declared: object) -> Mapping[str, str]:
         elif each.name in {"rules", "lookups"}:
             singular = each.name.removesuffix("s")
             texts |= {f"{singular} {one.name}": _entry(one) for one in value}
+        elif each.name in {"location", "foreign"}:  # of a Storage, whose table has it as one of its own
+            continue
+        elif each.name == "storage":
+            texts |= {"location": value.folder} if value.location is not None else {}
+            texts |= {"foreign": value.foreign} if value.foreign is not None else {}
+            texts |= {"storage": text} if (text := _text(value, declared)) != "Storage()" else {}
         elif each.name == "trigger":
             texts[each.name] = value or "asap"
         else:
-            texts[each.name] = _text(value, declared)
+            texts[each.metadata.get(SPELT, each.name)] = _text(value, declared)
     return texts
 
 

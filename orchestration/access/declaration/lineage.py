@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from common.config.paths import all_tables
 from common.declare import (
     Aggregate,
+    Bronze,
     ChangeFeed,
     Custom,
+    DeltaTable,
     Gold,
     Join,
     Pipeline,
@@ -18,7 +20,7 @@ from common.declare import (
     Upsert,
     View,
 )
-from common.declare.declared import is_path, source_of
+from common.declare.declared import is_outside, source_of
 from common.errors import Fault, Problem, nearest
 
 Reader = Silver | Gold | Publish
@@ -80,7 +82,18 @@ def read_by(readers: Iterable[Silver]) -> tuple[str, ...]:
 def sources(reader: Reader) -> tuple[str, ...]:
     """The tables of the pipeline that a table or publication reads."""
     tables = (reader.reads,) if isinstance(reader, Publish) else reader.sources
-    return tuple(table for table in tables if not is_path(table))
+    return tuple(table for table in tables if not is_outside(table))
+
+
+def others_read(declared: Table) -> tuple[str, ...]:
+    """The Delta tables of other programs that a table reads, by their paths or their names in catalogs."""
+    if isinstance(declared, Silver):
+        tables: tuple[str, ...] = tuple(lookup.table for lookup in declared.lookups)
+    elif isinstance(declared, DeltaTable):
+        tables = (declared.folder,)
+    else:
+        tables = () if isinstance(declared, Bronze) else declared.sources
+    return tuple(table for table in tables if is_outside(table))
 
 
 def read_tables(reader: Reader) -> tuple[str, ...]:

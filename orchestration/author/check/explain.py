@@ -10,7 +10,7 @@ from typing import Literal
 
 from common.config.paths import Layout
 from common.declare import Pipeline, View
-from common.declare.declared import is_path
+from common.declare.declared import is_outside
 from common.declare.statement import statement_of, unsaid
 from common.errors import MedallionError, UsageError, nearest
 from common.sql.relations import Joined, Keyed, Relation, scans
@@ -100,7 +100,7 @@ def explain(pipeline: Pipeline, table: str, layout: Layout | None = None) -> Exp
         return Explanation(table, statement_of(view, names), tuple(unsaid(view)), tuple(names[table]))
     statement = read_view(view, scopes, remote=True)
     if statement is None:
-        by_path = ", or a path without a Delta table" if any(map(is_path, view.tables)) else ""
+        by_path = ", or a path without a Delta table" if any(map(is_outside, view.tables)) else ""
         raise UsageError(f"{table} reads a table whose columns are known only when the job starts{by_path}")
     way = way_of(statement, without_feed(view, remote=True))
     if layout is not None and (why := _found_at_a_start(table, statement, layout.table_path(table))):

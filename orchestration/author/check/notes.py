@@ -27,7 +27,7 @@ from common.declare import (
     Topic,
     View,
 )
-from common.declare.declared import folder_of, is_path
+from common.declare.declared import folder_of, is_in_catalog, is_outside
 from common.errors import SqlError
 from common.schema.value_fields import unchecked_nulls
 from common.sql.expression import aggregates_by_arrival
@@ -85,6 +85,7 @@ def _not_there(bronze: Bronze) -> Iterator[str]:
     """A start refuses it; here it is no mistake, since ``check`` may run on another machine than the job."""
     if (
         isinstance(bronze, Files | DeltaTable)
+        and not is_in_catalog(bronze.folder)
         and is_local(bronze.folder)
         and not Path(bronze.folder).exists()
     ):
@@ -95,7 +96,7 @@ def _of_catalog(bronze: Files | DeltaTable) -> str:
     """What to do where a path is the name of a table in a catalog."""
     if isinstance(bronze, Files) or "/" in bronze.path or "." not in bronze.path:
         return ""
-    return f" If it is a name in a catalog, DESCRIBE DETAIL {bronze.path} prints its folder as location."
+    return f" If it is a name in a catalog, write table={bronze.path!r}."
 
 
 def _two_starts(bronze: Bronze) -> Iterator[str]:
@@ -178,8 +179,8 @@ def _with_higher_watermark(gold: Join) -> Iterator[str]:
 
 def _by_path(view: View) -> Iterator[str]:
     """On the tables that a view names by their paths."""
-    for table in (one for one in view.sources if is_path(one) and is_local(one)):
-        if not Path(table).exists():
+    for table in (one for one in view.sources if is_outside(one) and is_local(one)):
+        if not is_in_catalog(table) and not Path(table).exists():
             yield f"{view.table}: {table} is not there: no Delta table."
     for table in without_feed(view):
         yield (

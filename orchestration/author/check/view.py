@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from common.config.paths import is_local
 from common.declare import View
-from common.declare.declared import is_path, source_of
+from common.declare.declared import is_in_catalog, is_outside, source_of
 from common.errors import UNNAMED, Fault, MedallionError, Problem, SqlError, as_fault
 from common.schema.ddl import DdlError, Field, parse
 from common.sql.statement import Statement, read_statement
@@ -107,7 +107,7 @@ def columns_of(
     """The columns of a view's tables, as far as they are known, with their types as far as these are."""
     known: dict[str, Sequence[Field]] = {}
     for table in view.tables:
-        if is_path(table):
+        if is_outside(table):
             types = _of_log(table, lambda log: log.column_types(), remote=remote)
             known[table] = [_column(name, type_) for name, type_ in types.items()]
         elif table in scopes:
@@ -117,7 +117,7 @@ def columns_of(
 
 def without_feed(view: View, *, remote: bool = False) -> tuple[str, ...]:
     """The tables that a view names by their paths and that are known to keep no change data feed."""
-    tables = [table for table in view.sources if is_path(table)]
+    tables = [table for table in view.sources if is_outside(table)]
     found = {table: _of_log(table, _properties, remote=remote) for table in tables}
     return tuple(table for table, known in found.items() if known and known[_FEED] != "true")
 
@@ -130,7 +130,7 @@ def _of_log(path: str, asked: Callable[[LogReader], Mapping[str, str]], *, remot
     """What the log of a table says; empty where there is none, or none that may be read."""
     from common.delta.log import LogReader  # pyarrow, which a pipeline without such tables does not need
 
-    if not remote and not is_local(path):
+    if is_in_catalog(path) or (not remote and not is_local(path)):
         return {}
     with suppress(MedallionError, OSError):
         return asked(LogReader(path))

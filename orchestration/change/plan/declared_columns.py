@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Bronze, Join, Pipeline, Stateful, Table
-from common.declare.declared import is_path
+from common.declare.declared import is_outside
 from common.delta.log import column_types
 from common.errors import MedallionError
 from orchestration.access.declaration.lineage import sources
@@ -53,18 +53,18 @@ def declared_columns(
     """
     found = DeclaredColumns()
     with tempfile.TemporaryDirectory(prefix="medallion-plan-") as folder:
-        trial = Layout(f"{folder}/tables", f"{folder}/checkpoints", Path(folder))
+        trial = Layout(f"{folder}/tables", f"{folder}/checkpoints", Path(folder), names=layout.catalog_names)
         wiring = Wiring(spark, pipeline, settings, trial, "")
         for topic in pipeline.bronze:
             copy_empty(spark, topic.table, layout, trial)
         looked_up = {each.table for silver in pipeline.silver for each in silver.lookups}
         for table in sorted(looked_up):
-            if not is_path(table):
+            if not is_outside(table):
                 copy_empty(spark, table, layout, trial)
         for declared in wiring.tables("silver"):
             _build(wiring, trial, declared, found)
         for table in sorted(looked_up):
-            if table.startswith("gold.") and not is_path(table):
+            if table.startswith("gold.") and not is_outside(table):
                 shutil.rmtree(trial.table_path(table), ignore_errors=True)
         for declared in wiring.tables("gold"):
             if isinstance(declared, Join) and declared.joins_a_table:

@@ -60,6 +60,19 @@ _JUDGED = "rows that the next start reads are judged by it; rows of the table ke
 
 _STORAGE: tuple[Effect, str] = ("no effect", "the layout of a table is fixed when the table is created")
 
+_FOREIGN = (
+    "what other programs write is counted by itself and read where it is declared, and a fault elsewhere"
+)
+
+_PACED = "the query has another pace; no row depends on it"
+
+_MOVED = (
+    "the table is expected there. Copy its folder with all files while no job runs, and the folders beside "
+    "it whose names begin with its name and __; a start without them is refused. Readers go on"
+)
+
+_NO_LAYOUT = {"location": _MOVED, "foreign": _FOREIGN}
+
 _OTHER_SOURCES = (
     "the checkpoint has the positions of other bronze tables, and a start refuses it. A rebuild fills the "
     "table from those that are declared"
@@ -199,8 +212,8 @@ def _effect(
     declared: Table | Publish, name: str, old: str, new: str, refused: Sequence[str]
 ) -> tuple[Effect, str]:
     base = name.partition(".")[0]
-    if base in PACE:
-        return "next start", "the query has another pace; no row depends on it"
+    if base in PACE or base in _NO_LAYOUT:
+        return "next start", _NO_LAYOUT.get(base, _PACED)
     if isinstance(declared, Bronze):
         return _BRONZE.get(base, ("next start", _STAYS))
     if isinstance(declared, Publish):

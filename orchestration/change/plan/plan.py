@@ -160,7 +160,11 @@ def _declaration_changes(
         problem = declaration_problem(declared, last, settings.gold.accept_changed)
         refused = () if problem is None else problem.place.partition(", ")[2].split(" and ")
     if before is not None:
-        found = differences(declared, before, now, refused=refused)
+        here = replace(layout, locations={}).table_path(declared.table)
+        found = tuple(
+            replace(one, old=one.old or here, new=one.new or here) if one.name == "location" else one
+            for one in differences(declared, before, now, refused=refused)
+        )
     elif isinstance(declared, Silver):
         text = "the former text was not recorded; rows that the next start reads are judged by the new one"
         found = tuple(Change(one, "", "", "next start", text) for one in unrecorded_changes(declared, last))
@@ -258,7 +262,8 @@ def _with_effort(found: QueryPlan, declared: Table | Publish, layout: Layout) ->
 def _not_declared(pipeline: Pipeline, layout: Layout) -> Iterator[QueryPlan]:
     """Queries that have a checkpoint and no declaration."""
     names = {declared.table for declared in (*pipeline.tables, *pipeline.publish)}
-    for name in sorted(StorageFolder(layout.checkpoints).names()):
+    found = (name for root in layout.checkpoint_roots for name in StorageFolder(root).names())
+    for name in sorted(set(found)):
         layer, _, table = name.partition(".")
         is_query = layer in {"bronze", "silver", "gold", "publish"} and table and "." not in table
         if is_query and not _KEPT.search(table) and name not in names:

@@ -16,7 +16,7 @@ from orchestration.change.plan.change import Change
 def source_changes(declared: DeltaTable, pipeline: Pipeline, layout: Layout) -> Iterator[Change]:
     """How the source's columns differ from those that bronze has, by both logs; nothing without either."""
     have = _columns(layout.table_path(declared.table), "value")
-    now = _columns(declared.folder)
+    now = _columns(layout.table_path(declared.reads))
     if not have or not now:
         return
     silver = [one.table for one in pipeline.silver if declared.table in one.sources]

@@ -52,6 +52,7 @@ from orchestration.records.rejudge.stage import (
 )
 from orchestration.run.supervisor import StopSignal, Supervisor
 from orchestration.run.wiring import Wiring
+from silver.read.column_names import COORDINATES
 from silver.write import first_load
 from silver.write.table_columns import check_each
 
@@ -158,6 +159,9 @@ class _Rebuild(ReplacedTable):
         counts = None if loaded else total_counts(path, self.silver.table, last["query_id"])
         if expired := self.expired(version, lambda _: None):  # said when the shadow was first filled
             rows = with_expired(rows, expired, delta_table.newest(self.spark, self.path), self.silver)
+        if self.silver.storage.foreign is not None:
+            others = delta_table.newest(self.spark, self.path).where(f"{COORDINATES[0]} is null")
+            rows[self.silver.table] = rows[self.silver.table].unionByName(others, allowMissingColumns=True)
         return Incoming(rows, last, counts, self.coming)
 
     def switch(self, incoming: Incoming, restores: Mapping[str, int] | None = None) -> tuple[Gold, ...]:
@@ -354,7 +358,7 @@ def _rebuilt(comparison: Comparison | None, stay: Sequence[Gold]) -> Rebuilt:
 
 def _require_local(layout: Layout, silver: Silver) -> None:
     layout.require_own((silver.table,))
-    if not is_local(layout.checkpoints) or not is_local(layout.warehouse):
+    if not is_local(layout.checkpoint_path(silver.table)) or not is_local(layout.warehouse):
         raise UsageError(
             f"{silver.table}: its tables or its checkpoint are in an object store, which cannot rename a "
             "folder. Declare the table under a new name."

@@ -54,12 +54,13 @@ def accept_versions(
             check_positions(declared.table, path, checkpoint)
         else:
             bring_to_newest(declared.table, path, checkpoint)  # of a command that was cut off
-        position = _position(declared, last)
-        begins = _oldest_kept(declared, position)
+        folder = layout.table_path(declared.reads)
+        position = _position(declared, folder, last)
+        begins = _oldest_kept(folder, position)
         gaps: tuple[Gap, ...] = ()
         if begins > position.version:
             end = coordinate_ends(last).get((declared.coordinate, 0), 0)
-            lost = f"{VERSIONS} {position.version} to {begins - 1} of {declared.folder}, rows not known"
+            lost = f"{VERSIONS} {position.version} to {begins - 1} of {folder}, rows not known"
             gaps = (Gap(declared.table, declared.coordinate, 0, end, end - 1, lost),)
         if is_plan:
             return Accepted(declared.table, gaps)
@@ -80,27 +81,27 @@ def _step(declared: DeltaTable, last: Mapping[str, Any]) -> str | None:
     return found
 
 
-def _position(declared: DeltaTable, last: Mapping[str, Any]) -> DeltaPosition:
+def _position(declared: DeltaTable, folder: str, last: Mapping[str, Any]) -> DeltaPosition:
     """How far bronze has read the source, which is the table that is there now."""
     position = delta_position_of(last["positions"])
-    now = LogReader(declared.folder).snapshot()
+    now = LogReader(folder).snapshot()
     if position is None or now is None or position.table_id != now.table_id:
         raise UsageError(
-            f"{declared.table}: the table in {declared.folder} is not the one that was read: a gap cannot be "
+            f"{declared.table}: the table in {folder} is not the one that was read: a gap cannot be "
             "told. Declare the other one under another name."
         )
     if position.in_snapshot:
         raise UsageError(
-            f"{declared.table} still reads the first state of {declared.folder}, version {position.version}, "
+            f"{declared.table} still reads the first state of {folder}, version {position.version}, "
             "which has no later part to go on with. Restore its log, or declare the source under another "
             "name, which reads the table as it is now."
         )
     return position
 
 
-def _oldest_kept(declared: DeltaTable, position: DeltaPosition) -> int:
+def _oldest_kept(folder: str, position: DeltaPosition) -> int:
     """The first version from which on the source's log has every commit."""
-    log = LogReader(declared.folder)
+    log = LogReader(folder)
     oldest = log.oldest_version()
     if oldest is None:
         return position.version

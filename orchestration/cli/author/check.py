@@ -14,7 +14,7 @@ from rich.tree import Tree
 
 from common.config.settings import Settings
 from common.declare import Bronze, DeltaTable, Files, Pipeline, Stream
-from common.declare.declared import is_path
+from common.declare.declared import is_in_catalog, is_outside
 from common.errors import PipelineError, Problem, SettingsError, UsageError
 from common.machine.console import out
 from common.machine.terminal import visible, wrapped
@@ -248,9 +248,10 @@ def _tree(pipeline: Pipeline) -> Tree:
     for topic in pipeline.bronze:
         branch = root.add(f"{_shown(_source(topic))} [dim]->[/] {topic.table}")
         _grow(branch, topic.table, pipeline)
-    every = [table for gold in pipeline.gold for table in read_tables(gold) if is_path(table)]
+    every = [table for gold in pipeline.gold for table in read_tables(gold) if is_outside(table)]
     for path in dict.fromkeys(every):
-        _grow(root.add(f"the Delta table in {_shown(path)}"), path, pipeline)
+        other = "table" if is_in_catalog(path) else "Delta table in"
+        _grow(root.add(f"the {other} {_shown(path)}"), path, pipeline)
     return root
 
 
@@ -264,7 +265,7 @@ def _source(topic: Bronze) -> str:
     if isinstance(topic, Files):
         return f"{topic.format} files in {topic.path}"
     if isinstance(topic, DeltaTable):
-        return f"the Delta table in {topic.path}"
+        return f"the Delta table in {topic.path}" if topic.in_catalog is None else f"the table {topic.folder}"
     if isinstance(topic, Stream):
         return f"the source {topic.format}"
     if topic.pattern is not None:

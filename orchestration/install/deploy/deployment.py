@@ -95,9 +95,10 @@ def plan_of(settings: Settings, pipeline: Pipeline) -> Plan:
             "broker of its own, without its records. Write kafka.bootstrap_servers: host:port."
         )
     read = [*_texts(written), *_texts(pipeline)]
-    places = (settings.warehouse, settings.checkpoints)
-    is_remote = all(place is not None and not is_local(place) for place in places)
-    optional = _S3_SECRETS if any((place or "").startswith("s3a://") for place in places) else ()
+    folders = [one.storage.folder for one in pipeline.tables]
+    places = (*settings.storage_places, *(one for one in folders if one is not None))
+    is_remote = None not in {settings.warehouse, settings.checkpoints} and not any(map(is_local, places))
+    optional = _S3_SECRETS if any(place.startswith("s3a://") for place in places) else ()
     return Plan(
         pipeline=pipeline.name,
         file="pipeline.py" if settings.pipeline is None else settings.pipeline.name,
@@ -108,7 +109,7 @@ def plan_of(settings: Settings, pipeline: Pipeline) -> Plan:
         optional=optional,
         is_remote=is_remote,
         files=tuple(sorted(set(_files(read)))),
-        folders=tuple(dict.fromkeys(place for place in places if place and place.startswith("/"))),
+        folders=tuple(dict.fromkeys(place for place in places if place.startswith("/"))),
     )
 
 

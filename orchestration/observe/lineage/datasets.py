@@ -137,9 +137,9 @@ class Datasets:
         return QueryDatasets(inputs, (output,), {"topic": found})
 
     def _of_folder(self, source: Files | DeltaTable) -> QueryDatasets:
-        found = table_name(source.folder)
-        known = self._columns(source.folder) if isinstance(source, DeltaTable) else {}
-        return QueryDatasets((Dataset("", found, known),), (self._without_columns(source),), {})
+        folder = self._layout.table_path(source.reads) if isinstance(source, DeltaTable) else source.folder
+        known = self._columns(folder) if isinstance(source, DeltaTable) else {}
+        return QueryDatasets((Dataset("", table_name(folder), known),), (self._without_columns(source),), {})
 
     def _without_columns(self, source: Files | DeltaTable | Stream) -> Dataset:
         columns = self._columns(self._path(source.table))
@@ -162,7 +162,7 @@ class Datasets:
         return Dataset(table if _is_own(table) else "", self._name(table), columns)
 
     def _path(self, table: str) -> str:
-        return self._layout.table_path(table) if _is_own(table) else table
+        return self._layout.table_path(table)
 
     def _name(self, table: str) -> DatasetName:
         return table_name(self._path(table))

@@ -97,15 +97,15 @@ class Holders:
             layout: Where the leases are.
             most_seconds: Seconds after which a lease on the store is read again, if its third is longer.
         """
-        self._leases, self._warehouse, self._most = layout.leases, layout.warehouse, most_seconds
-        self._store: S3Store | None = None
+        self._layout, self._most = layout, most_seconds
+        self._stores: dict[str, S3Store] = {}
         self._seen: dict[str, _Renewals] = {}
         self._unknown: set[str] = set()
 
     def find(self, table: str) -> Holder | None:
         """The process that writes a table; ``started_at`` is None for a process of another host."""
-        here = find_holder(self._leases, table)
-        if here is not None or not object_store.is_s3(self._warehouse):
+        here = find_holder(self._layout.leases, table)
+        if here is not None or not object_store.is_s3(self._layout.warehouse):
             return here
         seen = self._look(table)
         return None if seen.lease is None or _lapsed_seconds(seen) else _named(seen.lease)
@@ -135,12 +135,13 @@ class Holders:
         lasts = before.lease.seconds if before is not None and before.lease is not None else DEFAULT_SECONDS
         if before is not None and now - before.read_at < min(lasts / 3, self._most):
             return before
-        if self._store is None:
-            self._store = object_store.conditional_store(self._warehouse)
+        root, name = self._layout.lease_of(table)
+        if root not in self._stores:
+            self._stores[root] = object_store.conditional_store(root)
         from obstore.exceptions import BaseError
 
         try:
-            lease = read_lease(self._store, table)
+            lease = read_lease(self._stores[root], name)
         except (BaseError, OSError):  # what was known stays, and grows old
             self._unknown.add(table)
             return before or _Renewals(None, now, now)

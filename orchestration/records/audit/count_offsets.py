@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -19,6 +20,7 @@ from orchestration.records.audit import offset_places as rows
 from orchestration.records.audit.accepted_gaps import Gap, lost_between
 from orchestration.records.audit.offset_places import Range, Source, Sources
 from orchestration.records.audit.offset_ranges import (
+    OF_RECORDS,
     BatchRange,
     BronzeProgress,
     all_exist,
@@ -39,6 +41,7 @@ from orchestration.records.audit.table_log import (
     TableCommit,
     TableLog,
     foreign_commits,
+    foreign_rows,
     kafka_positions,
     missing_batches,
     put_back,
@@ -71,6 +74,7 @@ class _Tally:
         held: Per partition, the number of offsets that may have expired and were found in any table.
         absent: Number of offsets that bronze does not hold.
         outside: Number of offsets in groups that reach outside the ranges.
+        nameless: Number of rows that name no record.
     """
 
     counts: dict[Partition, dict[str, int]]
@@ -80,6 +84,7 @@ class _Tally:
     held: dict[Partition, int] = field(default_factory=dict)
     absent: int = 0
     outside: int = 0
+    nameless: int = 0
 
     def has_gaps(self, ranges: Mapping[Partition, Range]) -> bool:
         """Whether an offset within the ranges is in no table."""
@@ -93,6 +98,9 @@ def _tally(found: DataFrame, ranges: Mapping[Partition, Range]) -> _Tally:
         place = str(row["topic"]), int(row["partition"])
         tally.present[place], tally.held[place] = row["records"], row["expirable"]
     for row in rows.count_places(found):
+        if row["topic"] is None or row["partition"] is None:
+            tally.nameless += sum(row[f"in_{name}"] for name in rows.TABLES)
+            continue
         place, fate, offsets = (str(row["topic"]), int(row["partition"])), row[rows.FATE], row["offsets"]
         tally.rows["silver"] += row["in_silver"]
         tally.rows["late"] += row["in_late"]
@@ -149,7 +157,8 @@ class TableAudit:
         """Run the audit; the account per partition."""
         pins, silver = self.pins, self.silver
         progress = bronze_progress(pins.bronze, pins.position, self.start.processed if self.start else {})
-        sources = all_sources(pins, progress, self.start, self.own)
+        others = silver.storage.foreign is not None
+        sources = all_sources(pins, progress, self.start, self.own, has_others=others)
         ranges = self._ranges(progress, sources)
         self._add_log_faults(progress, ranges)
         offsets = sum(one.end - one.first for one in ranges.values())
@@ -204,6 +213,10 @@ class TableAudit:
     ) -> tuple[PartitionAccount, ...]:
         tally = _tally(found, ranges)
         counts, seen = tally.counts, tally.fates
+        if tally.nameless:
+            found = found.where("topic is not null and partition is not null")
+            text = f"{tally.nameless:,} rows of {self.silver.table}, or of a table beside it, name no record"
+            self._add_texts("unknown", [f"{text}: another program has written them. {self._again}"])
         self._count_expired(tally, ranges)
         self._add_twice(found, seen)
         if self.erased is not None:
@@ -236,6 +249,8 @@ class TableAudit:
         logs = {"silver": pins.silver, "late": pins.late, "quarantine": pins.quarantine}
         after = {name: start.version(log.table) if start else -1 for name, log in logs.items()}
         held = {name: sum(part.held[name] for part in parts) for name in logs}
+        if silver.storage.foreign is not None:
+            held["silver"] += self._count_others()
         for log, text in batch_counts.table_faults(pins, held, after):
             self._add_miscounted(log, text)
         totals = {name: sum(part.totals.get(name, 0) for part in parts) for name in FATES}
@@ -246,6 +261,22 @@ class TableAudit:
         self._add_texts("counts", batch_counts.element_faults(pins, silver, totals, mine))
         if len(self.decision.conditions) == 1:
             self._add_texts("counts", batch_counts.other_faults(pins, silver, totals, mine))
+
+    def _count_others(self) -> int:
+        """Note the rows of other programs; the number of rows of records that they have taken away."""
+        log = self.pins.silver
+        found = Source(log).rows(self.spark)
+        count = 0 if found is None else found.where(f"not {OF_RECORDS}").count()
+        appended = foreign_rows(log)
+        foreign = self.silver.storage.foreign
+        text = f"{count:,} rows of {log.table} are of other programs, as foreign={foreign!r} says"
+        self.notes.append(text)
+        if foreign == "appends" and appended not in {None, count}:
+            self._add_texts(
+                "counts", [f"{text}, and their commits have appended {appended:,}. {self._again}"]
+            )
+        removed = self._removed_by_others
+        return 0 if removed is None else int(removed.agg(F.sum("net")).collect()[0][0] or 0)
 
     def _count_expired(self, tally: _Tally, ranges: Mapping[Partition, Range]) -> None:
         """Count the offsets that retention has deleted from bronze and that no table holds."""
@@ -370,7 +401,8 @@ class TableAudit:
             self.faults.append(Fault("counts", f"{text}. {self._again}", command=self._again))
             return
         names = rows.PLACE if log is self.pins.quarantine else rows.KAFKA
-        self._add_rows("counts", text, rows.net_changes(self.spark, log, others, names), self._again)
+        found = rows.net_changes(self.spark, log, others, names).where("topic is not null")
+        self._add_rows("counts", text, found, self._again)
 
     def _add_quarantined_tombstones(self, sources: Sources) -> None:
         """Add a fault for tombstones in quarantine: a tombstone belongs into bronze alone."""
@@ -414,7 +446,9 @@ class TableAudit:
         # Most witnesses of new rows are new too, so an incremental audit searches the new rows first.
         # Of several bronze tables, a row of another one may be the witness.
         whole = Source(self.pins.silver)
-        searched = [sources.silver, whole] if self.start else [whole if self.own else sources.silver]
+        # A row of another program may have the key.
+        is_whole = self.own or silver.storage.foreign is not None
+        searched = [sources.silver, whole] if self.start else [whole if is_whole else sources.silver]
         accepted = [source.rows(spark) for source in searched]
         erasures = [one for one in self.pins.silver.commits if one.commit.is_change and one.by == ERASURE]
         are_erased_known = all_exist(self.pins.silver, files_of(erasures))
@@ -450,7 +484,7 @@ class TableAudit:
                     _add(counts, "duplicates", valueless, -1)
                     if are_erased_known:
                         _add(counts, "duplicates", lone.frame, -1)
-                        self._add_without_witness(lone)
+                        self._add_without_witness(self._not_removed(lone, counts))
                     elif lone.count:
                         self._note_erased_witnesses(lone.count)
         late = sources.late.rows(spark)
@@ -468,21 +502,42 @@ class TableAudit:
             "row in the table are taken for copies of erased events, by the counts of the micro-batches"
         )
 
-    def _add_without_witness(self, lone: Rows) -> None:
+    def _not_removed(self, lone: Rows, counts: dict[Partition, dict[str, int]]) -> DataFrame:
+        """The rows without a witness, but those that other programs have taken away as is declared."""
+        removed = self._removed_by_others
+        if not lone.count or removed is None:
+            return lone.frame
+        _add(counts, "foreign", lone.frame.join(removed, list(rows.PLACE), "left_semi"))
+        return lone.frame.join(removed, list(rows.PLACE), "left_anti")
+
+    @cached_property
+    def _removed_by_others(self) -> DataFrame | None:
+        """The records whose rows other programs have taken away, as is declared; None where none have."""
+        log = self.pins.silver
+        theirs = [one for one in log.commits if one.is_foreign and one.commit.removed]
+        if self.silver.storage.foreign != "changes" or not theirs:
+            return None
+        if not all_exist(log, files_of(theirs)):
+            self.notes.append(
+                f"{log.table}: files that other programs rewrote are vacuumed: which rows they took away is "
+                "not known, so that a record without a row is a fault. Accept what is right by a rebuild"
+            )
+            return None
+        return rows.net_changes(self.spark, log, theirs, rows.KAFKA).where("net > 0 and topic is not null")
+
+    def _add_without_witness(self, lone: DataFrame) -> None:
         """Add faults for rows that are in no table and whose key is in no row of silver."""
-        if not lone.count:
-            return
         self._add_rows(
             "missing",
             f"in {self.pins.bronze.table} and processed, but in no table, and no row of {self.silver.table} "
             "has its key, or only one that it should have kept out",
-            lone.frame.where("is_first"),
+            lone.where("is_first"),
             self._again,
         )
         self._add_rows(
             "no witness",
             f"a duplicate of a row that is missing itself: no row of {self.silver.table} has its key",
-            lone.frame.where("not is_first"),
+            lone.where("not is_first"),
             self._again,
         )
 

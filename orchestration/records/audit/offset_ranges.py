@@ -164,7 +164,18 @@ def new_files(log: TableLog, pins: Pins, start: StartingPoint) -> tuple[DataFile
     return tuple(file for one in log.since(_after(log, pins, start)) for file in one.commit.added)
 
 
-def all_sources(pins: Pins, progress: BronzeProgress, start: StartingPoint | None, own: str = "") -> Sources:
+OF_RECORDS = f"{KAFKA[0]} is not null"
+"""The condition of the rows of silver that are made of records; those of other programs have null there."""
+
+
+def all_sources(
+    pins: Pins,
+    progress: BronzeProgress,
+    start: StartingPoint | None,
+    own: str = "",
+    *,
+    has_others: bool = False,
+) -> Sources:
     """The rows of the four tables that the audit reads.
 
     Args:
@@ -172,10 +183,13 @@ def all_sources(pins: Pins, progress: BronzeProgress, start: StartingPoint | Non
         progress: What bronze has read.
         start: Where the audit starts; None: at the beginning.
         own: The condition of the records of this bronze table, where silver reads several.
+        has_others: Whether silver is declared to have rows of other programs, which have no coordinates.
     """
 
     def source(log: TableLog, topic: str = "") -> Source:
         only = own.replace("{topic}", topic) if topic else ""
+        if has_others and log is pins.silver:
+            only = f"({only or 'true'}) and {OF_RECORDS}"
         return Source(log, None if start is None else new_files(log, pins, start), only)
 
     return Sources(

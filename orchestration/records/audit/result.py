@@ -20,6 +20,7 @@ FATES = (
     "erased",
     "expired",
     "gaps",
+    "foreign",
     "waiting",
 )
 """The places where an offset may be; ``expired``: retention (``Topic.keep``) has deleted the record from

@@ -364,6 +364,25 @@ def foreign_commits(log: TableLog) -> Iterator[str]:
         yield f"{log.table} version {one.version}, {one.commit.operation}, {at}"
 
 
+def changed_as_declared(silver: Silver, log: TableLog) -> str:
+    """Which version of another program has changed rows, where that is declared, in words."""
+    if silver.storage.foreign != "changes":
+        return ""
+    theirs = (one.version for one in by_others(log) if one.commit.removed)
+    first = next(theirs, None)
+    return "" if first is None else f"version {first} of another program has changed rows (foreign='changes')"
+
+
+def foreign_rows(log: TableLog) -> int | None:
+    """How many rows other programs have appended and left; None where the log does not say it."""
+    theirs = [one for one in log.commits if one.is_foreign]
+    gone = taken_back([one.commit for one in log.commits])
+    known = [one.commit.rows for one in theirs if one.version not in gone and not one.commit.removed]
+    if not log.is_whole or None in known:
+        return None
+    return sum(rows or 0 for rows in known)
+
+
 def put_back(log: TableLog) -> str:
     """What to type to take back the newest commits of a table that another program has written; empty where
     its newest commit is the engine's, or they are taken back.

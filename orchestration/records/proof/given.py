@@ -31,6 +31,8 @@ from orchestration.records.audit.table_log import (
     BATCH_COUNTS,
     Partition,
     Pins,
+    changed_as_declared,
+    foreign_rows,
     kafka_positions,
     missing_batches,
     pin,
@@ -58,6 +60,7 @@ class Given:
         faults: Faults that the logs show by themselves, in words.
         past_conditions: Former conditions ``where``.
         values: Which rows must have the values that today's declaration gives.
+        appended_by_others: How many rows other programs have appended; None where the log does not say it.
     """
 
     silver: Silver
@@ -73,6 +76,7 @@ class Given:
     faults: tuple[str, ...]
     past_conditions: tuple[str, ...]
     values: Comparable
+    appended_by_others: int | None = None
 
     @property
     def why_no_balance(self) -> str:
@@ -82,6 +86,8 @@ class Given:
                 f"its rows are elements of {self.silver.each}, which medallion audit counts and this script "
                 "does not"
             )
+        if why := changed_as_declared(self.silver, self.pins.silver):
+            return why
         return "a first load is unfinished" if self.pins.is_loading else ""
 
 
@@ -122,6 +128,7 @@ def given(
         left={log.table: rows_left(log) for log in (pins.silver, pins.late, pins.quarantine) if log.commits},
         faults=tuple(faults),
         past_conditions=tuple(past_conditions(layout.table_path(silver.table))),
+        appended_by_others=foreign_rows(pins.silver),
         values=comparable(silver, pins.silver, [pins.bronze], accepted, pins.late),
     )
 

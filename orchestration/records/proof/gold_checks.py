@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from common.config.paths import Layout
 from common.config.settings import GoldSettings
 from common.declare import Aggregate, Gold, Pipeline, Upsert, View
-from common.declare.declared import is_path
+from common.declare.declared import is_outside
 from common.delta.match.checkpoint_match import lost_commits
 from common.errors import SqlError, TableError
 from common.sql.quoting import double_quoted, standard_text
@@ -42,7 +42,7 @@ def _checks(gold: Gold, layout: Layout, tables: Tables, settings: GoldSettings) 
         SqlError: The definition is none that DuckDB computes as Spark does.
         TableError: A version that is needed cannot be read.
     """
-    if by_path := [name for name in gold.sources if is_path(name)]:
+    if by_path := [name for name in gold.sources if is_outside(name)]:
         raise SqlError(f"reads {by_path[0]}, which is no table of the pipeline")
     if not isinstance(gold, View) and gold.reading.has_start:
         raise SqlError("begins at a later version of its source")

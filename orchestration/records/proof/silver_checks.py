@@ -94,7 +94,7 @@ INSERT INTO {self.temporary("given offsets")} VALUES
     def _places(self) -> str:
         sources = [self._source(self.bronze, "bronze")]
         if self.silver is not None:
-            sources.append(self._source(self.silver, "silver", _AT_IN_SILVER))
+            sources.append(self._source(self._of_records(), "silver", _AT_IN_SILVER))
         if self.late is not None:
             sources.append(self._source(self.late, "late", _AT_IN_SILVER))
         if self.quarantine is not None:
@@ -358,8 +358,30 @@ CROSS JOIN LATERAL (SELECT coalesce(n, 0) AS found)''',
                     expected=f"'{left}'",
                     found="count(*)::VARCHAR",
                     shown="''",
-                    rows=f"FROM {views[table]}",
+                    rows=f"FROM {self._of_records() if views[table] == self.silver else views[table]}",
                 )
+        if self.given.silver.storage.foreign is not None and self.silver is not None:
+            yield self._of_others()
+
+    def _of_records(self) -> str:
+        """Silver's rows that are made of records: those of other programs, as declared, have no place."""
+        others = self.given.silver.storage.foreign is not None
+        return f"{self.silver} WHERE {COORDINATES[0]} IS NOT NULL" if others else str(self.silver)
+
+    def _of_others(self) -> str:
+        """The rows of other programs, against what their commits have appended."""
+        appended = self.given.appended_by_others
+        if appended is None:
+            return not_compared(self.about, "rows of other programs", "the log does not say how many")
+        return compared(
+            about=self.about,
+            check="'rows of other programs'",
+            holds=f"count(*) = {appended}",
+            expected=f"'{appended}'",
+            found="count(*)::VARCHAR",
+            shown="''",
+            rows=f"FROM {self.silver} WHERE {COORDINATES[0]} IS NULL",
+        )
 
     def _counted_kinds(self) -> str:
         counts = self.given.counted or {}

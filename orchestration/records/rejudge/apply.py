@@ -74,13 +74,14 @@ def make_equal(path: str, rows: DataFrame, metadata: str, *, key: Sequence[str])
     """Make a table equal to some rows, by one commit, which is empty if they are equal.
 
     Only what differs is written, and readers of the change data feed see no more; where the columns differ,
-    all rows are, as where the table has a key twice: a change is for all rows of its key.
+    all rows are, as where the table has a key twice, or rows without one: a change is for all rows of a key.
     """
     if not has_columns(path, rows):
         delta_table.replace_all(rows, path, metadata)
         return
     before = delta_table.newest(rows.sparkSession, path)
-    if not before.groupBy(*key).count().where("count > 1").isEmpty():
+    lacks_key = f"`{key[0]}` is null"  # of rows by other programs
+    if not before.groupBy(*key).count().where(f"count > 1 or {lacks_key}").isEmpty():
         delta_table.replace_all(rows.select(*before.columns), path, metadata)
         return
     with SparkRows(changes_between(before, rows, key)).kept() as kept:

@@ -282,7 +282,9 @@ class _Restatement(ReplacedTable):
     ) -> None:
         """Write the changes of one table by one commit."""
         if table == self.silver.table:
-            if any(can_be_filled_again(one) for one in stay) and not is_local(self.layout.checkpoints):
+            if any(can_be_filled_again(one) for one in stay) and not all(
+                map(is_local, self.layout.checkpoint_roots)
+            ):
                 names = ", ".join(filled_again(stay)[0])
                 raise UsageError(
                     f"{names} cannot follow rows that are replaced, and an object store cannot rename their "

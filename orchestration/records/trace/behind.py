@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from common.declare import Aggregate, Custom, Gold, Join, Session, Silver, Stateful, View
-from common.declare.declared import is_path
+from common.declare.declared import is_outside
 from common.declare.field_types import named
 from common.errors import SqlError, TableError, UsageError, first_line
 from common.sql.quoting import double_quoted
@@ -23,6 +23,8 @@ from orchestration.records.trace.view_rows import ViewRows
 
 RECORD = ("_kafka_topic", "_kafka_partition", "_kafka_offset")
 _COORDINATES = ", ".join(map(double_quoted, RECORD))
+_OF_RECORDS = f"{double_quoted(RECORD[0])} IS NOT NULL"
+"""Rows of other programs are made of no record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,8 @@ class Behind:
         try:
             found = [
                 self.tables.rows(
-                    f"SELECT DISTINCT {_COORDINATES} FROM ({each}) ORDER BY ALL LIMIT {limit + 1}"
+                    f"SELECT DISTINCT {_COORDINATES} FROM ({each}) WHERE {_OF_RECORDS} "
+                    f"ORDER BY ALL LIMIT {limit + 1}"
                 )
                 for each in self._records(declared, rows)
             ]
@@ -71,7 +74,7 @@ class Behind:
                 yield from self._of(declared.reads, self._members(declared, rows))
             case View():
                 for table, queries in view_rows(self.tables, declared).behind(rows).items():
-                    if not is_path(table):
+                    if not is_outside(table):
                         yield from self._of(table, " UNION ALL ".join(f"({each})" for each in queries))
             case Join():
                 yield rows
@@ -142,8 +145,8 @@ def view_rows(tables: Tables, view: View, versions: Mapping[str, int | None] | N
         SqlError: The statement is computed whole, or a table is not written yet.
     """
     sources = {
-        table: tables.database.source(table)
-        if is_path(table)
+        table: tables.database.source(tables.layout.table_path(table))
+        if is_outside(table)
         else source_of(tables, table, (versions or {}).get(table))
         for table in view.tables
     }

@@ -171,7 +171,9 @@ class Trace:
         import duckdb
 
         listed = ", ".join(map(double_quoted, names))
-        sql = f"SELECT DISTINCT {listed} FROM {source} WHERE {condition} ORDER BY ALL LIMIT {limit + 1}"
+        of_records = f"{double_quoted(names[0])} IS NOT NULL"  # rows of other programs are of no record
+        sql = f"SELECT DISTINCT {listed} FROM {source} WHERE ({condition}) AND {of_records} "
+        sql += f"ORDER BY ALL LIMIT {limit + 1}"
         if not values:
             refuse_unsafe_expression(self._tables.database.connection, "--where", condition)
         try:

@@ -26,7 +26,7 @@ from uuid import uuid4
 from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Bronze, ChangeFeed, Custom, Pipeline, Stateful, Table, Topic, Upsert, View
-from common.declare.declared import copy_with, is_path
+from common.declare.declared import copy_with, is_outside
 from common.delta.checkpoint import COMMIT_ENTRY, FIRST_HEAD, offsets_entry
 from common.delta.log import LogReader, commit_name
 from common.machine.storage_folder import StorageFolder
@@ -112,6 +112,9 @@ class Rehearsal:
             local=folder,
             bronze=None,
             outside={},
+            locations={},
+            roots={},
+            names=self.layout.catalog_names,
         )
         for table in known_tables(self.pipeline):
             copy_empty(self.spark, table, self.layout, copies)
@@ -207,7 +210,7 @@ def _is_rehearsed(declared: Table) -> bool:
     if isinstance(declared, Topic):
         return declared.pattern is None and declared.assign is None
     if isinstance(declared, View):  # it would read the whole table of another program
-        return not any(map(is_path, declared.sources))
+        return not any(map(is_outside, declared.sources))
     return not isinstance(declared, Bronze | Custom | Stateful)
 
 

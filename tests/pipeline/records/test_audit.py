@@ -267,7 +267,7 @@ def test_what_silver_has_not_read_is_waiting_and_what_was_erased_is_erased(copy:
     delta_merge.delete_matching(frame, path, told, key=["topic", "partition", "offset"])
     found = account(copy)
     assert found.faults == ()
-    assert found.totals == dict(zip(FATES, (13, 6, 2, 3, 1, 1, 0, 0, 3, 0, 0, 2), strict=True))
+    assert found.totals == dict(zip(FATES, (13, 6, 2, 3, 1, 1, 0, 0, 3, 0, 0, 0, 2), strict=True))
     delete(copy, "bronze.orders", IN.format(0, 7))
     assert [(one.name, one.examples) for one in account(copy).faults] == [("gap", (("t", 0, 7),))]
     shutil.rmtree(under_way)

@@ -174,6 +174,7 @@ def test_commands_know_both_tables(lived: tuple[Engine, TwoTablesOracle]) -> Non
 
 @pytest.mark.long
 def test_another_list_of_tables_is_refused_and_filled_by_a_rebuild(spark: Any, session_dir: Path) -> None:
+    """A table is added, and taken away again; the state has another number of partitions then."""
     one = replace(PIPELINE, silver=[replace(BOTH, reads="bronze.web")])
     engine = begun(spark, session_dir, one)
     engine.run("silver")
@@ -181,7 +182,7 @@ def test_another_list_of_tables_is_refused_and_filled_by_a_rebuild(spark: Any, s
     (found,) = (one for one in plan(PIPELINE, engine.settings, engine.layout) if one.query == "silver.events")
     (change,) = (one for one in found.changes if one.name == "reads")
     assert (found.effect, change.effect, change.new) == ("rebuild", "rebuild", "[bronze.web, bronze.app]")
-    before = engine.version("silver.events")
+    of_web, before = values(engine), engine.version("silver.events")
     with pytest.raises(PipelineError, match=r"was filled from bronze\.web and is declared with"):
         both.run("silver")
     assert engine.version("silver.events") == before
@@ -204,6 +205,27 @@ def test_another_list_of_tables_is_refused_and_filled_by_a_rebuild(spark: Any, s
     assert wider.faults() == ()
     with pytest.raises(PipelineError, match=r"was filled from \[bronze\.web, bronze\.app\] and is"):
         engine.run("silver")
+    name = "spark.sql.shuffle.partitions"
+    had = int(spark.conf.get(name))
+    checkpoint = Checkpoint(engine.layout.checkpoint_path("silver.events"))
+    assert checkpoint.state_partitions() == had
+    spark.conf.set(name, had + 2)
+    try:
+        rebuild_silver(spark, one, engine.settings, engine.layout, one.silver[0], str.strip)
+        engine.run("silver")
+    finally:
+        spark.conf.set(name, had)
+    assert checkpoint.state_partitions() == had + 2
+    assert values(engine) == of_web
+    assert engine.faults() == ()
+
+
+def values(engine: Engine) -> Counter[str]:
+    """The rows of silver, but when they came."""
+    rows = engine.rows("silver.events")
+    return Counter(
+        repr({name: value for name, value in row.items() if name != "_ingested_at"}) for row in rows
+    )
 
 
 @pytest.mark.long

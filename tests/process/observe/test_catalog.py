@@ -37,6 +37,21 @@ pipeline = Pipeline(
 )
 """
 
+_COPY = """
+from medallion import Columns, DeltaTable, Pipeline, Silver
+
+pipeline = Pipeline(
+    name="copy",
+    bronze=[DeltaTable("orders", table="dev_silver.orders")],
+    silver=[Silver(
+        "copied", reads="bronze.orders",
+        value=Columns("order_id string, amount bigint, ordered_at timestamp"),
+        columns=["order_id", "amount", "ordered_at"], key=["order_id"], event_time="ordered_at",
+        watermark="1 day",
+    )],
+)
+"""
+
 _READ = """
 import json, sys
 from pathlib import Path
@@ -92,6 +107,18 @@ def shop(folder: Path, topic: str, more: str = "") -> Path:
     return file
 
 
+def read_by_name(folder: Path, metastore: str) -> Counter[tuple[str, int]]:
+    """The rows that a pipeline has whose source is a name of the metastore."""
+    folder.mkdir()
+    (folder / "copy.py").write_text(_COPY)
+    overrides = ("catalog=hive", f"spark.conf.spark.hadoop.hive.metastore.uris={metastore}")
+    with medallion(folder, folder / "copy.py", *overrides) as commands:
+        backfill(commands)
+        done = commands.run("query", "select order_id, amount from silver.copied", "--json")
+        assert done.code() == 0, done.stderr[-3000:]
+        return Counter((row["order_id"], row["amount"]) for row in json.loads(done.stdout))
+
+
 def backfill(commands: Medallion) -> str:
     done = commands.run("backfill")
     assert done.code() == 0, done.stderr[-3000:]
@@ -125,6 +152,9 @@ def test_tables_are_read_by_name_and_a_metastore_that_is_away_stops_nothing(
             ]
             assert found["columns"][:3] == ["order_id", "amount", "ordered_at"]
             assert found["comment"].startswith("Typed and judged rows from bronze.orders")
+            # Another pipeline reads a table by its name there.
+            copied = read_by_name(tmp_path / "copy", metastore)
+            assert copied == Counter((f"o{n}", n) for n in range(10))
             # A column that is declared later reaches the metastore.
             shop(tmp_path, topic, ', "note": "note"')
             send(topic, messages(10, 12))

@@ -87,6 +87,11 @@ pipeline = Pipeline(
             sql="select distinct country from gold.customers where country is not null",
         ),
         View(
+            "newest_snapshot",
+            kept="whole",
+            sql="select id, country from silver.customers where at = (select max(at) from silver.customers)",
+        ),
+        View(
             "below_largest",
             kept="whole",
             sql="select id, (select max(amount) from silver.orders) - amount as below from silver.orders",

@@ -34,7 +34,7 @@ def camel(word: str) -> str:
             "max_file_age=… leaves files out",
         ),
         (DeltaTable, {"name": "x", "path": "t", "skipChangeCommits": True}, 'changes="appends"'),
-        (Storage, {"path": "/elsewhere"}, "below warehouse and checkpoints"),
+        (Storage, {"path": "/elsewhere"}, "it is location=… here"),
         (KafkaSink, {"topic": "t", "exactly_once": True}, "BatchSink with a transactional producer"),
         (FileSink, {"path": "out", "format": "orc"}, 'format="parquet" has the same types'),
         (Pipeline, {"name": "p", "multipleWatermarkPolicy": "max"}, 'watermark_policy="max"'),

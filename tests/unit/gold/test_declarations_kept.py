@@ -86,7 +86,7 @@ POSITIONS = {
     "Rule": "name condition on_fail",
     "Session": "on gap",
     "Silver": "name reads value columns key event_time watermark rules lookups max_future dedupe keep late unknown_fields tombstones max_future_after where storage each",  # noqa: E501  # one line, one declaration
-    "Storage": "cluster_by partition_by change_feed deletion_vectors newer_types",
+    "Storage": "cluster_by partition_by change_feed deletion_vectors newer_types location foreign",
     "Text": "max_bytes",
     "Topic": "name topics pattern assign starting_offsets starting_timestamp max_offsets_per_trigger min_partitions fail_on_data_loss may_have_gaps kafka sample keep trigger storage receipts",  # noqa: E501  # one line, one declaration
     "Upsert": "name reads key newest_by columns delete_when reading storage unchanged where ignore_nulls",

@@ -11,6 +11,7 @@ from common.config.paths import Layout
 from common.config.settings import GoldSettings
 from common.declare import Aggregate, Gold, History, Join, View
 from common.delta.checkpoint import DeltaPosition
+from common.delta.foreign_commits import is_own
 from common.delta.log import LogReader
 from common.delta.micro_batch import MicroBatch
 from common.delta.table import FEED
@@ -127,7 +128,7 @@ def excuse_of(gold: Gold, layout: Layout, state: GoldState, settings: GoldSettin
     accepted = settings.accept_commits
     if taken := [one for one in accepted if one.partition("@")[0] in {gold.table, *gold.side_tables}]:
         return Excuse(f"gold.accept_commits takes {', '.join(taken)} as it is")
-    if why := _why_kept(gold, layout, state, settings):
+    if why := _of_others(gold, layout, state) or _why_kept(gold, layout, state, settings):
         return Excuse(why)
     if isinstance(gold, View):
         return None  # it follows its sources by versions, whatever they took away
@@ -141,6 +142,20 @@ def excuse_of(gold: Gold, layout: Layout, state: GoldState, settings: GoldSettin
     if found is None:
         return Excuse(f"the first commits of {' or '.join((gold.table, *tables))} were cleaned away")
     return _of_left_out(layout, tables, state, found)
+
+
+def _of_others(gold: Gold, layout: Layout, state: GoldState) -> str:
+    """The newest version of another program in a table that is declared to have such, in words."""
+    if gold.storage.foreign is None:
+        return ""
+    log = LogReader(layout.table_path(gold.table))
+    for commit in reversed([*log.commits(log.oldest_version() or 0, state.version)]):
+        if is_own(commit, gold.table):
+            if commit.metadata.get("batch_id") == 0:
+                break  # the first micro-batch of a query replaces all rows
+        elif commit.added or commit.removed:
+            return f"version {commit.version} is by another program (foreign={gold.storage.foreign!r})"
+    return ""
 
 
 def _of_left_out(layout: Layout, tables: Sequence[str], state: GoldState, found: LeftOut) -> Excuse | None:

@@ -15,6 +15,7 @@ from orchestration.records.audit.table_log import (
     TableCommit,
     TableLog,
     after_first_load,
+    changed_as_declared,
     delta_position,
     kafka_positions,
     since_rebuild,
@@ -82,6 +83,8 @@ def comparable(
     names = (f"{log.table}@{one.version}" for one in commits if one.commit.removed)  # not of an append
     if taken := [name for name in names if name in accepted]:
         return Comparable(f"gold.accept_commits takes {', '.join(taken)} as it is", are_any=False)
+    if why := changed_as_declared(silver, log):
+        return Comparable(why, are_any=False)
     written = [one for one in commits if one.step == "accepted" or one.by == "first load"]
     is_whole = log.is_whole or any(one.is_rebuilt for one in commits[:1])
     last, why = _last_otherwise(silver, written)

@@ -184,10 +184,6 @@ def test_a_place_an_alias_and_the_whole_name_of_a_table_mean_a_column() -> None:
             "'text', which o and p have",
         ),
         (
-            "select text from |lake.silver.orders",
-            "reads a table of the catalog 'lake', and a pipeline has none; write silver.orders",
-        ),
-        (
             "select * except (|txt) from silver.orders",
             "leaves out 'txt', which is no column of its star; did you mean 'text'?",
         ),

@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -237,7 +238,7 @@ def test_a_store_that_does_not_answer_leaves_open_who_writes(
     monkeypatch.setattr(lease_holder, "read_lease", read)
     monkeypatch.setattr(object_store, "conditional_store", lambda uri: object())
     settings = make_settings(tmp_path, "none:1")
-    holders = Holders(Start(PIPELINE, settings, ("bronze",), "up").layout, 0.0)
-    monkeypatch.setattr(holders, "_warehouse", "s3a://lake/shop")
+    layout = Start(PIPELINE, settings, ("bronze",), "up").layout
+    holders = Holders(replace(layout, warehouse="s3a://lake/shop"), 0.0)
     assert (holders.find(TABLE), holders.is_known(TABLE)) == (None, False)
     assert (holders.find(TABLE), holders.is_known(TABLE)) == (None, True)

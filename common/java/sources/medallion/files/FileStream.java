@@ -1,16 +1,15 @@
 package medallion.files;
 
 import medallion.files.records.Cuts;
+import medallion.streaming.LimitedStream;
 
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
-import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.connector.read.streaming.Offset;
 import org.apache.spark.sql.connector.read.streaming.ReadLimit;
-import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
 
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -23,7 +22,7 @@ import java.util.TreeMap;
  * The stream of the records of all files of a folder, each file in the order in which it was found.
  */
 @SuppressWarnings("cast") // the compiler of set-up knows no type arguments
-final class FileStream implements MicroBatchStream, SupportsTriggerAvailableNow {
+final class FileStream extends LimitedStream {
     private static final int MOST_FILES = 1000;
     private static final int DIGITS = 20;
 
@@ -42,7 +41,6 @@ final class FileStream implements MicroBatchStream, SupportsTriggerAvailableNow 
     private long cleanedUntil = -1L;
     private FileList list;
     private long lookedAt = Long.MIN_VALUE;
-    private boolean isBounded;
 
     FileStream(FileOptions options, Configuration conf) {
         this.options = options;
@@ -64,12 +62,6 @@ final class FileStream implements MicroBatchStream, SupportsTriggerAvailableNow 
     @Override
     public Offset deserializeOffset(String json) {
         return FileOffset.parse(options.topic, json);
-    }
-
-    @Override
-    public Offset latestOffset() {
-        throw new UnsupportedOperationException(
-                "latestOffset(Offset, ReadLimit) is called instead");
     }
 
     @Override
@@ -101,7 +93,7 @@ final class FileStream implements MicroBatchStream, SupportsTriggerAvailableNow 
     }
 
     @Override
-    public void prepareForTriggerAvailableNow() {
+    protected void awaitAll() throws InterruptedException {
         try {
             list();
             long until = System.currentTimeMillis() + FileLook.SETTLED_MS + 1000L;
@@ -110,12 +102,8 @@ final class FileStream implements MicroBatchStream, SupportsTriggerAvailableNow 
                 Thread.sleep(200L);
             }
             look();
-            isBounded = true;
         } catch (IOException error) {
             throw new UncheckedIOException(error);
-        } catch (InterruptedException error) {
-            Thread.currentThread().interrupt();
-            throw new IllegalStateException("interrupted", error);
         }
     }
 

@@ -1,14 +1,14 @@
 package medallion.socket;
 
+import medallion.streaming.LimitedStream;
+
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
-import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.connector.read.streaming.Offset;
 import org.apache.spark.sql.connector.read.streaming.ReadLimit;
-import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
 import org.apache.spark.unsafe.types.UTF8String;
 
 import java.io.BufferedReader;
@@ -26,7 +26,7 @@ import java.util.ArrayList;
  * it has no row.
  */
 @SuppressWarnings("cast") // the compiler of set-up knows no type arguments
-final class SocketStream implements MicroBatchStream, SupportsTriggerAvailableNow {
+final class SocketStream extends LimitedStream {
     private static final int MOST_WAITING = 100000;
     private static final long SILENCE_MS = 1000L;
 
@@ -43,7 +43,6 @@ final class SocketStream implements MicroBatchStream, SupportsTriggerAvailableNo
     private Socket socket;
     private String closed = "";
     private long heardAt;
-    private boolean isBounded;
 
     SocketStream(String host, int port, boolean hasTime) {
         this.host = host;
@@ -111,12 +110,6 @@ final class SocketStream implements MicroBatchStream, SupportsTriggerAvailableNo
     }
 
     @Override
-    public Offset latestOffset() {
-        throw new UnsupportedOperationException(
-                "latestOffset(Offset, ReadLimit) is called instead");
-    }
-
-    @Override
     public Offset latestOffset(Offset start, ReadLimit limit) {
         long from = start == null ? 0L : ((SocketOffset) start).lines;
         synchronized (lines) {
@@ -134,18 +127,12 @@ final class SocketStream implements MicroBatchStream, SupportsTriggerAvailableNo
     }
 
     @Override
-    public void prepareForTriggerAvailableNow() {
-        try {
-            synchronized (lines) {
-                connect();
-            }
-            while (isHeard()) {
-                Thread.sleep(50L);
-            }
-            isBounded = true;
-        } catch (InterruptedException error) {
-            Thread.currentThread().interrupt();
-            throw new IllegalStateException("interrupted", error);
+    protected void awaitAll() throws InterruptedException {
+        synchronized (lines) {
+            connect();
+        }
+        while (isHeard()) {
+            Thread.sleep(50L);
         }
     }
 

@@ -296,4 +296,4 @@ def test_what_is_not_used_or_may_be_a_name_is_noted() -> None:
     both = Topic("orders", starting_offsets="latest", starting_timestamp=5)
     assert any("starting_offsets is not used" in note for note in notes(Pipeline("p", bronze=[both])))
     named = DeltaTable("orders", "main.sales.orders")
-    assert any("DESCRIBE DETAIL main.sales.orders" in note for note in notes(Pipeline("p", bronze=[named])))
+    assert any("write table='main.sales.orders'" in note for note in notes(Pipeline("p", bronze=[named])))

@@ -14,15 +14,16 @@ import java.io.IOException;
  * The records of an Avro container file, as JSON text. Behind a record that does not decode nobody
  * knows where the next one of its block begins: they are unreadable too.
  */
-final class AvroRecords implements Records {
+final class AvroRecords extends JsonRecords {
     private static final String UNDECODED = "a record before it in its block does not decode";
 
     private final AvroBlocks blocks;
     private final AvroBytes bytes = new AvroBytes();
     private final AvroJson json = new AvroJson(bytes);
     private long left;
-    private String why = "";
-    private String field = "";
+
+    /** Where the record that is read begins. */
+    private int begin;
 
     AvroRecords(Path path, Configuration conf, long begin) throws IOException {
         blocks = new AvroBlocks(path, conf);
@@ -44,13 +45,13 @@ final class AvroRecords implements Records {
             while (skipped < rows) {
                 left--;
                 skipped++;
-                pass();
+                passOne();
             }
         }
     }
 
     /** Go behind one record, if it decodes. */
-    private void pass() {
+    private void passOne() {
         if (!why.isEmpty()) {
             return;
         }
@@ -111,47 +112,24 @@ final class AvroRecords implements Records {
     }
 
     @Override
-    public byte[] value() throws IOException {
-        field = "";
-        if (!why.isEmpty()) {
-            throw new Fault(Reasons.UNREADABLE_RECORD);
+    protected byte[] text() throws IOException {
+        begin = bytes.place();
+        byte[] found = json.of(blocks.schema);
+        if (left == 0L && !bytes.isAtEnd()) {
+            throw new Fault(Reasons.MALFORMED_AVRO);
         }
-        int begin = bytes.place();
-        try {
-            byte[] found = json.of(blocks.schema);
-            if (left == 0L && !bytes.isAtEnd()) {
-                throw new Fault(Reasons.MALFORMED_AVRO);
-            }
-            return found;
-        } catch (IOException error) {
-            throw failed(error, begin);
-        } catch (RuntimeException error) {
-            throw failed(error, begin);
-        } catch (StackOverflowError error) {
-            throw failed(error, begin);
-        }
+        return found;
     }
 
-    private Fault failed(Throwable error, int begin) {
-        field = json.place();
+    @Override
+    protected String failedAt() {
+        return json.place();
+    }
+
+    @Override
+    protected void pass() {
         bytes.seek(begin);
-        pass();
-        return JsonText.faultOf(error);
-    }
-
-    @Override
-    public String why() {
-        return field.isEmpty() ? why : "field " + field;
-    }
-
-    @Override
-    public byte[] firstLine() {
-        return null;
-    }
-
-    @Override
-    public long place() {
-        return -1L;
+        passOne();
     }
 
     @Override

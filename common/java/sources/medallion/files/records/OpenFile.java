@@ -68,13 +68,8 @@ public final class OpenFile implements Serializable {
     /** The records of a file from one on, by the nearest cut before it. */
     public Records at(Path path, Configuration conf, long row, long cutRow, long cut)
             throws IOException {
-        if (format.equals("parquet")) {
-            ParquetRecords records = new ParquetRecords(path, conf);
-            records.skip(row);
-            return records;
-        }
-        if (format.equals("orc")) {
-            OrcRecords records = new OrcRecords(path, conf);
+        if (isOfColumns()) {
+            ColumnRecords records = columns(path, conf);
             records.skip(row);
             return records;
         }
@@ -93,16 +88,8 @@ public final class OpenFile implements Serializable {
 
     /** The number of records of a file; notes the cuts on the way. */
     public long count(Path path, Configuration conf, Cuts cuts) throws IOException {
-        if (format.equals("parquet")) {
-            ParquetRecords records = new ParquetRecords(path, conf);
-            try {
-                return records.count();
-            } finally {
-                records.close();
-            }
-        }
-        if (format.equals("orc")) {
-            OrcRecords records = new OrcRecords(path, conf);
+        if (isOfColumns()) {
+            ColumnRecords records = columns(path, conf);
             try {
                 return records.count();
             } finally {
@@ -172,6 +159,17 @@ public final class OpenFile implements Serializable {
             }
         }
         return false;
+    }
+
+    private boolean isOfColumns() {
+        return format.equals("parquet") || format.equals("orc");
+    }
+
+    private ColumnRecords columns(Path path, Configuration conf) throws IOException {
+        if (format.equals("orc")) {
+            return new OrcRecords(path, conf);
+        }
+        return new ParquetRecords(path, conf);
     }
 
     private boolean isOfLines() {

@@ -1,8 +1,5 @@
 package medallion.files.records;
 
-import medallion.faults.Fault;
-import medallion.faults.Reasons;
-
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.hive.ql.exec.vector.VectorizedRowBatch;
@@ -20,12 +17,12 @@ import java.util.zip.DataFormatException;
 
 /** The records of an ORC file, as JSON text. */
 @SuppressWarnings("cast") // the compiler of set-up knows no type arguments
-final class OrcRecords implements Records {
+final class OrcRecords extends ColumnRecords {
     private final Reader file;
     private final TypeDescription schema;
     private final List<StripeInformation> stripes;
     private final VectorizedRowBatch batch;
-    private final OrcJson text = new OrcJson();
+    private final OrcJson json = new OrcJson();
     private RecordReader rows;
 
     /** The stripe that is read next, and the number of its first record. */
@@ -37,8 +34,6 @@ final class OrcRecords implements Records {
     private long left;
 
     private int at = -1;
-    private String why = "";
-    private String field = "";
 
     OrcRecords(Path path, Configuration conf) throws IOException {
         file = opened(path, conf);
@@ -82,11 +77,13 @@ final class OrcRecords implements Records {
         return OrcFile.readerOptions(conf).useUTCTimestamp(true).convertToProlepticGregorian(true);
     }
 
+    @Override
     long count() {
         return file.getNumberOfRows();
     }
 
     /** Go behind so many records; whole stripes are not read. */
+    @Override
     void skip(long records) throws IOException {
         long skipped = 0L;
         while (next < stripes.size() && skipped + rowsOf(next) <= records) {
@@ -158,11 +155,7 @@ final class OrcRecords implements Records {
         if (error instanceof IOException && !isOfContent(error)) {
             throw (IOException) error;
         }
-        Throwable cause = error;
-        while (cause.getCause() != null) {
-            cause = cause.getCause();
-        }
-        why = "its stripe cannot be read: " + cause;
+        why = "its stripe cannot be read: " + rootOf(error);
         if (rows != null) {
             rows.close();
             rows = null;
@@ -187,40 +180,13 @@ final class OrcRecords implements Records {
     }
 
     @Override
-    public byte[] value() throws IOException {
-        field = "";
-        if (!why.isEmpty()) {
-            throw new Fault(Reasons.UNREADABLE_RECORD);
-        }
-        try {
-            return text.of(schema, batch, at);
-        } catch (IOException error) {
-            throw failed(error);
-        } catch (RuntimeException error) {
-            throw failed(error);
-        } catch (StackOverflowError error) {
-            throw failed(error);
-        }
-    }
-
-    private Fault failed(Throwable error) {
-        field = text.place();
-        return JsonText.faultOf(error);
+    protected byte[] text() throws IOException {
+        return json.of(schema, batch, at);
     }
 
     @Override
-    public String why() {
-        return field.isEmpty() ? why : "field " + field;
-    }
-
-    @Override
-    public byte[] firstLine() {
-        return null;
-    }
-
-    @Override
-    public long place() {
-        return -1L;
+    protected String failedAt() {
+        return json.place();
     }
 
     @Override

@@ -1,8 +1,5 @@
 package medallion.files.records;
 
-import medallion.faults.Fault;
-import medallion.faults.Reasons;
-
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 import org.apache.parquet.ParquetReadOptions;
@@ -22,18 +19,16 @@ import java.io.IOException;
 
 /** The records of a Parquet file, as JSON text. */
 @SuppressWarnings("cast") // the compiler of set-up knows no type arguments
-final class ParquetRecords implements Records {
+final class ParquetRecords extends ColumnRecords {
     private final ParquetFileReader file;
     private final MessageType schema;
     private final MessageColumnIO columns;
-    private final ParquetJson text = new ParquetJson();
+    private final ParquetJson json = new ParquetJson();
     private int next;
     private PageReadStore pages;
     private RecordReader<Group> group;
     private long left;
     private Group record;
-    private String why = "";
-    private String field = "";
 
     ParquetRecords(Path path, Configuration conf) throws IOException {
         ParquetReadOptions options =
@@ -55,11 +50,13 @@ final class ParquetRecords implements Records {
         }
     }
 
+    @Override
     long count() {
         return file.getRecordCount();
     }
 
     /** Go behind so many records; whole row groups are not read. */
+    @Override
     void skip(long rows) throws IOException {
         long skipped = 0L;
         while (next < file.getRowGroups().size() && skipped + rowsOf(next) <= rows) {
@@ -113,11 +110,7 @@ final class ParquetRecords implements Records {
     }
 
     private void damaged(Exception error) {
-        Throwable cause = error;
-        while (cause.getCause() != null) {
-            cause = cause.getCause();
-        }
-        why = "its row group cannot be read: " + cause;
+        why = "its row group cannot be read: " + rootOf(error);
     }
 
     private void release() {
@@ -128,40 +121,13 @@ final class ParquetRecords implements Records {
     }
 
     @Override
-    public byte[] value() throws IOException {
-        field = "";
-        if (!why.isEmpty()) {
-            throw new Fault(Reasons.UNREADABLE_RECORD);
-        }
-        try {
-            return text.of(record);
-        } catch (IOException error) {
-            throw failed(error);
-        } catch (RuntimeException error) {
-            throw failed(error);
-        } catch (StackOverflowError error) {
-            throw failed(error);
-        }
-    }
-
-    private Fault failed(Throwable error) {
-        field = text.place();
-        return JsonText.faultOf(error);
+    protected byte[] text() throws IOException {
+        return json.of(record);
     }
 
     @Override
-    public String why() {
-        return field.isEmpty() ? why : "field " + field;
-    }
-
-    @Override
-    public byte[] firstLine() {
-        return null;
-    }
-
-    @Override
-    public long place() {
-        return -1L;
+    protected String failedAt() {
+        return json.place();
     }
 
     @Override
