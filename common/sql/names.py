@@ -159,6 +159,7 @@ class Names:
         output: The statement's output columns; None where only Spark knows their number.
         pieces: What the author's text has otherwise over inputs: names with their schema, as in
             ``silver.orders.amount``, by the alias of the table, and names that would be read as an input.
+        computed: What stands instead of parts that a relation below has computed, while relations are made.
     """
 
     def __init__(self, root: exp.Query, sql: str, tables: Mapping[str, Sequence[str]]) -> None:
@@ -172,6 +173,7 @@ class Names:
             each.start: (each.end + 1, backquoted(each.text)) for each in self._tokens if is_input(each)
         }
         self.pieces: dict[int, tuple[int, str]] = dict(self._odd)
+        self.computed: dict[int, tuple[int, str]] = {}
         self._starts = [token.start for token in self._tokens]
         last = (each.end + 1 for each in reversed(self._tokens) if each.token_type != TokenType.SEMICOLON)
         self.end = next(last, 0)
@@ -211,7 +213,11 @@ class Names:
         for at, (stop, item) in self._aliases.items() if whole else ():
             if start <= at < end:
                 pieces[at] = (stop, f"({self.text_of_item(item, whole=True)})")
-        return replaced(self._sql, self._odd | pieces, (start, end))
+        return replaced(self._sql, self._odd | pieces | self.computed, (start, end))
+
+    def written(self, node: exp.Expr) -> str:
+        """The author's text of a node."""
+        return text_of(self._sql, node)
 
     def _written(self, reference: Reference) -> str:
         """A column by its name in relations; as a field of ``struct(…)`` it keeps its author's one."""
