@@ -87,7 +87,7 @@ _LOOSE = (exp.Predicate, exp.Not, exp.Connector)
 """Operands that Spark may read with a comparison before them; in brackets they are none."""
 
 _EXACT = frozenset(
-    {"count", "count_if", "min", "max", "approx_count_distinct"}
+    {"count", "count_if", "min", "max", "approx_count_distinct", "grouping", "grouping_id"}
     | {"any", "some", "every", "bool_and", "bool_or", "bit_and", "bit_or", "bit_xor"}
 )
 """Aggregates whose value depends on nothing but the set of rows, to the last digit."""
@@ -751,7 +751,8 @@ class _Builder:
         keys = tuple(key for _, key in pairs)
         columns = [self._names.flat_name("subquery", "key") for _ in keys]
         listed = ", ".join(f"{key} AS `{column}`" for key, column in zip(keys, columns, strict=True))
-        text = f"SELECT {listed}, {self._text(item.unalias(), scope)} AS `{name}` FROM __in0__ GROUP BY {', '.join(keys)}"  # noqa: S608
+        text = f"SELECT {listed}, {self._text(item.unalias(), scope)} AS `{name}` FROM __in0__"  # noqa: S608
+        text += f" GROUP BY {', '.join(keys)}"
         groups = Keyed(
             filtered(right, inside),
             "group",
