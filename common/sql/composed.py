@@ -165,6 +165,14 @@ def of_one_row(relation: Relation, name: str, *, is_one: bool) -> Relation:
     return Keyed(relation, "group", (), text, (name,), ())
 
 
+def matched(relation: Relation, keys: Sequence[str], names: Sequence[str], found: str) -> Keyed:
+    """The keys of a relation's rows, each once, beside a column that is true."""
+    listed = ", ".join(f"{key} AS `{name}`" for key, name in zip(keys, names, strict=True))
+    text = f"SELECT DISTINCT {listed}, true AS `{found}` FROM __in0__"  # noqa: S608  # as above
+    shown = tuple((name, place) for place, name in enumerate(names))
+    return Keyed(relation, "distinct", tuple(keys), text, (*names, found), shown)
+
+
 def none_or_null(relation: Relation, empty: str, has_null: str) -> Relation:
     """Whether a relation of one column has no row, and whether it has a null: what NOT IN depends on."""
     column = backquoted(relation.columns[0])

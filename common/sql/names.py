@@ -38,6 +38,9 @@ _WORDS = (exp.Interval, exp.Extract, exp.DataType, exp.WindowSpec)
 """Parts whose words are no columns: ``interval 1 day``, ``extract(year from at)``, a type, a frame."""
 
 
+_NAMING = frozenset({"struct", "arrays_zip"})
+"""Functions whose value has the names of the columns that they are given."""
+
 _READ_BEFORE = {*("with_", "expressions", "from_", "joins", "laterals", "where", "hint", "limit", "offset")}
 """Parts of a SELECT that are read on their own, or that name no columns."""
 
@@ -159,7 +162,7 @@ class Names:
         output: The statement's output columns; None where only Spark knows their number.
         pieces: What the author's text has otherwise over inputs: names with their schema, as in
             ``silver.orders.amount``, by the alias of the table, and names that would be read as an input.
-        computed: What stands instead of parts that a relation below has computed, while relations are made.
+        computed: What stands instead of parts that a relation below computes, while relations are made.
     """
 
     def __init__(self, root: exp.Query, sql: str, tables: Mapping[str, Sequence[str]]) -> None:
@@ -214,6 +217,17 @@ class Names:
             if start <= at < end:
                 pieces[at] = (stop, f"({self.text_of_item(item, whole=True)})")
         return replaced(self._sql, self._odd | pieces | self.computed, (start, end))
+
+    def stand(self, node: exp.Expr, text: str) -> bool:
+        """Have a text stand for a node; False where that would give a field of a struct another name."""
+        span = span_of(node) or (0, 0)
+        name = self._fields.get(span)
+        around = node.parent
+        while isinstance(around, exp.Paren):
+            around = around.parent
+        self.computed[span[0]] = span[1], text + (f" AS {backquoted(name)}" if name else "")
+        is_named = isinstance(around, exp.Tuple) or (around is not None and called(around) in _NAMING)
+        return bool(name) or not is_named
 
     def written(self, node: exp.Expr) -> str:
         """The author's text of a node."""

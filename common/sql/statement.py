@@ -20,6 +20,7 @@ from common.sql.composed import (
     distinct,
     grouping_sets,
     in_both,
+    matched,
     none_or_null,
     of_no_rows,
     of_one_row,
@@ -94,9 +95,6 @@ _EXACT = frozenset(
 
 _ADDS = frozenset({"sum", "avg", "mean"})
 """Aggregates that are exact where the type of what they add is."""
-
-_OF_SETS = frozenset({"grouping", "grouping_id"})
-"""Functions of groups that are no aggregates."""
 
 _OF_ORDER = frozenset({"rank", "dense_rank", "percent_rank", "cume_dist"})
 """Window functions that do not tell rows of one place in the order apart, which Spark may do in any way."""
@@ -307,8 +305,8 @@ class _Builder:
 
     def _stands(self, node: exp.Expr, text: str) -> None:
         """From now on a text stands in the place of a part of the query."""
-        start, end = span_of(node) or (0, 0)
-        self._names.computed[start] = end, text
+        if not self._names.stand(node, text):
+            raise WholeError(f"{self._names.written(node)} as a field; write named_struct")
 
     def _text(self, node: exp.Expr, scope: Scope, *, whole: bool = False) -> str:
         """The author's text of an expression, over the columns of relations."""
@@ -400,7 +398,7 @@ class _Builder:
     ) -> tuple[tuple[str, str], ...]:
         """Pairs of expressions, one over each side, that conditions demand to be equal."""
         found = []
-        for part in parts:
+        for part in (each.unnest() for each in parts):
             # Spark reads ``a = b is null`` as (a = b) is null.
             if not isinstance(part, exp.EQ) or any(
                 isinstance(side, _LOOSE) for side in (part.left, part.right)
@@ -432,14 +430,14 @@ class _Builder:
         return filtered(relation, plain) if plain else relation
 
     def _semi(self, relation: Relation, part: exp.Expr, scope: Scope) -> Relation:
-        """A semi or anti join instead of ``x in (select …)``, ``exists`` and ``not exists``."""
-        part, kind = part.unnest(), "semi"
-        if isinstance(part, exp.Not):
-            part, kind = part.this.unnest(), "anti"
+        """A semi or anti join instead of ``[not] in (select …)`` and ``[not] exists (select …)``."""
+        part = part.unnest()
+        kind: Kind = "anti" if isinstance(part, exp.Not) else "semi"
+        part = part.this.unnest() if isinstance(part, exp.Not) else part
         if isinstance(part, exp.Exists):
             if not isinstance(part.this, exp.Select):
                 raise WholeError("EXISTS over a set operation")
-            return self._exists(relation, part.this, kind)
+            return Joined(relation, *self._matches(relation, part.this, kind))
         if part.this.find(exp.Query) is not None:
             raise WholeError("a subquery before IN")
         value, right = self._text(part.this, scope), self._listed(part)
@@ -447,6 +445,7 @@ class _Builder:
         joined = Joined(relation, right, kind, (f"({value}) = {equal[0][1]}",), equal)
         if kind == "semi":
             return joined
+        # NOT IN is true of no row beside a null, and of every row beside nothing.
         empty, has_null = (self._names.flat_name("subquery", name) for name in ("empty", "has_null"))
         facts = none_or_null(self._listed(part), empty, has_null)
         known = f"`{empty}` OR (({value}) IS NOT NULL AND NOT `{has_null}`)"
@@ -461,7 +460,10 @@ class _Builder:
             raise WholeError("IN with a list of columns; write EXISTS")
         return right
 
-    def _exists(self, relation: Relation, inner: exp.Select, kind: Kind) -> Relation:
+    def _matches(
+        self, relation: Relation, inner: exp.Select, kind: Kind
+    ) -> tuple[Relation, Kind, tuple[str, ...], tuple[tuple[str, str], ...]]:
+        """The rows behind EXISTS, and how they are joined."""
         _refuse_other_parts(inner)
         scope = self._names.scopes[id(inner)]
         if scope.problem:
@@ -489,9 +491,7 @@ class _Builder:
             equal += () if named <= own else self._equalities([part], relation, right)
         if not conditions:
             raise WholeError("EXISTS that names no column of the outer query")
-        if inside:
-            right = filtered(right, inside)
-        return Joined(relation, right, kind, tuple(conditions), tuple(equal))
+        return filtered(right, inside), kind, tuple(conditions), tuple(equal)
 
     # SELECT
 
@@ -562,18 +562,17 @@ class _Builder:
         if group is not None and not keys:
             raise WholeError("a GROUP BY of constants below a window or a subquery")
         columns = {key: self._names.flat_name("group", "key") for key in keys}
-        around = [*(item.node for item in scope.items), *([] if having is None else [having.this])]
-        computed: list[exp.Expr] = []
-        pieces: list[tuple[exp.Expr, str]] = []
-        for node in around:
-            if node is None:
-                raise WholeError("a star over groups; write its columns")
-            for part, key in self._of_groups(node, keys, scope):
-                if not key:
-                    computed.append(part)
-                text = key or self._text(part, scope, whole=True)
-                columns.setdefault(text, self._names.flat_name("group", "value"))
-                pieces.append((part, columns[text]))
+        around = [item.node for item in scope.items if item.node is not None]
+        if len(around) < len(scope.items):
+            raise WholeError("a star over groups; write its columns")
+        around += [] if having is None else [having.this]
+        parts = [each for node in around for each in self._of_groups(node, keys, scope)]
+        computed = [part for part, key in parts if not key]
+        relation, pieces = self._with_values(relation, computed, scope), []
+        for part, key in parts:
+            text = key or self._text(part, scope, whole=True)
+            columns.setdefault(text, self._names.flat_name("group", "value"))
+            pieces.append((part, columns[text]))
         listed = ", ".join(f"{text} AS {backquoted(name)}" for text, name in columns.items())
         text = f"SELECT {listed or '1 AS `__row`'} FROM __in0__"  # noqa: S608  # as above
         shown, inexact = (
@@ -593,25 +592,21 @@ class _Builder:
         """The parts of an expression over groups that are a key, with it, or an aggregate."""
         if isinstance(node, exp.Query):
             return
-        is_aggregate = called(call := inner_call(node)) in AGGREGATES | _OF_SETS and not is_over(call)
-        if isinstance(node, exp.Window) or not is_aggregate:
-            text = self._text(node, scope, whole=True) if span_of(node) is not None else ""
-            if (key := next((key for key in keys if same(text, key)), "")) and not isinstance(
-                node, exp.Alias
-            ):
-                yield node, key
-                return
-            if self._names.reference(node) is not None if isinstance(node, exp.Column) else False:
-                raise WholeError(f"{self._names.written(node)} beside groups is none of their keys")
-            while isinstance(node, (exp.Window, *WRAPPED)):
-                for each in node.iter_expressions():
-                    if each is not node.this:
-                        yield from self._of_groups(each, keys, scope)
-                node = node.this
-            for each in node.iter_expressions():
-                yield from self._of_groups(each, keys, scope)
-        else:
-            yield node, ""
+        call, text = inner_call(node), self._text(node, scope, whole=True)
+        key = next((key for key in keys if text and same(text, key)), "")
+        if key or (called(call) in AGGREGATES and not is_over(call)):
+            yield node, key
+            return
+        if isinstance(node, exp.Column) and self._names.reference(node) is not None:
+            raise WholeError(f"{self._names.written(node)} beside groups is none of their keys")
+        skipped = {id(call)} if is_over(call) else set()
+        waiting = [node]
+        while waiting:
+            for each in waiting.pop().iter_expressions():
+                if id(each) in skipped or (isinstance(each, WRAPPED) and inner_call(each) is call):
+                    waiting.append(each)
+                else:
+                    yield from self._of_groups(each, keys, scope)
 
     def _inexact(self, nodes: Iterable[exp.Expr], scope: Scope) -> tuple[Inexact, ...]:
         """The aggregates in expressions whose value two evaluations may give differently."""
@@ -651,22 +646,21 @@ class _Builder:
             raise WholeError("a subquery in GROUP BY")
         nodes = group.expressions
         if group.args.get("all"):
-            if any(item.node is None for item in scope.items):
+            nodes = [each.unalias() for each in query.expressions if not has_aggregate(each)]
+            if any(each.is_star for each in nodes):
                 raise WholeError("GROUP BY ALL over a star; write its columns")
-            nodes = [
-                item.node for item in scope.items if item.node is not None and not has_aggregate(item.node)
-            ]
         return tuple(filter(None, (self._key(each, scope) for each in nodes)))
 
     def _key(self, node: exp.Expr, scope: Scope) -> str:
         """A key's expression; empty for a constant."""
         node = node.unnest()
         item = self._names.meant(node, scope)
+        is_constant = isinstance(node if item is None else item.node, exp.Literal)
+        if is_constant:
+            return ""
         if item is None:
-            text = self._text(node, scope, whole=True)
-        else:
-            text, node = self._names.text_of_item(item, whole=True), item.node
-        return "" if isinstance(node, exp.Literal) else text
+            return self._text(node, scope, whole=True)
+        return self._names.text_of_item(item, whole=True)
 
     # Windows
 
@@ -700,11 +694,31 @@ class _Builder:
         """A relation with a column for each subquery in expressions, which then stands for it."""
         for node in nodes:
             for query in _queries_in(node):
-                if not isinstance(query, exp.Subquery):
-                    shown = " ".join(self._names.written(query.parent or query).split())
-                    raise WholeError(f"a subquery as a part of a condition, {shown}")
-                relation = self._with_value(relation, query)
+                relation = (
+                    self._with_value(relation, query)
+                    if isinstance(query, exp.Subquery)
+                    else self._with_match(relation, query, scope)
+                )
         return relation
+
+    def _with_match(self, relation: Relation, query: exp.Expr, scope: Scope) -> Relation:
+        """A left join that tells of IN and EXISTS beside OR whether there is a match."""
+        condition = query.find_ancestor(exp.In, exp.Exists) or query
+        shown = f"a subquery as a part of {' '.join(self._names.written(condition).split())}"
+        if isinstance(condition, exp.Exists) and isinstance(condition.this, exp.Select):
+            right, _, conditions, equal = self._matches(relation, condition.this, "semi")
+            if len(equal) < len(conditions):
+                raise WholeError(f"{shown}, which compares otherwise than by an equality")
+        elif isinstance(condition, exp.In) and _is_required(condition):
+            right = self._listed(condition)
+            equal = ((self._text(condition.this, scope), backquoted(right.columns[0])),)
+        else:
+            raise WholeError(f"{shown}, whose null is not that of its condition")
+        names = [self._names.flat_name("subquery", "key") for _ in equal]
+        groups = matched(right, [key for _, key in equal], names, self._names.flat_name("subquery", "found"))
+        pairs = tuple((one, f"`{name}`") for (one, _), name in zip(equal, names, strict=True))
+        self._stands(condition, f"coalesce(`{groups.columns[-1]}`, false)")
+        return Joined(relation, groups, "left", tuple(f"({one}) = {other}" for one, other in pairs), pairs)
 
     def _with_value(self, relation: Relation, query: exp.Subquery) -> Relation:
         select, name = query.unnest(), self._names.flat_name("subquery", "value")
@@ -826,6 +840,14 @@ def _queries_in(node: exp.Expr) -> Iterator[exp.Expr]:
         if isinstance(each, exp.Query):
             is_value = not isinstance(each.parent, exp.In | exp.Exists | exp.Anonymous)
             yield each if is_value else each.unnest()
+
+
+def _is_required(condition: exp.Expr) -> bool:
+    """Whether a condition stands beside AND and OR alone, where null leaves out the same rows as false."""
+    around = condition.parent
+    while isinstance(around, exp.And | exp.Or | exp.Paren):
+        around = around.parent
+    return isinstance(around, exp.Where | exp.Having)
 
 
 def _is_of_rows(part: exp.Expr) -> bool:

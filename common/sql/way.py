@@ -18,9 +18,9 @@ Kept = Literal["by row", "by key", "whole"]
 _NOTE = "whole"
 """In the counts of a view's commit: why it is kept whole although the text of its statement has rules."""
 
-_DECIMALS = re.compile(r"decimal\b")
+_MEANT = re.compile(r"(tiny|small)int\b|decimal\b")
 _NUMBERS = re.compile(r"(tiny|small|big)?int\b|decimal\b")
-_EXACT = {"sum": _NUMBERS, "avg": _DECIMALS, "mean": _DECIMALS}
+_EXACT = {"sum": _NUMBERS, "avg": _MEANT, "mean": _MEANT}
 """The types of which a function gives one value, in whatever order it adds them; a mean adds whole numbers as
 floating-point ones."""
 
@@ -52,26 +52,25 @@ def way_of(statement: Statement, without_feed: Sequence[str] = ()) -> Way:
     """
     if without_feed:
         return whole(f"{' and '.join(without_feed)} keeps no change data feed")
-    if statement.relation is None:
-        return whole(statement.why_whole)
-    if (fault := _without_rule(statement.relation)) is not None:
-        return whole(fault)
+    fault = statement.why_whole if statement.relation is None else _without_rule(statement.relation)
+    if fault is not None or statement.relation is None:
+        return whole(fault or "")
     names = {name: name for name in statement.relation.columns}
     top: Relation = statement.relation
     while isinstance(top, RowWise):
         kept = dict(top.kept)
         names = {out: kept[name] for out, name in names.items() if name in kept}
         top = top.input
-    if not isinstance(top, Keyed):
-        return _repeated(top, "by row", "each row follows from the rows that it is made of")
-    shown = dict(top.shown)
-    keys = {out: shown[name] for out, name in names.items() if name in shown}
-    if keys or not top.keys:
-        listed = ", ".join(keys)
-        why = f"each row follows from the rows of one {listed}" if keys else "all rows are of one group"
-        return replace(_repeated(top.input, "by key", why), top=top, keys=keys)
+    if isinstance(top, Keyed):
+        shown = dict(top.shown)
+        keys = {out: shown[name] for out, name in names.items() if name in shown}
+        if keys or not top.keys:
+            of = ", ".join(keys)
+            why = f"each row follows from the rows of one {of}" if keys else "all rows are of one group"
+            found = _repeated(top.input, "by key", why)
+            return found if found.kept == "whole" else replace(found, top=top, keys=keys)
     found = _repeated(top, "by row", "each row follows from the rows that it is made of")
-    if found.kept == "whole":
+    if found.kept == "whole" and isinstance(top, Keyed):
         missing = as_named(", ".join(top.keys))
         return whole(f"no key is among the output columns; add {missing} to the SELECT list")
     return found

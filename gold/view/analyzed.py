@@ -93,8 +93,8 @@ class _Asked:
             PySparkException: Spark cannot compute one.
         """
         found = {}
-        for each in below(relation):
-            for call in each.inexact if isinstance(each, Keyed) else ():
+        for each in (one for one in below(relation) if isinstance(one, Keyed)):
+            for call in each.inexact:
                 if call in way.unsure and call.at not in found:
                     given = self.sql(_select(f"({call.given}) AS `given`", self._change(each.input)))
                     found[call.at] = given.schema[0].dataType.simpleString()

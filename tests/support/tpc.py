@@ -68,7 +68,7 @@ def benchmark(name: str) -> Benchmark:
             columns.setdefault(table, {})[column] = {"VARCHAR": "string", "INTEGER": "int"}.get(
                 kind, kind.lower()
             )
-        texts = connection.execute(f"SELECT query_nr, query FROM {name}_queries()").fetchall()  # noqa: S608
+        texts = connection.execute(f"SELECT query_nr, query FROM {name}_queries()").fetchall()
     return Benchmark(name, {number: _as_view(text, columns) for number, text in texts}, columns)
 
 
@@ -117,7 +117,7 @@ class Drawer:
         for step in ("insert", "correct", "delete", "empty", "fill"):
             # Of some commits a table is not: then the others change beside it.
             share = {"insert": 0.0, "correct": 0.3, "delete": 0.4, "empty": 1.0, "fill": 0.0}[step]
-            is_still = step in {"insert", "correct", "delete"} and self.random.random() < 0.3  # noqa: PLR2004
+            is_still = step in {"insert", "correct", "delete"} and self.random.random() < 0.3
             gone = [] if is_still else [row for row in there if self.random.random() < share]
             came = {"insert": 4, "correct": len(gone), "fill": rows // 2}.get(step, 0) * (not is_still)
             news = [
@@ -135,17 +135,17 @@ class Drawer:
         """A row with some other values."""
         kinds = self.of.columns[table].items()
         return tuple(
-            self._value(name, kind) if self.random.random() < 0.2 else value  # noqa: PLR2004
+            self._value(name, kind) if self.random.random() < 0.2 else value
             for (name, kind), value in zip(kinds, row, strict=True)
         )
 
     def _value(self, name: str, kind: str) -> Any:
         random = self.random
-        if random.random() < 0.04:  # noqa: PLR2004
+        if random.random() < 0.04:
             return None
         if name.endswith(("key", "_sk")):
             return random.choice(_KEYS)
-        if (pool := self._pools.get(name)) and random.random() < 0.85:  # noqa: PLR2004
+        if (pool := self._pools.get(name)) and random.random() < 0.85:
             value = _as_kind(random.choice(pool), kind)
             if isinstance(value, date):
                 return value + timedelta(days=random.choice([0, 0, 20, 45]))
@@ -191,7 +191,7 @@ def _constants(of: Benchmark) -> Mapping[str, Sequence[str]]:
                 for each in node.find_all(exp.Literal)
                 if each.find_ancestor(exp.Interval) is None
             ]
-            if isinstance(node, exp.Between) and len(values) == 2 and all(map(_is_number, values)):  # noqa: PLR2004
+            if isinstance(node, exp.Between) and len(values) == 2 and all(map(_is_number, values)):
                 values.append(str((Decimal(values[0]) + Decimal(values[1])) / 2))
             for column in set(columns) if len(set(columns)) == 1 else ():
                 found.setdefault(column, {}).update(dict.fromkeys(values))
@@ -224,7 +224,7 @@ def answers(
             if rows:
                 loaded = pa.Table.from_pylist(rows)
                 connection.register("loaded", loaded)
-                connection.execute(f"INSERT INTO {table} SELECT * FROM loaded")  # noqa: S608
+                connection.execute(f"INSERT INTO {table} SELECT * FROM loaded")
         for number in numbers:
             try:
                 found[number] = connection.execute(of.statements[number]).fetchall()
@@ -265,6 +265,6 @@ def _alike(one: Row, other: Row) -> bool:
     return all(
         abs(a - b) <= 1e-4 * max(1.0, abs(a), abs(b))
         if isinstance(a, float) and isinstance(b, float)
-        else a == b  # noqa: PLR2004
+        else a == b
         for a, b in pairs
     )
