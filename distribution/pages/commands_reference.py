@@ -35,7 +35,7 @@ def reference() -> str:
         "Written by `python -m distribution.pages.commands_reference > docs/reference/commands.md`; a test",
         "compares.",
         "",
-        "Options that many commands have:",
+        "*Shared options*, which many commands have:",
         "",
         *(f"- {text}" for text in _SHARED.values()),
     ]
@@ -81,7 +81,15 @@ def _command(path: tuple[str, ...], command: Any) -> Iterator[str]:
         yield from (_row(_names(each), each) for each in own)
     if shared:
         yield ""
-        yield f"Also: {', '.join(shared)}."
+        yield f"Also: {_shared_words(shared)}."
+
+
+def _shared_words(shared: list[str]) -> str:
+    """The shared options of a command, or those that it lacks, whichever are fewer."""
+    lacks = [shown for shown in map(_shown, _SHARED) if shown not in shared]
+    if len(lacks) >= len(shared):
+        return ", ".join(shared)
+    return f"the shared options, without {', '.join(lacks)}" if lacks else "the shared options"
 
 
 def _shown(option: str) -> str:
