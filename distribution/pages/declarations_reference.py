@@ -110,7 +110,7 @@ def reference() -> str:
         "",
         "Every class of a pipeline file (`from medallion import Pipeline, Topic, …`) with its attributes. An",
         "attribute without a default is required. A wrong value is refused with file and line;",
-        "`medallion check` reports all mistakes of a file at once. [An example](#an-example) uses each class.",
+        "`medallion check` reports all mistakes of a file at once. [An example](#an-example) has each class.",
         "",
         "A *name* is lower-case words joined by `_`. *Columns, or a dict*: a list of columns, or",
         '`{"name": "SQL expression"}`.',
@@ -138,7 +138,7 @@ def classes() -> frozenset[str]:
 
 
 def _class_lines(cls: type, told: dict[str, str]) -> Iterator[str]:
-    """The text of a class and its table. A long meaning that ``told`` has is a link to the class that has it."""
+    """The text of a class and its table. A long meaning that ``told`` has is a link there."""
     text = inspect.cleandoc(cls.__doc__ or "")
     yield from _markdown(text.strip()).splitlines()
     rows = list(_attribute_rows(cls, told))
