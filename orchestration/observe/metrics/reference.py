@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from orchestration.observe.metrics.metric_list import METRICS
 
-_COMMON = ("pipeline", "layer", "table")
-"""Labels that the head of the page tells once."""
-
 
 def reference() -> str:
     """Every metric with its type, labels and meaning."""
@@ -14,10 +11,8 @@ def reference() -> str:
         "# Metrics",
         "",
         "What `/metrics` exports, in Prometheus' text format. Names and labels are stable. A number that is",
-        "not known is not exported: a broker that is down leaves no lag of 0.",
-        "",
-        "Each has the label `pipeline`, and one of a table or its query also `layer` and `table`; the column",
-        "has further labels.",
+        "not known is not exported: a broker that is down leaves no lag of 0. Each has the label `pipeline`,",
+        "and one of a table or its query also `layer` and `table`; the column has further labels.",
         "",
         "Written by `medallion metrics reference > docs/observe/metrics.md`; a test compares.",
         "",
@@ -25,6 +20,8 @@ def reference() -> str:
         "|---|---|---|---|",
     ]
     for metric in METRICS:
-        labels = ", ".join(f"`{label}`" for label in metric.labels if label not in _COMMON)
+        labels = ", ".join(
+            f"`{label}`" for label in metric.labels if label not in ("pipeline", "layer", "table")
+        )
         lines.append(f"| `{metric.series}` | {metric.kind} | {labels} | {metric.help} |")
     return "\n".join(lines) + "\n"
