@@ -20,8 +20,6 @@ def reference() -> str:
         "|---|---|---|---|",
     ]
     for metric in METRICS:
-        labels = ", ".join(
-            f"`{label}`" for label in metric.labels if label not in ("pipeline", "layer", "table")
-        )
-        lines.append(f"| `{metric.series}` | {metric.kind} | {labels} | {metric.help} |")
+        more = [f"`{label}`" for label in metric.labels if label not in {"pipeline", "layer", "table"}]
+        lines.append(f"| `{metric.series}` | {metric.kind} | {', '.join(more)} | {metric.help} |")
     return "\n".join(lines) + "\n"
