@@ -35,7 +35,7 @@ def reference() -> str:
         "Written by `python -m distribution.pages.commands_reference > docs/reference/commands.md`; a test",
         "compares.",
         "",
-        "Options that many commands have:",
+        "*Shared options*, which a command has unless it says otherwise:",
         "",
         *(f"- {text}" for text in _SHARED.values()),
     ]
@@ -79,9 +79,17 @@ def _command(path: tuple[str, ...], command: Any) -> Iterator[str]:
         yield "|---|---|---|"
         yield from (_row(f"`{_argument(each)}`", each) for each in arguments)
         yield from (_row(_names(each), each) for each in own)
-    if shared:
+    if words_of_shared := _shared_words(shared):
         yield ""
-        yield f"Also: {', '.join(shared)}."
+        yield words_of_shared
+
+
+def _shared_words(shared: list[str]) -> str:
+    """Which shared options a command has: nothing for all, else those that it lacks or has, if fewer."""
+    lacks = [shown for shown in map(_shown, _SHARED) if shown not in shared]
+    if len(lacks) < len(shared):
+        return f"Without {', '.join(lacks)}." if lacks else ""
+    return f"Of the shared options: {', '.join(shared) or 'none'}."
 
 
 def _shown(option: str) -> str:

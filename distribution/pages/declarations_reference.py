@@ -58,13 +58,13 @@ _TYPES: Mapping[str, str] = {
     "FollowingTrigger": "interval, `follow` or `asap`",
     "Count": "number",
     "ByteSize": "bytes: `512m`",
-    "TableName": "name: lower-case words joined by `_`",
-    "TopicTable": "name: lower-case words joined by `_`",
+    "TableName": "name",
+    "TopicTable": "name",
     "Interval": "interval: `10 minutes`",
     "Distance": "distance in time: `-5 minutes`",
     "Names": "list of names",
     "Reads": "text, or list of texts",
-    "Expressions": "list of columns, or dict of column and SQL",
+    "Expressions": "columns, or a dict",
     "ColumnTexts": "dict of column and SQL, or function",
     "Options": "dict of texts",
     "Mapping[str, str]": "dict of texts",
@@ -93,6 +93,9 @@ _TYPES: Mapping[str, str] = {
 }
 """Types of attributes in words; a type that is not here is shown as a list of classes, or not at all."""
 
+_SHORT = 8
+"""Most words of a meaning that stands again wherever it holds."""
+
 EXAMPLE = Path(__file__).with_name("example_pipeline.py")
 """The page's example; a test runs it."""
 
@@ -107,15 +110,19 @@ def reference() -> str:
         "",
         "Every class of a pipeline file (`from medallion import Pipeline, Topic, …`) with its attributes. An",
         "attribute without a default is required. A wrong value is refused with file and line;",
-        "`medallion check` reports all mistakes of a file at once. The last section is an example.",
+        "`medallion check` reports all mistakes of a file at once. [An example](#an-example) has each class.",
+        "",
+        "A *name* is lower-case words joined by `_`. *Columns, or a dict*: a list of columns, or",
+        '`{"name": "SQL expression"}`.',
         "",
         "Written by `python -m distribution.pages.declarations_reference > docs/author/declarations.md`.",
     ]
+    told: dict[str, str] = {}
     for title, names in _SECTIONS:
         lines += ["", f"## {title}"]
         for name in names:
-            lines += ["", f"### {name}", "", *_class_lines(getattr(declare, name))]
-    lines += ["", "## An example", "", "A pipeline file in which each class is used once:", ""]
+            lines += ["", f"### {name}", "", *_class_lines(getattr(declare, name), told)]
+    lines += ["", "## An example", "", "A pipeline file in which each class is used:", ""]
     lines += ["```python", EXAMPLE.read_text(encoding="utf-8").rstrip(), "```"]
     return "\n".join(lines) + "\n"
 
@@ -130,20 +137,24 @@ def classes() -> frozenset[str]:
     return frozenset(declare.__all__) - set(_UNIONS)
 
 
-def _class_lines(cls: type) -> Iterator[str]:
+def _class_lines(cls: type, told: dict[str, str]) -> Iterator[str]:
+    """The text of a class and its table. A long meaning that ``told`` has is a link there."""
     text = inspect.cleandoc(cls.__doc__ or "")
     yield from _markdown(text.strip()).splitlines()
-    rows = list(_attribute_rows(cls))
+    rows = list(_attribute_rows(cls, told))
     if rows:
         yield from ("", "| attribute | type | default | meaning |", "|---|---|---|---|", *rows)
 
 
-def _attribute_rows(cls: type) -> Iterator[str]:
+def _attribute_rows(cls: type, told: dict[str, str]) -> Iterator[str]:
     meanings = meanings_of(cls)
     aliases = _spelt(cls)
     for name, (kind, default) in _attributes(cls).items():
-        cells = (_type(kind), default, _markdown(meanings[name]))
-        yield f"| `{aliases.get(name, name)}` | {' | '.join(map(_cell, cells))} |"
+        meaning = meanings[name]
+        first = told.setdefault(meaning, cls.__name__)
+        if first != cls.__name__ and len(meaning.split()) > _SHORT and "as for `" not in meaning:
+            meaning = f"As for [{first}](#{first.lower()})."
+        yield f"| `{aliases.get(name, name)}` | {_cell(_type(kind))} | {_cell(default)} | {_cell(_markdown(meaning))} |"
 
 
 def _attributes(cls: type) -> dict[str, tuple[str, str]]:

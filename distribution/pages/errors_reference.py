@@ -30,18 +30,20 @@ def reference() -> str:
     lines += ["", "## Exit codes", "", "| exit code | what it means |", "|---|---|"]
     lines += [f"| {number} | {meaning} |" for number, meaning in EXIT_CODES.items()]
     for digit, head in _HEADS.items():
-        lines += [
-            "",
-            f"## {head}",
-            "",
-            "| code | what it means | what to do | exit code |",
-            "|---|---|---|---|",
-        ]
+        rows = []
         for code, each in CODES.items():
             if code.startswith(f"MED-{digit}"):
                 kind = getattr(errors, each.error) if each.error else errors.UsageError
                 title, advice = each.title.replace("|", "\\|"), each.advice.replace("|", "\\|")
-                lines.append(f"| {code} | {title} | {advice} | {kind.exit_code} |")
+                rows.append((f"| {code} | {title} | {advice} |", f" {kind.exit_code} |"))
+        ends = {end for _, end in rows}
+        lines += ["", f"## {head}", ""]
+        if len(ends) == 1:
+            lines += [f"Exit code{ends.pop().removesuffix(' |')}.", ""]
+            lines += ["| code | what it means | what to do |", "|---|---|---|", *(row for row, _ in rows)]
+        else:
+            lines += ["| code | what it means | what to do | exit code |", "|---|---|---|---|"]
+            lines += [f"{row}{end}" for row, end in rows]
     return "\n".join(lines) + "\n"
 
 

@@ -26,8 +26,9 @@ is not known.
 [json.schema.json](json.schema.json) has the same as JSON Schema (draft 2020-12), a definition per command:
 `{"$ref": "json.schema.json#/$defs/medallion_status"}`.
 
-In the tables `a.b` is a key of an object, `a[]` an element of an array, `a.*` any name that the data has, and
-`a?` may be null; a key that ends in `?` is not always there.
+Each line below is a key, its type and, where the name does not say it, its meaning. `a.b` is a key of an
+object, `a[]` an element of an array, `a.*` any name that the data has, and `a?` may be null; a key that ends
+in `?` is not always there.
 
 Every command that takes `--json` is here, in the order of the help. Two print data, which have no version:
 `medallion query "select …" --json` an array of rows, `medallion topic tail --json` an object per line.
@@ -68,8 +69,10 @@ def page() -> str:
 
 def _section(name: str, value: Any) -> str:
     title = f"`{name}`" if name.startswith("medallion ") else (name[0].upper() + name[1:]).replace("_", " ")
-    lines = [f"| `{path}` | {kind} | {meaning} |" for path, kind, meaning in rows(value)]
-    return "\n".join(["", f"## {title}", "", "| key | type | meaning |", "|---|---|---|", *lines, ""])
+    found = list(rows(value))
+    wide = max(len(path) for path, _, _ in found)
+    lines = [f"{path:<{wide}}  {kind:<12}  {meaning}".rstrip() for path, kind, meaning in found]
+    return "\n".join(["", f"## {title}", "", "```text", *lines, "```", ""])
 
 
 if __name__ == "__main__":

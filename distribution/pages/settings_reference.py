@@ -101,19 +101,31 @@ def reference() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _reference_rows(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
+def _reference_rows(
+    model: type[BaseModel], prefix: str = "", told: dict[str, str] | None = None
+) -> Iterator[str]:
+    """A row per setting; a text that another setting has already is a word on that setting."""
+    told = {} if told is None else told
     for name, field in model.model_fields.items():
         kind = field.annotation
         if isinstance(kind, type) and issubclass(kind, BaseModel):
-            yield from _reference_rows(kind, f"{prefix}{name}.")
+            yield from _reference_rows(kind, f"{prefix}{name}.", told)
             continue
         default = field.get_default(call_default_factory=True, validated_data={})
         shown = "" if default is None else f"`{default if default != '' else 'asap'}`"
-        yield f"| `{prefix}{name}` | {shown} | {(field.description or '').replace('<', '&lt;')} |"
+        text = field.description or ""
+        first = told.setdefault(text, f"{prefix}{name}")
+        text = text if first == f"{prefix}{name}" else f"As `{first}`."
+        yield f"| `{prefix}{name}` | {shown} | {text.replace('<', '&lt;')} |"
 
 
 def _spark_table(title: str, settings: Sequence[Conf]) -> list[str]:
-    rows = [f"| `{one.key}` | {_shown(one.small)} | {_shown(one.cluster)} | {one.why} |" for one in settings]
+    before = ["", *(one.why for one in settings)]
+    rows = [
+        f"| `{one.key}` | {_shown(one.small)} | {_shown(one.cluster)} | "
+        f"{'As above.' if one.why == above else one.why} |"
+        for one, above in zip(settings, before, strict=False)
+    ]
     head = [f"### {title}", "", "| setting | `small` | `cluster` | why |", "|---|---|---|---|"]
     return [*head, *rows, ""]
 

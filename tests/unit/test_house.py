@@ -42,7 +42,7 @@ BUDGET = {
     "orchestration/change": 4763,
     "orchestration/cli": 8885,
     "orchestration/install": 1348,
-    "orchestration/observe": 6806,
+    "orchestration/observe": 6807,
     "orchestration/quality": 3217,
     "orchestration/records": 14421,
     "orchestration/run": 5872,
