@@ -11,15 +11,14 @@ def reference() -> str:
         "# Metrics",
         "",
         "What `/metrics` exports, in Prometheus' text format. Names and labels are stable. A number that is",
-        "not known is not exported: a broker that is down leaves no lag of 0. Each has the label `pipeline`,",
-        "and one of a table or its query also `layer` and `table`; the column has further labels.",
+        "not known is not exported: a broker that is down leaves no lag of 0.",
         "",
         "Written by `medallion metrics reference > docs/observe/metrics.md`; a test compares.",
         "",
-        "| metric | type | further labels | meaning |",
+        "| metric | type | labels | meaning |",
         "|---|---|---|---|",
     ]
     for metric in METRICS:
-        more = [f"`{label}`" for label in metric.labels if label not in {"pipeline", "layer", "table"}]
-        lines.append(f"| `{metric.series}` | {metric.kind} | {', '.join(more)} | {metric.help} |")
+        labels = ", ".join(f"`{label}`" for label in metric.labels)
+        lines.append(f"| `{metric.series}` | {metric.kind} | {labels} | {metric.help} |")
     return "\n".join(lines) + "\n"
