@@ -154,7 +154,8 @@ def _attribute_rows(cls: type, told: dict[str, str]) -> Iterator[str]:
         first = told.setdefault(meaning, cls.__name__)
         if first != cls.__name__ and len(meaning.split()) > _SHORT and "as for `" not in meaning:
             meaning = f"As for [{first}](#{first.lower()})."
-        yield f"| `{aliases.get(name, name)}` | {_cell(_type(kind))} | {_cell(default)} | {_cell(_markdown(meaning))} |"
+        cells = (_type(kind), default, _markdown(meaning))
+        yield f"| `{aliases.get(name, name)}` | {' | '.join(map(_cell, cells))} |"
 
 
 def _attributes(cls: type) -> dict[str, tuple[str, str]]:

@@ -42,9 +42,9 @@ BUDGET = {
     "orchestration/change": 4763,
     "orchestration/cli": 8885,
     "orchestration/install": 1348,
-    "orchestration/observe": 6807,
+    "orchestration/observe": 6806,
     "orchestration/quality": 3217,
-    "orchestration/records": 14421,
+    "orchestration/records": 14419,
     "orchestration/run": 5872,
     "silver": 4308,
 }

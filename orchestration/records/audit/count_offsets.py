@@ -455,9 +455,7 @@ class TableAudit:
         if erasures and are_erased_known:
             # An event may come again after its erasure: its copy is a duplicate of the row that was erased.
             accepted.append(rows.rows_before_removal(spark, self.pins.silver, erasures))
-        rest_count = seen.get(rows.REST, 0)
-        those = "row that is" if rest_count == 1 else "rows that are"
-        self.say(f"{silver.table}: looking up {rest_count:,} {those} in no table")
+        self.say(f"{silver.table}: rows in no table, to look up: {seen.get(rows.REST, 0):,}")
         if seen.get(rows.REST) and bronze is not None:
             rest = found.where(f"{rows.FATE} = '{rows.REST}' and not {rows.IS_ABSENT}")
             batches = self._batches
