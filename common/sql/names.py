@@ -38,6 +38,9 @@ _WORDS = (exp.Interval, exp.Extract, exp.DataType, exp.WindowSpec)
 """Parts whose words are no columns: ``interval 1 day``, ``extract(year from at)``, a type, a frame."""
 
 
+_NAMING = frozenset({"struct", "arrays_zip"})
+"""Functions whose value has the names of the columns that they are given."""
+
 _READ_BEFORE = {*("with_", "expressions", "from_", "joins", "laterals", "where", "hint", "limit", "offset")}
 """Parts of a SELECT that are read on their own, or that name no columns."""
 
@@ -159,6 +162,7 @@ class Names:
         output: The statement's output columns; None where only Spark knows their number.
         pieces: What the author's text has otherwise over inputs: names with their schema, as in
             ``silver.orders.amount``, by the alias of the table, and names that would be read as an input.
+        computed: What stands instead of parts that a relation below computes, while relations are made.
     """
 
     def __init__(self, root: exp.Query, sql: str, tables: Mapping[str, Sequence[str]]) -> None:
@@ -172,6 +176,7 @@ class Names:
             each.start: (each.end + 1, backquoted(each.text)) for each in self._tokens if is_input(each)
         }
         self.pieces: dict[int, tuple[int, str]] = dict(self._odd)
+        self.computed: dict[int, tuple[int, str]] = {}
         self._starts = [token.start for token in self._tokens]
         last = (each.end + 1 for each in reversed(self._tokens) if each.token_type != TokenType.SEMICOLON)
         self.end = next(last, 0)
@@ -211,7 +216,22 @@ class Names:
         for at, (stop, item) in self._aliases.items() if whole else ():
             if start <= at < end:
                 pieces[at] = (stop, f"({self.text_of_item(item, whole=True)})")
-        return replaced(self._sql, self._odd | pieces, (start, end))
+        return replaced(self._sql, self._odd | pieces | self.computed, (start, end))
+
+    def stand(self, node: exp.Expr, text: str) -> bool:
+        """Have a text stand for a node; False where that would give a field of a struct another name."""
+        span = span_of(node) or (0, 0)
+        name = self._fields.get(span)
+        around = node.parent
+        while isinstance(around, exp.Paren):
+            around = around.parent
+        self.computed[span[0]] = span[1], text + (f" AS {backquoted(name)}" if name else "")
+        is_named = isinstance(around, exp.Tuple) or (around is not None and called(around) in _NAMING)
+        return bool(name) or not is_named
+
+    def written(self, node: exp.Expr) -> str:
+        """The author's text of a node."""
+        return text_of(self._sql, node)
 
     def _written(self, reference: Reference) -> str:
         """A column by its name in relations; as a field of ``struct(…)`` it keeps its author's one."""

@@ -150,6 +150,24 @@ class Joined:
 
 
 @dataclass(frozen=True, slots=True)
+class Inexact:
+    """A call whose value two evaluations over the same rows may give differently, such as in its last digit.
+
+    Attributes:
+        shown: The call, as its author wrote it.
+        name: The function.
+        given: What a sum or a mean adds, over the columns of the relation's input: its type may make the
+            call exact. Empty: no type does.
+        at: Where the author's text has that.
+    """
+
+    shown: str
+    name: str
+    given: str = ""
+    at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Keyed:
     """A relation whose rows follow from all rows of a key: groups, distinct rows, windows.
 
@@ -163,8 +181,7 @@ class Keyed:
         text: The SQL text, over ``__in0__``.
         columns: The relation's columns.
         shown: Keys that are columns of the relation: the column, and the key's place in ``keys``.
-        inexact: Aggregates whose result two evaluations over the same rows may give differently in its last
-            digit, because they may add floating-point numbers in another order.
+        inexact: The calls whose value two evaluations over the same rows may give differently.
     """
 
     input: Relation
@@ -173,7 +190,7 @@ class Keyed:
     text: str
     columns: tuple[str, ...]
     shown: tuple[tuple[str, int], ...]
-    inexact: tuple[str, ...] = ()
+    inexact: tuple[Inexact, ...] = ()
 
     @property
     def inputs(self) -> tuple[Relation, ...]:

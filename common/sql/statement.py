@@ -9,18 +9,44 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from sqlglot import exp
 
 from common.errors import SqlError
+from common.sql.composed import (
+    WholeError,
+    distinct,
+    grouping_sets,
+    in_both,
+    matched,
+    none_or_null,
+    of_no_rows,
+    of_one_row,
+    renamed,
+    same,
+    with_sets,
+)
 from common.sql.expression import has_aggregate
 from common.sql.functions import AGGREGATES, GENERATORS, WINDOWS
 from common.sql.names import Item, Names, Scope, Source, is_alias, table_name, unique_names
 from common.sql.quoting import backquoted
 from common.sql.reading import statement as statement_tree
-from common.sql.relations import Joined, Keyed, Kind, Relation, RowWise, Scan, UnionAll, filtered
-from common.sql.syntax import calls_of, in_depth, offset_of, replaced, span_of, text_of, words_of
+from common.sql.relations import Inexact, Joined, Keyed, Kind, Relation, RowWise, Scan, UnionAll, filtered
+from common.sql.syntax import (
+    WRAPPED,
+    arguments,
+    called,
+    calls_of,
+    in_depth,
+    inner_call,
+    is_over,
+    offset_of,
+    replaced,
+    span_of,
+    text_of,
+)
 
 Columns = Mapping[str, Sequence[str]]
 """The columns of each table, in the table's order."""
@@ -28,9 +54,12 @@ Columns = Mapping[str, Sequence[str]]
 _PARTS: Mapping[type[exp.Expr], frozenset[str]] = {
     exp.Select: frozenset(
         {"with_", "expressions", "from_", "joins", "laterals", "where", "group", "having", "distinct"}
-        | {"order", "sort", "cluster", "distribute"}
+        | {"order", "sort", "cluster", "distribute", "windows"}
     ),
-    exp.Union: frozenset({"with_", "this", "expression", "distinct", "order"}),
+    **dict.fromkeys(
+        (exp.Union, exp.Intersect, exp.Except),
+        frozenset({"with_", "this", "expression", "distinct", "order"}),
+    ),
     exp.Table: frozenset({"this", "db", "catalog", "alias", "joins", "laterals"}),
     exp.Subquery: frozenset({"this", "alias", "joins", "laterals"}),
     exp.Join: frozenset({"this", "side", "kind", "on", "using", "method"}),
@@ -41,11 +70,8 @@ _PARTS: Mapping[type[exp.Expr], frozenset[str]] = {
 _WORDS = {
     "from_": "a derived table",
     "values": "VALUES",
-    "intersect": "INTERSECT",
-    "except": "EXCEPT",
     "by_name": "UNION BY NAME",
     "pivots": "PIVOT",
-    "windows": "a named WINDOW",
     "sample": "TABLESAMPLE",
     "table": "a function of tables",
     "lateral": "LATERAL",
@@ -62,17 +88,16 @@ _LOOSE = (exp.Predicate, exp.Not, exp.Connector)
 """Operands that Spark may read with a comparison before them; in brackets they are none."""
 
 _EXACT = frozenset(
-    {"count", "count_if", "min", "max", "approx_count_distinct"}
+    {"count", "count_if", "min", "max", "approx_count_distinct", "grouping", "grouping_id"}
     | {"any", "some", "every", "bool_and", "bool_or", "bit_and", "bit_or", "bit_xor"}
 )
 """Aggregates whose value depends on nothing but the set of rows, to the last digit."""
 
+_ADDS = frozenset({"sum", "avg", "mean"})
+"""Aggregates that are exact where the type of what they add is."""
+
 _OF_ORDER = frozenset({"rank", "dense_rank", "percent_rank", "cume_dist"})
 """Window functions that do not tell rows of one place in the order apart, which Spark may do in any way."""
-
-
-class WholeError(Exception):
-    """A part of a statement has no delta rule, so all of it is computed whole. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +247,7 @@ class _Builder:
     def top(self, query: exp.Query, output: Sequence[str]) -> Relation:
         """The relation of the statement, with these names of its columns."""
         relation = self._query(query)
-        return _renamed(relation, tuple(zip(relation.columns, output, strict=True)))
+        return renamed(relation, tuple(zip(relation.columns, output, strict=True)))
 
     def _query(self, query: exp.Expr) -> Relation:
         """The relation of a query; its columns have the query's names where these are clear."""
@@ -234,12 +259,27 @@ class _Builder:
         _refuse_other_parts(query)
         if isinstance(query, exp.Subquery):
             return self._query(query.this)
-        if isinstance(query, exp.Union):
-            both = UnionAll((self._query(query.left), self._query(query.right)))
-            return _distinct(both) if query.args.get("distinct") else both
+        if isinstance(query, exp.SetOperation):
+            return self._set(query)
         if isinstance(query, exp.Select):
             return self._select(query)
         raise WholeError(f"{_word(query)} has no delta rule")
+
+    def _set(self, query: exp.SetOperation) -> Relation:
+        left, right = self._query(query.left), self._query(query.right)
+        is_distinct = bool(query.args.get("distinct"))
+        if isinstance(query, exp.Union):
+            both = UnionAll((left, right))
+            return distinct(both) if is_distinct else both
+        word = type(query).__name__.upper()
+        if not is_distinct:
+            raise WholeError(f"{word} ALL has no delta rule")
+        if isinstance(query, exp.Intersect) and isinstance(query.left, exp.Union | exp.Except):
+            raise WholeError("INTERSECT beside another set operation; put it in brackets")
+        if len(left.columns) != len(right.columns):
+            raise WholeError(f"{word} of other numbers of columns")
+        names = tuple((name, self._names.flat_name("other", name)) for name in right.columns)
+        return in_both(left, renamed(right, names), "semi" if isinstance(query, exp.Intersect) else "anti")
 
     def _select(self, query: exp.Select) -> Relation:
         scope = self._names.scopes[id(query)]
@@ -249,9 +289,24 @@ class _Builder:
             raise WholeError("a subquery over columns of an outer query; write EXISTS")
         if query.args.get("distinct"):
             _refuse_other_parts(query.args["distinct"])
-        relation = self._where(self._from(query, scope), query, scope)
-        relation = self._project(relation, query, scope)
-        return _distinct(relation) if query.args.get("distinct") else relation
+        with self._computed_below():
+            relation = self._where(self._from(query, scope), query, scope)
+            relation = self._project(relation, query, scope)
+        return distinct(relation) if query.args.get("distinct") else relation
+
+    @contextmanager
+    def _computed_below(self) -> Iterator[None]:
+        """Within the block parts of a query may come to stand for columns of a relation below."""
+        before = dict(self._names.computed)
+        try:
+            yield
+        finally:
+            self._names.computed = before
+
+    def _stands(self, node: exp.Expr, text: str) -> None:
+        """From now on a text stands in the place of a part of the query."""
+        if not self._names.stand(node, text):
+            raise WholeError(f"{self._names.written(node)} as a field; write named_struct")
 
     def _text(self, node: exp.Expr, scope: Scope, *, whole: bool = False) -> str:
         """The author's text of an expression, over the columns of relations."""
@@ -303,7 +358,7 @@ class _Builder:
         inner = self._query(source.query)
         named = {below: name for name, below in source.columns.items()}
         names = ((each, self._names.use(source, named.get(each, each))) for each in inner.columns)
-        return _renamed(inner, tuple(names))
+        return renamed(inner, tuple(names))
 
     def _join(self, left: Relation, join: exp.Expr, scope: Scope) -> Relation:
         if isinstance(join.this, exp.Lateral):
@@ -343,7 +398,7 @@ class _Builder:
     ) -> tuple[tuple[str, str], ...]:
         """Pairs of expressions, one over each side, that conditions demand to be equal."""
         found = []
-        for part in parts:
+        for part in (each.unnest() for each in parts):
             # Spark reads ``a = b is null`` as (a = b) is null.
             if not isinstance(part, exp.EQ) or any(
                 isinstance(side, _LOOSE) for side in (part.left, part.right)
@@ -367,30 +422,48 @@ class _Builder:
         for part in _conjuncts(where.this) if where is not None else ():
             if part.find(exp.Query) is None:
                 plain.append(self._text(part, scope))
-            else:
+            elif _is_of_rows(part):
                 relation = self._semi(relation, part, scope)
+            else:
+                relation = self._with_values(relation, [part], scope)
+                plain.append(self._text(part, scope))
         return filtered(relation, plain) if plain else relation
 
     def _semi(self, relation: Relation, part: exp.Expr, scope: Scope) -> Relation:
-        """A semi or anti join instead of ``x in (select …)``, ``exists`` and ``not exists``."""
-        while isinstance(part, exp.Paren):
-            part = part.this
-        if isinstance(part, exp.In) and part.args.get("query") is not None:
-            inner = self._query(part.args["query"])
-            names = ((name, self._names.flat_name("subquery", name)) for name in inner.columns)
-            right = _renamed(inner, tuple(names))
-            if len(right.columns) != 1 or part.this.find(exp.Query) is not None:
-                raise WholeError("IN with a list of columns; write EXISTS")
-            equal = ((self._text(part.this, scope), f"`{right.columns[0]}`"),)
-            return Joined(relation, right, "semi", (f"({equal[0][0]}) = {equal[0][1]}",), equal)
-        kind: Kind = "semi"
-        if isinstance(part, exp.Not) and isinstance(part.this, exp.Exists):
-            kind, part = "anti", part.this
-        if not isinstance(part, exp.Exists) or not isinstance(part.this, exp.Select):
-            raise WholeError("a subquery that is no IN (SELECT …), EXISTS or NOT EXISTS of its own")
-        return self._exists(relation, part.this, kind)
+        """A semi or anti join instead of ``[not] in (select …)`` and ``[not] exists (select …)``."""
+        part = part.unnest()
+        kind: Kind = "anti" if isinstance(part, exp.Not) else "semi"
+        part = part.this.unnest() if isinstance(part, exp.Not) else part
+        if isinstance(part, exp.Exists):
+            if not isinstance(part.this, exp.Select):
+                raise WholeError("EXISTS over a set operation")
+            return Joined(relation, *self._matches(relation, part.this, kind))
+        if part.this.find(exp.Query) is not None:
+            raise WholeError("a subquery before IN")
+        value, right = self._text(part.this, scope), self._listed(part)
+        equal = ((value, backquoted(right.columns[0])),)
+        joined = Joined(relation, right, kind, (f"({value}) = {equal[0][1]}",), equal)
+        if kind == "semi":
+            return joined
+        # NOT IN is true of no row beside a null, and of every row beside nothing.
+        empty, has_null = (self._names.flat_name("subquery", name) for name in ("empty", "has_null"))
+        facts = none_or_null(self._listed(part), empty, has_null)
+        known = f"`{empty}` OR (({value}) IS NOT NULL AND NOT `{has_null}`)"
+        return filtered(Joined(joined, facts, "cross", (), ()), [known])
 
-    def _exists(self, relation: Relation, inner: exp.Select, kind: Kind) -> Relation:
+    def _listed(self, part: exp.Expr) -> Relation:
+        """The one column of the query behind IN."""
+        inner = self._query(part.args["query"])
+        names = ((name, self._names.flat_name("subquery", name)) for name in inner.columns)
+        right = renamed(inner, tuple(names))
+        if len(right.columns) != 1:
+            raise WholeError("IN with a list of columns; write EXISTS")
+        return right
+
+    def _matches(
+        self, relation: Relation, inner: exp.Select, kind: Kind
+    ) -> tuple[Relation, Kind, tuple[str, ...], tuple[tuple[str, str], ...]]:
+        """The rows behind EXISTS, and how they are joined."""
         _refuse_other_parts(inner)
         scope = self._names.scopes[id(inner)]
         if scope.problem:
@@ -418,102 +491,294 @@ class _Builder:
             equal += () if named <= own else self._equalities([part], relation, right)
         if not conditions:
             raise WholeError("EXISTS that names no column of the outer query")
-        if inside:
-            right = filtered(right, inside)
-        return Joined(relation, right, kind, tuple(conditions), tuple(equal))
+        return filtered(right, inside), kind, tuple(conditions), tuple(equal)
 
     # SELECT
 
     def _project(self, relation: Relation, query: exp.Select, scope: Scope) -> Relation:
-        if any(each.find(exp.Query) is not None for each in query.expressions):
-            raise WholeError("a subquery in the SELECT list")
+        having = query.args.get("having")
+        around = [*query.expressions, *([] if having is None else [having])]
+        has_query = any(each.find(exp.Query) is not None for each in around)
+        is_windowed = any(True for _ in _windows(query))
+        if query.args.get("group") or having or any(map(has_aggregate, query.expressions)):
+            if not is_windowed and not has_query:
+                return self._grouped(relation, query, scope)
+            relation = self._groups(relation, query, scope)
+            if having is not None:
+                relation = self._with_values(relation, [having.this], scope)
+                relation = filtered(relation, [self._text(having.this, scope, whole=True)])
+        relation = self._with_values(relation, query.expressions, scope)
+        if is_windowed:
+            return self._windowed(relation, query, scope)
+        listed, columns = self._select_list(scope)
+        kept = tuple(
+            (names[0], own)
+            for item, names in _listed_items(scope.items)
+            if (own := self._plain(item)) in relation.columns
+        )
+        return RowWise(relation, listed, "", columns, kept)
+
+    def _select_list(self, scope: Scope) -> tuple[str, tuple[str, ...]]:
+        """The text of a SELECT list, and its columns."""
         items = _listed_items(scope.items)
         texts = [
             self._names.text_of_item(item) if item.node is None else self._text(item.node, scope)
             for item, _ in items
         ]
         listed = ", ".join(f"{text} AS {_as(names)}" for text, (_, names) in zip(texts, items, strict=True))
-        columns = tuple(name for _, names in items for name in names)
-        windows = [window for each in query.expressions for window in each.find_all(exp.Window)]
-        has_groups = any(query.args.get(key) for key in ("group", "having"))
-        is_grouped = has_groups or any(map(has_aggregate, query.expressions))
-        if is_grouped and windows:
-            raise WholeError("a window function over groups; put the groups into a derived table")
-        if is_grouped:
-            return self._grouped(relation, query, scope, listed, columns)
-        if windows:
-            return self._windowed(relation, windows, scope, listed, columns)
-        kept = tuple(
-            (names[0], own) for item, names in items if (own := self._plain(item)) in relation.columns
-        )
-        return RowWise(relation, listed, "", columns, kept)
+        return listed, tuple(name for _, names in items for name in names)
 
     def _plain(self, item: Item) -> str:
         """The relation's column that a part of the SELECT list is; empty for an expression."""
         text = self._names.text_of_item(item)
         return text[1:-1] if text.startswith("`") and text.find("`", 1) == len(text) - 1 else ""
 
-    def _grouped(
-        self, relation: Relation, query: exp.Select, scope: Scope, listed: str, columns: tuple[str, ...]
-    ) -> Relation:
-        group, having = query.args.get("group"), query.args.get("having")
-        text = f"SELECT {listed} FROM __in0__"  # noqa: S608  # the statement of a declaration
-        keys: list[str] = []
-        parts = [*query.expressions]
-        if group is not None:
-            keys = self._keys(group, scope)
-            text += f" {self._text(group, scope)}"
-        if having is not None:
-            if having.find(exp.Query) is not None:
-                raise WholeError("a subquery in HAVING")
-            text += f" {self._text(having, scope)}"
-            parts.append(having)
-        calls = dict.fromkeys(name for each in parts for name, _ in calls_of(each))
-        inexact = tuple(name for name in calls if name in AGGREGATES - _EXACT)
-        return Keyed(relation, "group", tuple(keys), text, columns, self._shown(scope, keys), inexact)
+    # Groups
 
-    def _keys(self, group: exp.Expr, scope: Scope) -> list[str]:
+    def _grouped(self, relation: Relation, query: exp.Select, scope: Scope) -> Relation:
+        """Groups whose SELECT list is the author's text."""
+        having = query.args.get("having")
+        listed, columns = self._select_list(scope)
+        rest = "" if having is None else f" {self._text(having, scope)}"
+        parts = [*query.expressions, *([] if having is None else [having])]
+        group, inexact = query.args.get("group"), self._inexact(parts, scope)
+        text = f"SELECT {listed} FROM __in0__"  # noqa: S608  # the statement of a declaration
+        if group is not None and (sets := self._sets(group, scope)) is not None:
+            shown = self._shown(scope, sets[0])
+            return with_sets(relation, *sets, text, rest, columns, shown, inexact)
+        keys = self._keys(group, query, scope)
+        if group is not None:
+            text += f" {self._text(group, scope)}"
+        return Keyed(relation, "group", keys, text + rest, columns, self._shown(scope, keys), inexact)
+
+    def _groups(self, relation: Relation, query: exp.Select, scope: Scope) -> Relation:
+        """Groups with what a SELECT list computes of them: their keys, and aggregates.
+
+        In the list, and in HAVING, the columns of these stand for them from then on.
+        """
+        group, having = query.args.get("group"), query.args.get("having")
+        sets = None if group is None else self._sets(group, scope)
+        keys = self._keys(group, query, scope) if sets is None else sets[0]
+        if group is not None and not keys:
+            raise WholeError("a GROUP BY of constants below a window or a subquery")
+        columns = {key: self._names.flat_name("group", "key") for key in keys}
+        around = [item.node for item in scope.items if item.node is not None]
+        if len(around) < len(scope.items):
+            raise WholeError("a star over groups; write its columns")
+        around += [] if having is None else [having.this]
+        parts = [each for node in around for each in self._of_groups(node, keys, scope)]
+        computed = [part for part, key in parts if not key]
+        relation, pieces = self._with_values(relation, computed, scope), []
+        for part, key in parts:
+            text = key or self._text(part, scope, whole=True)
+            columns.setdefault(text, self._names.flat_name("group", "value"))
+            pieces.append((part, columns[text]))
+        listed = ", ".join(f"{text} AS {backquoted(name)}" for text, name in columns.items())
+        text = f"SELECT {listed or '1 AS `__row`'} FROM __in0__"  # noqa: S608  # as above
+        shown, inexact = (
+            tuple((columns[key], place) for place, key in enumerate(keys)),
+            self._inexact(computed, scope),
+        )
+        for part, name in pieces:
+            self._stands(part, backquoted(name))
+        names = tuple(columns.values())
+        if sets is not None:
+            return with_sets(relation, *sets, text, "", names, shown, inexact)
+        if keys:
+            text += f" GROUP BY {', '.join(keys)}"
+        return Keyed(relation, "group", keys, text, names, shown, inexact)
+
+    def _of_groups(self, node: exp.Expr, keys: Sequence[str], scope: Scope) -> Iterator[tuple[exp.Expr, str]]:
+        """The parts of an expression over groups that are a key, with it, or an aggregate."""
+        if isinstance(node, exp.Query):
+            return
+        call, text = inner_call(node), self._text(node, scope, whole=True)
+        key = next((key for key in keys if text and same(text, key)), "")
+        if key or (called(call) in AGGREGATES and not is_over(call)):
+            yield node, key
+            return
+        if isinstance(node, exp.Column) and self._names.reference(node) is not None:
+            raise WholeError(f"{self._names.written(node)} beside groups is none of their keys")
+        skipped = {id(call)} if is_over(call) else set()
+        waiting = [node]
+        while waiting:
+            for each in waiting.pop().iter_expressions():
+                if id(each) in skipped or (isinstance(each, WRAPPED) and inner_call(each) is call):
+                    waiting.append(each)
+                else:
+                    yield from self._of_groups(each, keys, scope)
+
+    def _inexact(self, nodes: Iterable[exp.Expr], scope: Scope) -> tuple[Inexact, ...]:
+        """The aggregates in expressions whose value two evaluations may give differently."""
+        found = (
+            self._inexact_call(call, scope)
+            for node in nodes
+            for name, call in calls_of(node)
+            if name in AGGREGATES - _EXACT
+        )
+        return tuple(dict.fromkeys(found))
+
+    def _inexact_call(self, call: exp.Expr, scope: Scope, shown: exp.Expr | None = None) -> Inexact:
+        name, given = str(called(call)), arguments(call)
+        text = " ".join(self._names.written(shown or call).split())
+        if name not in _ADDS or len(given) != 1:
+            return Inexact(text, name)
+        return Inexact(text, name, self._text(given[0], scope, whole=True), offset_of(given[0]) or 0)
+
+    def _sets(self, group: exp.Expr, scope: Scope) -> tuple[tuple[str, ...], list[list[int]]] | None:
+        """All keys of a GROUP BY with grouping sets, and the places of those of each set; None without."""
+        texts: dict[str, int] = {}
+
+        def place(node: exp.Expr) -> int:
+            text = self._key(node, scope)
+            if not text:
+                raise WholeError("a constant in a grouping set")
+            return texts.setdefault(next((each for each in texts if same(each, text)), text), len(texts))
+
+        sets = grouping_sets(group, place)
+        return None if sets is None else (tuple(texts), sets)
+
+    def _keys(self, group: exp.Expr | None, query: exp.Select, scope: Scope) -> tuple[str, ...]:
         """The expressions of GROUP BY, aliases and places of the SELECT list resolved, without constants."""
-        if any(group.args.get(key) for key in ("grouping_sets", "cube", "rollup", "all", "totals")) or any(
-            isinstance(each, exp.Cube | exp.Rollup | exp.GroupingSets) for each in group.expressions
-        ):
-            raise WholeError("GROUPING SETS, CUBE, ROLLUP and GROUP BY ALL have groups over all rows")
+        if group is None:
+            return ()
         if group.find(exp.Query) is not None:
             raise WholeError("a subquery in GROUP BY")
-        keys = []
-        for each in (one.unnest() for one in group.expressions):
-            item = self._names.meant(each, scope)
-            text = (
-                self._text(each, scope, whole=True)
-                if item is None
-                else self._names.text_of_item(item, whole=True)
-            )
-            node = each if item is None else item.node
-            if node is None or not isinstance(node, exp.Literal):
-                keys.append(text)
-        return keys
+        nodes = group.expressions
+        if group.args.get("all"):
+            nodes = [each.unalias() for each in query.expressions if not has_aggregate(each)]
+            if any(each.is_star for each in nodes):
+                raise WholeError("GROUP BY ALL over a star; write its columns")
+        return tuple(filter(None, (self._key(each, scope) for each in nodes)))
 
-    def _windowed(
-        self,
-        relation: Relation,
-        windows: Sequence[exp.Expr],
-        scope: Scope,
-        listed: str,
-        columns: tuple[str, ...],
-    ) -> Relation:
+    def _key(self, node: exp.Expr, scope: Scope) -> str:
+        """A key's expression; empty for a constant."""
+        node = node.unnest()
+        item = self._names.meant(node, scope)
+        is_constant = isinstance(node if item is None else item.node, exp.Literal)
+        if is_constant:
+            return ""
+        if item is None:
+            return self._text(node, scope, whole=True)
+        return self._names.text_of_item(item, whole=True)
+
+    # Windows
+
+    def _windowed(self, relation: Relation, query: exp.Select, scope: Scope) -> Relation:
+        named = {each.name.lower(): each for each in query.args.get("windows") or ()}
+        windows = [(window, _definition(window, named)) for window in _windows(query)]
         lists = [
             [self._text(each.unnest(), scope, whole=True) for each in window.args.get("partition_by") or ()]
-            for window in windows
+            for _, window in windows
         ]
-        keys = [each for each in lists[0] if all(any(_same(each, key) for key in other) for other in lists)]
-        inexact = dict.fromkeys(
-            name
-            for window in windows
-            for name, _ in calls_of(window.this)
-            if name in (AGGREGATES | WINDOWS) - _OF_ORDER and (name not in _EXACT or _is_by_place(window))
+        keys = tuple(
+            each for each in lists[0] if all(any(same(each, key) for key in other) for other in lists)
         )
+        inexact = dict.fromkeys(
+            Inexact(" ".join(self._names.written(window).split()), str(name))
+            if is_by_place or name not in _ADDS
+            else self._inexact_call(call, scope, window)
+            for window, definition in windows
+            if (name := called(call := inner_call(window))) in (AGGREGATES | WINDOWS) - _OF_ORDER
+            and ((is_by_place := _is_by_place(definition)) or name not in _EXACT)
+        )
+        listed, columns = self._select_list(scope)
         text = f"SELECT {listed} FROM __in0__"  # noqa: S608  # the statement of a declaration
-        return Keyed(relation, "window", tuple(keys), text, columns, self._shown(scope, keys), tuple(inexact))
+        if named:
+            text += f" WINDOW {', '.join(self._text(each, scope) for each in named.values())}"
+        return Keyed(relation, "window", keys, text, columns, self._shown(scope, keys), tuple(inexact))
+
+    # Subqueries as values
+
+    def _with_values(self, relation: Relation, nodes: Iterable[exp.Expr], scope: Scope) -> Relation:
+        """A relation with a column for each subquery in expressions, which then stands for it."""
+        for node in nodes:
+            for query in _queries_in(node):
+                relation = (
+                    self._with_value(relation, query)
+                    if isinstance(query, exp.Subquery)
+                    else self._with_match(relation, query, scope)
+                )
+        return relation
+
+    def _with_match(self, relation: Relation, query: exp.Expr, scope: Scope) -> Relation:
+        """A left join that tells of IN and EXISTS beside OR whether there is a match."""
+        condition = query.find_ancestor(exp.In, exp.Exists) or query
+        shown = f"a subquery as a part of {' '.join(self._names.written(condition).split())}"
+        if isinstance(condition, exp.Exists) and isinstance(condition.this, exp.Select):
+            right, _, conditions, equal = self._matches(relation, condition.this, "semi")
+            if len(equal) < len(conditions):
+                raise WholeError(f"{shown}, which compares otherwise than by an equality")
+        elif isinstance(condition, exp.In) and _is_required(condition):
+            right = self._listed(condition)
+            equal = ((self._text(condition.this, scope), backquoted(right.columns[0])),)
+        else:
+            raise WholeError(f"{shown}, whose null is not that of its condition")
+        names = [self._names.flat_name("subquery", "key") for _ in equal]
+        groups = matched(right, [key for _, key in equal], names, self._names.flat_name("subquery", "found"))
+        pairs = tuple((one, f"`{name}`") for (one, _), name in zip(equal, names, strict=True))
+        self._stands(condition, f"coalesce(`{groups.columns[-1]}`, false)")
+        return Joined(relation, groups, "left", tuple(f"({one}) = {other}" for one, other in pairs), pairs)
+
+    def _with_value(self, relation: Relation, query: exp.Subquery) -> Relation:
+        select, name = query.unnest(), self._names.flat_name("subquery", "value")
+        if isinstance(select, exp.Select) and self._names.scopes[id(select)].is_correlated:
+            return self._correlated(relation, query, select, name)
+        inner = self._query(query)
+        if len(inner.columns) != 1:
+            raise WholeError("a subquery of several columns as a value")
+        is_one = isinstance(inner, Keyed) and inner.kind == "group" and not inner.keys
+        is_one = is_one and not select.args.get("having") and not select.args.get("group")
+        self._stands(query, backquoted(name))
+        return Joined(relation, of_one_row(inner, name, is_one=is_one), "cross", (), ())
+
+    def _correlated(self, relation: Relation, query: exp.Subquery, inner: exp.Select, name: str) -> Relation:
+        """A left join with groups by what the outer query's columns are compared with."""
+        _refuse_other_parts(inner)
+        scope, shown = self._names.scopes[id(inner)], " ".join(self._names.written(query).split())
+        (item,) = inner.expressions if len(inner.expressions) == 1 else (None,)
+        if (
+            scope.problem
+            or item is None
+            or not has_aggregate(item)
+            or any(inner.args.get(key) for key in ("with_", "group", "having", "distinct"))
+            or item.find(exp.Query, exp.Window) is not None
+        ):
+            raise WholeError(f"{shown} is no aggregate over columns of an outer query; write a join")
+        right = self._from(inner, scope)
+        own, outer, pairs = set(right.columns), set(relation.columns), list[tuple[str, str]]()
+        inside: list[str] = []
+        for part in _conjuncts(inner.args["where"].this) if inner.args.get("where") else ():
+            found = () if self._columns(part) <= own else self._equalities([part], relation, right)
+            pairs += found
+            if not found:
+                if not self._columns(part) <= own or part.find(exp.Query) is not None:
+                    raise WholeError(
+                        f"{shown} compares a column of the outer query otherwise than by an equality"
+                    )
+                inside.append(self._text(part, scope))
+        if not pairs or not self._columns(item) <= own or outer & own:
+            raise WholeError(f"{shown} names columns of an outer query otherwise than in an equality")
+        value = of_no_rows(item.unalias(), backquoted(name))
+        if not value:
+            raise WholeError(f"{shown} may be no null where it has no rows; write a left join")
+        keys = tuple(key for _, key in pairs)
+        columns = [self._names.flat_name("subquery", "key") for _ in keys]
+        listed = ", ".join(f"{key} AS `{column}`" for key, column in zip(keys, columns, strict=True))
+        text = f"SELECT {listed}, {self._text(item.unalias(), scope)} AS `{name}` FROM __in0__"  # noqa: S608
+        text += f" GROUP BY {', '.join(keys)}"
+        groups = Keyed(
+            filtered(right, inside),
+            "group",
+            keys,
+            text,
+            (*columns, name),
+            tuple((column, place) for place, column in enumerate(columns)),
+            self._inexact([item], scope),
+        )
+        equal = tuple((one, f"`{column}`") for (one, _), column in zip(pairs, columns, strict=True))
+        self._stands(query, value)
+        return Joined(relation, groups, "left", tuple(f"({one}) = {other}" for one, other in equal), equal)
 
     def _shown(self, scope: Scope, keys: Sequence[str]) -> tuple[tuple[str, int], ...]:
         """The output columns that are a key, each with the key's place."""
@@ -525,7 +790,7 @@ class _Builder:
                 (
                     at
                     for at, key in enumerate(keys)
-                    if _same(text, key) or (is_time and key.lower().startswith(f"{text.lower()}("))
+                    if same(text, key) or (is_time and key.lower().startswith(f"{text.lower()}("))
                 ),
                 None,
             )
@@ -545,18 +810,51 @@ def _as(names: Sequence[str]) -> str:
     return shown[0] if len(shown) == 1 else f"({', '.join(shown)})"
 
 
-def _same(one: str, other: str) -> bool:
-    """Whether two expressions are made of the same tokens, but for the letters of names."""
-    return one == other or _in_any_letters(one) == _in_any_letters(other)
+def _windows(query: exp.Select) -> Iterator[exp.Expr]:
+    """The calls with OVER in a SELECT list; a query inside has its own."""
+    for each in query.expressions:
+        for node in each.walk(prune=lambda one: isinstance(one, exp.Query)):
+            if isinstance(node, exp.Window):
+                yield node
 
 
-def _in_any_letters(text: str) -> Sequence[str]:
-    words = words_of(text)
-    # What stands behind a dot or a colon may be the key of a map or of a variant.
-    return [
-        word if word[-1:] in {"'", '"'} or before in {".", ":"} else word.lower()
-        for before, word in zip(("", *words), words, strict=False)
-    ]
+def _definition(window: exp.Expr, named: Mapping[str, exp.Expr]) -> exp.Expr:
+    """What a call's OVER says, by the name of a WINDOW or by itself."""
+    name = window.args.get("alias")
+    if name is None:
+        return window
+    found = named.get(str(name).strip("`").lower())
+    if (
+        found is None
+        or window.args.get("partition_by")
+        or window.args.get("order")
+        or found.args.get("alias")
+    ):
+        raise WholeError("a named WINDOW that another one goes on with")
+    return found
+
+
+def _queries_in(node: exp.Expr) -> Iterator[exp.Expr]:
+    """The outermost queries in an expression."""
+    for each in node.walk(prune=lambda one: isinstance(one, exp.Query)):
+        if isinstance(each, exp.Query):
+            is_value = not isinstance(each.parent, exp.In | exp.Exists | exp.Anonymous)
+            yield each if is_value else each.unnest()
+
+
+def _is_required(condition: exp.Expr) -> bool:
+    """Whether a condition stands beside AND and OR alone, where null leaves out the same rows as false."""
+    around = condition.parent
+    while isinstance(around, exp.And | exp.Or | exp.Paren):
+        around = around.parent
+    return isinstance(around, exp.Where | exp.Having)
+
+
+def _is_of_rows(part: exp.Expr) -> bool:
+    """Whether a condition is IN, NOT IN, EXISTS or NOT EXISTS of a query."""
+    part = part.unnest()
+    part = part.this.unnest() if isinstance(part, exp.Not) else part
+    return isinstance(part, exp.Exists) or (isinstance(part, exp.In) and part.args.get("query") is not None)
 
 
 def _is_by_place(window: exp.Expr) -> bool:
@@ -583,21 +881,6 @@ def _refuse_other_parts(node: exp.Expr) -> None:
 def _word(node: exp.Expr) -> str:
     """What a part of a statement is called in SQL."""
     return _WORDS.get(type(node).__name__.lower(), type(node).__name__.upper())
-
-
-def _distinct(relation: Relation) -> Relation:
-    columns = relation.columns
-    keys = tuple(f"`{name}`" for name in columns)
-    shown = tuple((name, place) for place, name in enumerate(columns))
-    return Keyed(relation, "distinct", keys, "SELECT DISTINCT * FROM __in0__", columns, shown)
-
-
-def _renamed(relation: Relation, names: tuple[tuple[str, str], ...]) -> Relation:
-    if all(before == now for before, now in names) and tuple(now for _, now in names) == relation.columns:
-        return relation
-    listed = ", ".join(f"{backquoted(before)} AS {backquoted(now)}" for before, now in names)
-    kept = tuple((now, before) for before, now in names)
-    return RowWise(relation, listed, "", tuple(now for _, now in names), kept)
 
 
 def _kind(join: exp.Expr) -> Kind:

@@ -334,7 +334,7 @@ _PARTED: Mapping[type[exp.Expr], tuple[str, tuple[str, ...]]] = {
     exp.Overlay: ("overlay", ("this", "expression", "from_", "for_")),
 }
 """Functions that have a class, as their arguments may be parted by words: name and arguments."""
-_WRAPPED = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
+WRAPPED = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
 
 
 def called(node: exp.Expr) -> str | None:
@@ -373,7 +373,7 @@ def calls_of(node: exp.Expr) -> Iterator[tuple[str, exp.Expr]]:
 
 def inner_call(node: exp.Expr) -> exp.Expr:
     """The call inside of ``over``, ``filter`` and ``within group``."""
-    while isinstance(node, (exp.Window, *_WRAPPED)):
+    while isinstance(node, (exp.Window, *WRAPPED)):
         node = node.this
     return node
 
@@ -381,7 +381,7 @@ def inner_call(node: exp.Expr) -> exp.Expr:
 def is_over(call: exp.Expr) -> bool:
     """Whether a call has ``over (…)``."""
     around = call.parent
-    while isinstance(around, _WRAPPED):
+    while isinstance(around, WRAPPED):
         around = around.parent
     return isinstance(around, exp.Window) and inner_call(around) is call
 

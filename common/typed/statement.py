@@ -17,7 +17,7 @@ from common.errors import DOUBTFUL, SqlError
 from common.schema.ddl import Field
 from common.sql.names import OPEN_STAR, Names, Source, unique_names
 from common.sql.reading import statement
-from common.sql.syntax import called, in_depth, span_of
+from common.sql.syntax import arguments, called, calls_of, in_depth, offset_of, span_of
 from common.typed.clauses import Clauses
 from common.typed.expression import READ_AS, Judge
 from common.typed.foreign_forms import foreign_forms
@@ -65,6 +65,23 @@ def output_types(sql: str, tables: Columns) -> tuple[str, ...]:
     return tuple("" if each.type == NUMBER else each.type for each in found or ())
 
 
+def argument_types(sql: str, tables: Columns) -> Mapping[int, str]:
+    """The type of the first argument of each call, as far as it is surely known, by where the text has it.
+
+    Raises:
+        SqlError: The text is not one SELECT statement.
+    """
+    root, found = statement(sql), dict[int, str]()
+    reader = _Reader(root, sql, tables)
+    with in_depth():
+        for _, call in calls_of(root):
+            given, query = arguments(call), call.find_ancestor(exp.Select)
+            if given and query is not None and (judge := reader.judge(query)) is not None:
+                kind = judge.type_of(given[0]).type
+                found[offset_of(given[0]) or 0] = "" if kind == NUMBER else kind
+    return found
+
+
 @dataclass
 class _Reader:
     """Reads the queries of a statement, each once.
@@ -101,6 +118,11 @@ class _Reader:
             self._found[id(query)] = None
             self._found[id(query)] = self._read(query)
         return self._found[id(query)]
+
+    def judge(self, query: exp.Select) -> Judge | None:
+        """What knows the types of a query's expressions."""
+        self.outputs(query)
+        return self._judges.get(id(query))
 
     def _read(self, query: exp.Expr) -> _Outputs:
         if isinstance(query, exp.Subquery):

@@ -18,7 +18,7 @@ from common.errors import first_line
 from common.spark import jvm
 from common.sql.quoting import backquoted
 from common.sql.relations import Joined, Keyed, Relation, RowWise, Scan, UnionAll, as_named, below, nested
-from common.sql.way import Way, whole
+from common.sql.way import Way, decided, whole
 from gold.view.delta_rule import Key, Types, views
 from gold.view.versions import WEIGHT
 
@@ -50,6 +50,9 @@ def analyzed(
     with views([*tables.values()]) as names:
         asked = _Asked(session.sql, dict(zip(tables, names, strict=True)))
         try:
+            way = decided(way, asked.added(relation, way))
+            if way.kept == "whole":
+                return way, NO_TYPES
             types = asked.types(relation)
             why = _difference(asked.columns(relation), schema) or asked.fault_of_keys(relation, way, schema)
             why = why or asked.collated(relation, tables)
@@ -82,6 +85,20 @@ class _Asked:
             {one: self.columns(one) for one in each if isinstance(one, UnionAll)},
             {one: self._keys_of_join(one) for one in each if isinstance(one, Joined)},
         )
+
+    def added(self, relation: Relation, way: Way) -> Mapping[int, str]:
+        """The types of what the calls add that must be exact, by where the statement's text has it.
+
+        Raises:
+            PySparkException: Spark cannot compute one.
+        """
+        found = {}
+        for each in (one for one in below(relation) if isinstance(one, Keyed)):
+            for call in each.inexact:
+                if call in way.unsure and call.at not in found:
+                    given = self.sql(_select(f"({call.given}) AS `given`", self._change(each.input)))
+                    found[call.at] = given.schema[0].dataType.simpleString()
+        return found
 
     def columns(self, relation: Relation) -> StructType:
         """The columns of the change of a relation."""
@@ -124,6 +141,8 @@ class _Asked:
 
     def _keys(self, relation: Keyed) -> StructType:
         """The expressions of a key, each named by its place."""
+        if not relation.keys:
+            return StructType()
         listed = ", ".join(f"({text}) AS `{at}`" for at, text in enumerate(relation.keys))
         return self.sql(_select(f"DISTINCT {listed}", self._change(relation.input))).schema
 

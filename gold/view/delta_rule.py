@@ -100,13 +100,14 @@ class DeltaRule:
                 return self._change_of_join(relation)
             case Keyed():
                 touched = self.touched(relation)
-                return None if touched is None else self._replaced(relation, touched)
+                is_same = touched is None or not touched.keys.count
+                return None if touched is None or is_same else self._replaced(relation, touched)
 
     def rows(self, relation: Relation, touched: Touched | None = None, *, before: bool = False) -> DataFrame:
         """The rows of a relation now or before; with ``touched`` those of its keys alone."""
         near = {} if touched is None else _near(relation, touched)
         rows = self._rows(relation, near, before=before)
-        return rows if touched is None else _with_keys(rows, touched)
+        return rows if touched is None or not touched.key.by else _with_keys(rows, touched)
 
     def rows_of(self, relation: Keyed, touched: Touched | None = None, *, before: bool = False) -> DataFrame:
         """The rows of a keyed relation, computed from the rows of the touched keys alone."""
@@ -115,7 +116,11 @@ class DeltaRule:
     def touched(self, relation: Keyed) -> Touched | None:
         """The keys of a relation that the changes of its input touch; None where there is no change."""
         change, key = self.change(relation.input), Key(relation.keys, relation.keys)
-        return None if change is None else Touched(self._kept_keys(_keyed(change, key)), key)
+        if change is None:
+            return None
+        if not relation.keys:  # one group of all rows, which any row touches
+            return Touched(self.keep(consolidated(change).select(F.lit(1).alias("__row")).limit(1)), key)
+        return Touched(self._kept_keys(_keyed(change, key)), key)
 
     def _change_of_table(self, scan: Scan) -> DataFrame | None:
         if not self.versions.changed(scan.table):

@@ -232,6 +232,11 @@ class _Kept(Maintained):
             rows = work.rows.derive(self._all_rows(versions))
             multiset.replace(rows, None, self.path, work.batch, work.counts)
             return
+        if not way.top.keys:
+            computed = self._rule(work, versions).rows_of(way.top)
+            rows = work.rows.derive(sql(f"SELECT * FROM {_above(self.statement.relation)}", computed))  # noqa: S608
+            multiset.replace(rows, None, self.path, work.batch, work.counts)
+            return
         places = list(dict.fromkeys(way.keys.values()))
         own = {f"__key{place}": name for name, place in way.keys.items()}
         shown = touched.renamed({f"__key{place}": own[f"__key{place}"] for place in places})

@@ -15,9 +15,9 @@ from common.declare.statement import statement_of, unsaid
 from common.errors import MedallionError, UsageError, nearest
 from common.sql.relations import Joined, Keyed, Relation, scans
 from common.sql.statement import Statement
-from common.sql.way import Kept, Way, noted, way_of, whole
+from common.sql.way import Kept, Way, in_words, noted, whole
 from orchestration.author.check.pipeline import table_scopes
-from orchestration.author.check.view import read_view, without_feed
+from orchestration.author.check.view import kept_so, read_view, without_feed
 
 _COMMITS = 10
 """The last so many commits of a table with rows say how many rows a usual one changes."""
@@ -102,11 +102,11 @@ def explain(pipeline: Pipeline, table: str, layout: Layout | None = None) -> Exp
     if statement is None:
         by_path = ", or a path without a Delta table" if any(map(is_path, view.tables)) else ""
         raise UsageError(f"{table} reads a table whose columns are known only when the job starts{by_path}")
-    way = way_of(statement, without_feed(view, remote=True))
+    way = kept_so(view, statement, scopes, without_feed(view, remote=True))
     if layout is not None and (why := _found_at_a_start(table, statement, layout.table_path(table))):
         way = whole(why)
     estimates = _estimates(table, statement, way, _sizes(table, statement, layout))
-    of_view = (way.kept, way.why, tuple(way.keys), _reads(statement, way), estimates)
+    of_view = (way.kept, in_words(way), tuple(way.keys), _reads(statement, way), estimates)
     return Explanation(table, statement.text, (), statement.columns, *of_view)
 
 
@@ -203,7 +203,8 @@ def _of_change(table: str, met: Mapping[str, bool], way: Way) -> str:
     if whole := sorted(other for other, is_whole in met.items() if is_whole):
         text += f", and all rows of {' and '.join(whole)}"
     if way.kept == "by key":
-        text += f"; then the rows of the touched {', '.join(way.keys)} in all sources, and in the table"
+        again = f"the rows of the touched {', '.join(way.keys)} in all sources, and in the table"
+        text += f"; then {again}" if way.keys else "; if any is left, then all rows of all sources"
     return text
 
 
@@ -219,7 +220,9 @@ def _met(relation: Relation, table: str) -> Mapping[str, bool]:
             read = [*relation.inputs]  # computed again for the touched keys, from both sides
         else:
             read = [one for one in relation.inputs if one is not each] if isinstance(relation, Joined) else []
-        is_whole = isinstance(relation, Joined) and not relation.equal
+        is_whole = (isinstance(relation, Joined) and not relation.equal) or (
+            isinstance(relation, Keyed) and not relation.keys
+        )
         for scan in (scan for one in read for scan in scans(one)):
             found[scan.table] = found.get(scan.table, False) or is_whole
     return found

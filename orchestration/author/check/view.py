@@ -13,8 +13,8 @@ from common.declare.declared import is_path, source_of
 from common.errors import UNNAMED, Fault, MedallionError, Problem, SqlError, as_fault
 from common.schema.ddl import DdlError, Field, parse
 from common.sql.statement import Statement, read_statement
-from common.sql.way import way_of
-from common.typed.statement import output_types, statement_mistakes
+from common.sql.way import Way, decided, in_words, way_of
+from common.typed.statement import argument_types, output_types, statement_mistakes
 from orchestration.author.check.expression import told
 from orchestration.author.check.names import each, name_faults
 from orchestration.author.check.visible_columns import Scope, unknown
@@ -70,9 +70,9 @@ def _faults(view: View, scopes: Mapping[str, Scope]) -> Iterator[str]:
         named = (at for name, at in statement.places.items() if repr(name) in fault)
         yield view.fault(as_fault(fault, UNNAMED).code, fault, next(named, None))
     lacking = without_feed(view)
-    way = way_of(statement, lacking)
+    way = kept_so(view, statement, scopes, lacking)
     if view.kept is not None and view.kept != way.kept:
-        text = f"kept={view.kept!r}, but the statement is kept {way.kept}: {way.why}"
+        text = f"kept={view.kept!r}, but the statement is kept {way.kept}: {in_words(way)}"
         yield view.table_fault("MED-1210", text, lacking[0]) if lacking else Fault("MED-1210", text)
 
 
@@ -99,6 +99,19 @@ def read_view(view: View, scopes: Mapping[str, Scope], *, remote: bool = False) 
     is_whole = len(known) == len(view.tables) and all(known.values())
     names = {table: [field.name for field in fields] for table, fields in known.items()}
     return read_statement(view.statement, names) if is_whole else None
+
+
+def kept_so(view: View, statement: Statement, scopes: Mapping[str, Scope], lacking: Sequence[str]) -> Way:
+    """The way in which a view is kept, as far as the types of its tables' columns are known.
+
+    Args:
+        view: The view.
+        statement: Its statement.
+        scopes: The columns of the pipeline's tables.
+        lacking: The tables that keep no change data feed.
+    """
+    way = way_of(statement, lacking)
+    return decided(way, argument_types(view.statement, columns_of(view, scopes))) if way.unsure else way
 
 
 def columns_of(

@@ -1,0 +1,63 @@
+"""How many statements of TPC-H and TPC-DS are kept by changes; the page's table says of each how, or why not.
+
+``WRITE_TABLES=1`` writes the table on the page.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from common.schema.ddl import Field
+from common.sql.way import Way, decided, way_of
+from common.typed.statement import argument_types
+from tests.support.tpc import benchmark
+
+PAGE = Path("docs/author/gold.md")
+BEGIN, END = "<!-- statements of benchmarks -->\n", "<!-- end -->\n"
+NAMES = {"tpch": "TPC-H", "tpcds": "TPC-DS"}
+LEAST = {"tpch": 22, "tpcds": 90}
+
+
+def ways(name: str) -> dict[int, Way]:
+    of = benchmark(name)
+    fields = {
+        table: [Field(column, kind) for column, kind in columns.items()]
+        for table, columns in of.columns.items()
+    }
+    return {
+        number: decided(way_of(of.read(number)), argument_types(sql, fields))
+        for number, sql in of.statements.items()
+    }
+
+
+def shown(found: dict[str, dict[int, Way]]) -> str:
+    lines = ["| benchmark | kept | statements |", "|---|---|---|"]
+    for name, each in found.items():
+        for kept in ("by row", "by key"):
+            numbers = [str(number) for number, way in each.items() if way.kept == kept]
+            lines.append(f"| {NAMES[name]}, {len(numbers)} of {len(each)} | {kept} | {', '.join(numbers)} |")
+        lines += [
+            f"| {NAMES[name]} {number} | whole | {_short(way.why)} |"
+            for number, way in each.items()
+            if way.kept == "whole"
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _short(why: str) -> str:
+    text = re.sub(r"\s+", " ", why).replace("|", "\\|")
+    return text if len(text) <= 150 else f"{text[:90].rstrip()} … {text[-55:].lstrip()}"
+
+
+def test_the_statements_of_two_benchmarks_are_kept_as_the_page_says() -> None:
+    found = {name: ways(name) for name in NAMES}
+    counts = {name: sum(way.kept != "whole" for way in each.values()) for name, each in found.items()}
+    assert counts == LEAST
+    page = PAGE.read_text(encoding="utf-8")
+    before, _, rest = page.partition(BEGIN)
+    wanted = before + BEGIN + shown(found) + END + rest.partition(END)[2]
+    if os.environ.get("WRITE_TABLES"):
+        PAGE.write_text(wanted, encoding="utf-8")
+    assert page == wanted or os.environ.get("WRITE_TABLES")
