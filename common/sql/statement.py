@@ -274,8 +274,6 @@ class _Builder:
         word = type(query).__name__.upper()
         if not is_distinct:
             raise WholeError(f"{word} ALL has no delta rule")
-        if isinstance(query, exp.Intersect) and isinstance(query.left, exp.Union | exp.Except):
-            raise WholeError("INTERSECT beside another set operation; put it in brackets")
         if len(left.columns) != len(right.columns):
             raise WholeError(f"{word} of other numbers of columns")
         names = tuple((name, self._names.flat_name("other", name)) for name in right.columns)

@@ -178,9 +178,10 @@ def _read(  # noqa: PLR0913, PLR0917  # what an estimate is made of
     if way.top is None:
         meets = max(1.0, made / rows[table]) if made is not None and rows[table] else 1.0
         return changed + _rows_met(statement.relation, table, rows, changed * meets)
-    if made is None or way.top.kind == "window":
+    if (made is None or way.top.kind == "window") and way.top.keys:
         return None  # the number of keys is not known
-    share = 1 - (1 - 1 / made) ** changed if made > 1 else 1.0  # of the keys, by rows of any of them
+    keys = made if made is not None and way.top.keys else 1
+    share = 1 - (1 - 1 / keys) ** changed if keys > 1 else 1.0  # of the keys, by rows of any of them
     return changed + _rows_met(way.top.input, table, rows, changed) + share * sum(rows.values())
 
 

@@ -361,7 +361,8 @@ class Statements:
         names = self._names(len(wanted))
         items, seen = [], list(columns)
         for place, (name, kind) in enumerate(zip(names, wanted, strict=True)):
-            value = self._values.value(kind, seen, 2)
+            looked = self._looked_up(kind, columns) if self._chance(0.12) else None
+            value = self._values.value(kind, seen, 2) if looked is None else looked
             items.append(self._item(value, name, is_last=place == len(wanted) - 1))
             is_new = name not in {each.name for each in columns}
             if is_new and self._chance(0.3):  # a name of the list, in the rest of the list
@@ -417,10 +418,14 @@ class Statements:
         if not kinds:
             wanted = "".join(random.choices("ssibDt", k=keys)) + wanted
         keys = min(keys, len(wanted) - (0 if kinds else 1))
+        is_windowed = not kinds and self._chance(0.15)
+        wanted += "l" * is_windowed
         names = self._names(len(wanted))
         items, texts = [], []
         for place, (name, kind) in enumerate(zip(names, wanted, strict=True)):
-            if place < keys or kind in "Imx":
+            if is_windowed and place == len(wanted) - 1:
+                value = self._over_groups([text for _, text in texts], columns)
+            elif place < keys or kind in "Imx":
                 value = self._values.value(kind, columns, 1)
                 if place < keys and kind == "t" and self._chance(0.4):
                     value = self._values.filled("window({t}, '1 hour').start", columns, 1)
@@ -442,11 +447,41 @@ class Statements:
         rest: list[str | Part] = [self._gap(), group] if group else []
         if self._chance(0.2 if texts else 0.15):
             having_ = self._values.filled(
-                random.choice(["count(*) > 1", "max({i}) > 1", "count(*) > 3", "min({s}) is not null"]),
+                random.choice(
+                    [
+                        "count(*) > 1",
+                        "max({i}) > 1",
+                        "count(*) > 3",
+                        "min({s}) is not null",
+                        "count(*) >= (select min(zz.v) from silver.orders zz)",
+                    ]
+                ),
                 columns,
             )
             rest.append(optional(" having ", having_))
         return joined(items, ", "), tuple(zip(names, wanted, strict=True)), Part(tuple(rest))
+
+    def _over_groups(self, keys: Sequence[str], columns: Sequence[Column]) -> Part:
+        """A window function over groups."""
+        random = self.random
+        by = f"partition by {random.choice(keys)}" if keys and self._chance(0.8) else ""
+        given = random.choice(["count(*)", "max({i})", "count(distinct {s})"])
+        forms = [f"count({given}) over ({by})", f"sum({given}) over ({by})"]
+        forms += [f"cast(rank() over ({by} order by {given}) as bigint)"]
+        return self._values.filled(random.choice(forms), columns, 1)
+
+    def _looked_up(self, kind: str, columns: Sequence[Column]) -> Part | None:
+        """A subquery that stands for a value."""
+        keys = [each.text for each in columns if each.kind == "s" and each.name == "k"]
+        what = {
+            "i": ["max(zz.v)", "min(zz.v) * 2", "max(zz.id) - min(zz.v)"],
+            "l": ["count(*)", "sum(zz.v)", "count(zz.v)", "coalesce(sum(zz.v), 0)"],
+        }.get(kind)
+        if what is None:
+            return None
+        link = f" where zz.k = {self.random.choice(keys)}" if keys and self._chance(0.6) else ""
+        link += f"{' and' if link else ' where'} zz.v > 1" if self._chance(0.4) else ""
+        return part(f"(select {self.random.choice(what)} from silver.orders zz{link})")
 
     def _windowed(
         self, columns: Sequence[Column], kinds: str

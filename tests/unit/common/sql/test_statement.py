@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from common.errors import SqlError
+from common.schema.ddl import Field
 from common.sql.relations import RowWise, below
 from common.sql.statement import read_statement, tables_of
-from common.sql.way import note, noted, way_of, whole
+from common.sql.way import decided, in_words, note, noted, way_of, whole
+from common.typed.statement import argument_types
 
 COLUMNS = {
     "silver.orders": ["order_id", "customer", "amount", "text"],
@@ -47,20 +49,64 @@ WAYS: dict[str, tuple[str, list[str]]] = {
     "from silver.orders) where p < 3": ("by key", ["customer"]),
     "with t as (select customer, count(*) as n from silver.orders group by customer) "
     "select n, count(*) as customers from t group by n": ("by key", ["n"]),
+    "select count(*) as n from silver.orders": ("by key", []),
+    "select count(*) as n from silver.orders group by customer": ("by row", []),
+    "select order_id, (select max(country) from gold.customers) as top from silver.orders": ("by row", []),
+    "select o.order_id from silver.orders o where o.amount > "
+    "(select 2 * avg(i.amount) from silver.orders i where i.customer = o.customer)": ("by row", []),
+    "select customer, count(*) as n from silver.orders group by customer "
+    "having count(*) > (select count(*) from gold.customers)": ("by row", []),
+    "select customer, country, count(*) as n from gold.customers group by all": (
+        "by key",
+        ["customer", "country"],
+    ),
+    "select customer, country, count(*) as n from gold.customers group by country, rollup (customer)": (
+        "by row",
+        [],
+    ),
+    "select customer, sum(amount) over w as s from silver.orders window w as (partition by customer)": (
+        "by key",
+        ["customer"],
+    ),
+    "select customer, amount, max(count(*)) over (partition by customer) as most "
+    "from silver.orders group by customer, amount": ("by key", ["customer"]),
+    "select customer from silver.orders except select customer from gold.customers": ("by row", []),
+    "select customer from silver.orders intersect select customer from gold.customers": ("by row", []),
+    "select customer from silver.orders union select customer from gold.customers intersect "
+    "select customer from gold.orders": ("by key", ["customer"]),
+    "select order_id from silver.orders where customer not in (select customer from gold.customers)": (
+        "by row",
+        [],
+    ),
+    "select order_id from silver.orders o where amount > 3 or customer in (select customer from "
+    "gold.customers) or not exists (select 1 from gold.orders g where g.customer = o.customer)": (
+        "by row",
+        [],
+    ),
+    "select o.order_id from silver.orders o left join gold.customers c on ((o.customer = c.customer))": (
+        "by row",
+        [],
+    ),
 }
 WHOLE = {
-    "select count(*) as n from silver.orders": "is over all rows",
+    "select rank() over (order by amount) as place from silver.orders": "a window without PARTITION BY",
+    "select first(amount) as f from silver.orders group by customer": "add orders.customer to the SELECT",
+    "select customer, sum(amount) over v as s from silver.orders "
+    "window w as (partition by customer), v as (w order by amount)": "a named WINDOW",
+    "select customer from silver.orders except all select customer from gold.customers": "EXCEPT ALL has no",
+    "select order_id from silver.orders o where amount > (select coalesce(max(i.amount), 0) from "
+    "silver.orders i where i.customer = o.customer)": "(select coalesce(max(i.amount), 0)",
+    "select order_id from silver.orders o where amount > (select max(i.amount) from silver.orders i "
+    "where i.customer < o.customer)": "otherwise than by an equality",
+    "select order_id from silver.orders where not (amount > 3 and customer in "
+    "(select customer from gold.customers))": "whose null is not that of its condition",
+    "select order_id from silver.orders o where amount > 3 or exists (select 1 from gold.customers c "
+    "where c.customer > o.customer)": "otherwise than by an equality",
+    "select struct(max(amount)) as s, rank() over (partition by customer order by customer) as place "
+    "from silver.orders group by customer": "max(amount) as a field; write named_struct",
     "select order_id from silver.orders order by amount limit 3": "LIMIT chooses among all rows",
-    "select count(*) as n from silver.orders group by customer": "add orders.customer to the SELECT list",
     f"select o.order_id {JOINED.replace('=', '>')}": "no equality between columns of both sides",
-    "with t as (select customer, avg(amount) as mean from silver.orders group by customer) "
-    "select mean, count(*) as n from t group by mean": "avg below the last step may differ",
-    "select order_id, (select max(country) from gold.customers) as top from silver.orders": "a subquery in",
-    "select customer, count(*) as n from silver.orders group by rollup (customer)": "ROLLUP",
-    "select customer, sum(amount) over w as s from silver.orders "
-    "window w as (partition by customer)": "a named WINDOW",
     "select customer from silver.orders union all by name select customer from gold.customers": "BY NAME",
-    "select customer from silver.orders except select customer from gold.customers": "EXCEPT has no",
     "select o.amount from silver.orders o join (values ('a')) v(c) on v.c = o.customer": "VALUES has no",
     "select a from silver.orders pivot (sum(amount) for customer in ('a'))": "only Spark knows",
     f"select o.order_id {JOINED} and o.amount > (select max(amount) from silver.orders)": "a subquery in ON",
@@ -73,13 +119,13 @@ WHOLE = {
     "select * except (text.a) from silver.orders": "columns that only Spark knows",
     f"select j.text from ({JOINED.removeprefix('from ')}) j": "columns only Spark knows",
     "select m from (select customer, max(text) over (partition by customer order by amount rows between "
-    "1 preceding and 1 following) as m from silver.orders) join gold.customers using (customer)": "max below",
+    "1 preceding and 1 following) as m from silver.orders) join gold.customers using (customer)": "max(text)",
     "select o.text from silver.orders o full join gold.customers c using (customer) left join "
     "gold.customers d using (customer)": "a column of a full join by USING",
     "with t as (select customer, any_value(amount) as some from silver.orders group by customer) "
-    "select c.country, t.some from t join gold.customers c on c.customer = t.customer": "any_value below",
+    "select c.country, t.some from t join gold.customers c on c.customer = t.customer": "any_value(amount)",
     "with t as (select customer, max_by(order_id, amount) as best from silver.orders group by customer) "
-    "select best, count(*) as n from t group by best": "max_by below",
+    "select best, count(*) as n from t group by best": "max_by(order_id, amount)",
     "select customer, session_window(text, '10 minutes') as w, count(*) as n from silver.orders "
     "group by customer, session_window(text, '10 minutes')": "bounds of a session depend on other rows",
     "select w, count(*) as n from (select Session_Window(text, '10 minutes') as w from silver.orders) "
@@ -102,6 +148,29 @@ def test_what_has_no_key_is_kept_whole_and_says_why(sql: str) -> None:
     way = way_of(read_statement(sql, COLUMNS))
     assert way.kept == "whole"
     assert WHOLE[sql] in way.why
+
+
+TYPES = {"": "by key", "decimal(10,2)": "by key", "smallint": "by key", "int": "whole", "double": "whole"}
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_a_mean_below_the_last_step_is_exact_where_its_type_is(kind: str) -> None:
+    sql = (
+        "with t as (select customer, avg(amount) as mean from silver.orders group by customer) "
+        "select mean, count(*) as n from t group by mean"
+    )
+    way = way_of(read_statement(sql, COLUMNS))
+    (call,) = way.unsure
+    assert (way.kept, call.shown, sql[call.at :][:6]) == ("by key", "avg(amount)", "amount")
+    found = decided(way, {call.at: kind})
+    assert found.kept == TYPES[kind]
+    assert bool(found.unsure) == (not kind)
+    assert ("avg(amount) is of decimals, which a start finds out" in in_words(found)) == (not kind)
+    assert ("avg(amount) below the last step may differ" in found.why) == (found.kept == "whole")
+    types = argument_types(
+        sql, {"silver.orders": [Field(name, kind or "") for name in COLUMNS["silver.orders"]]}
+    )
+    assert types[call.at] == kind
 
 
 def test_what_the_page_says_instead_of_a_kind_is_never_kept_whole() -> None:

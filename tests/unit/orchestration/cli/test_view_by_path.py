@@ -95,7 +95,7 @@ NUMBERED = "select customer, row_number() over (partition by customer order by s
     ("sql", "read"),
     [
         ("select customer from {t}", 2),
-        ("select sum(length(customer)) as n from {t}", 400),
+        ("select sum(length(customer)) as n from {t}", 2 + 400),
         ("select a.customer from {t} a join {t} b on a.segment = b.segment", 2 + 2 * 4),
         ("select a.customer, b.customer as other from {t} a cross join {t} b", 2 + 400),
         (NUMBERED, None),
