@@ -294,6 +294,55 @@ CASES = {
             "select k, m, count(*) as n from silver.a group by k, m": "whole",
         },
     ),
+    "queries as values, sets of groups and of rows": Case(
+        {"a": "id int; k string; v int; d decimal(10,2); x double", "b": "k string; v bigint; x double"},
+        [
+            {
+                "a": (
+                    [],
+                    [
+                        *("1, 'p', 1, 1.5, 0.0d", "2, 'p', 2, 2.5, double('-0.0')", "3, 'q', null, 4, null"),
+                        *("4, null, 1, null, double('NaN')", "5, 'r', 9, 1.5, 1.0d"),
+                    ],
+                ),
+                "b": ([], ["'p', 1, 0.0d", "'s', 9, double('NaN')"]),
+            },
+            {"a": (["2, 'p', 2, 2.5, double('-0.0')"], ["2, 'q', 2, 2.5, 1.0d", "6, 'p', 1, 9, 1.0d"])},
+            {"b": ([], ["null, null, null", "'q', 2, 1.0d"]), "a": (["5, 'r', 9, 1.5, 1.0d"], [])},
+            {"b": (["'p', 1, 0.0d", "'s', 9, double('NaN')", "null, null, null", "'q', 2, 1.0d"], [])},
+            {"b": ([], ["'p', 1, 0.0d"]), "a": ([], ["7, 's', 10, 1, 0.0d"])},
+        ],
+        {
+            "select id, (select max(v) from silver.b) as top from silver.a": "by row",
+            "select id, (select v from silver.b where k = 'q') as one from silver.a": "by row",
+            "select id, (select count(*) from silver.b b where b.k = a.k) as n from silver.a a": "by row",
+            "select id, 2 * (select sum(b.v) + 1 from silver.b b where b.k = a.k and b.v > 0) as n "
+            "from silver.a a": "by row",
+            "select id from silver.a a where d >= (select avg(c.d) from silver.a c where c.k = a.k)": (
+                "by row"
+            ),
+            "select k, count(*) as n from silver.a group by k having count(*) > (select count(*) - 2 from "
+            "silver.b)": "by row",
+            "select id from silver.a where k not in (select k from silver.b)": "by row",
+            "select id from silver.a a where v > 9 or k in (select k from silver.b) or not exists (select 1 "
+            "from silver.b b where b.v = a.v)": "by row",
+            "select k, v, sum(d) as s, grouping_id() as g, count(*) as n from silver.a "
+            "group by rollup (k, v)": "by row",
+            "select k, v, count(*) as n from silver.a group by grouping sets ((k, v), (v), ()) "
+            "having count(*) > 1": "by row",
+            "select k, v, grouping(k) as g, sum(count(*)) over (partition by v) as n from silver.a "
+            "group by cube (k, v)": "by key",
+            "select k, rank() over (partition by k order by sum(d)) as p, max(sum(v)) over (partition by k) "
+            "as m from silver.a group by k, v": "by key",
+            "select x from silver.a intersect select x from silver.b": "by row",
+            "select k, x from silver.a except select k, x from silver.b": "by row",
+            "select count(*) as n, sum(d) as s, max(v) as m from silver.a where v > 1": "by key",
+            "select s, count(*) as n from (select sum(d) as s from silver.a group by k) group by s": "by key",
+            "select s, count(*) as n from (select sum(x) as s from silver.a group by k) group by s": "whole",
+            "select s, count(*) as n from (select avg(v) as s from silver.a group by k) group by s": "whole",
+            "select count(*) as n, max(x) as x from silver.a group by k": "by row",
+        },
+    ),
     "texts of a collation": Case(
         {"a": "id int; s string", "b": "w int; t string collate utf8_lcase"},
         [
