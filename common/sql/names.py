@@ -218,6 +218,11 @@ class Names:
                 pieces[at] = (stop, f"({self.text_of_item(item, whole=True)})")
         return replaced(self._sql, self._odd | pieces | self.computed, (start, end))
 
+    def unnamed(self, node: exp.Expr) -> str:
+        """An expression with what aliases stand for, and without the name that it has as a field."""
+        name = self._fields.get(span_of(node) or (0, 0))
+        return self.text(node, whole=True).removesuffix(f" AS {backquoted(name)}" if name else "")
+
     def stand(self, node: exp.Expr, text: str) -> bool:
         """Have a text stand for a node; False where that would give a field of a struct another name."""
         span = span_of(node) or (0, 0)

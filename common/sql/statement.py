@@ -563,7 +563,7 @@ class _Builder:
         around = [item.node for item in scope.items if item.node is not None]
         if len(around) < len(scope.items):
             raise WholeError("a star over groups; write its columns")
-        around += [] if having is None else [having.this]
+        around += [*([] if having is None else [having.this]), *(query.args.get("windows") or ())]
         parts = [each for node in around for each in self._of_groups(node, keys, scope)]
         computed = [part for part, key in parts if not key]
         relation, pieces = self._with_values(relation, computed, scope), []
@@ -573,10 +573,8 @@ class _Builder:
             pieces.append((part, columns[text]))
         listed = ", ".join(f"{text} AS {backquoted(name)}" for text, name in columns.items())
         text = f"SELECT {listed or '1 AS `__row`'} FROM __in0__"  # noqa: S608  # as above
-        shown, inexact = (
-            tuple((columns[key], place) for place, key in enumerate(keys)),
-            self._inexact(computed, scope),
-        )
+        shown = tuple((columns[key], place) for place, key in enumerate(keys))
+        inexact = self._inexact(computed, scope)
         for part, name in pieces:
             self._stands(part, backquoted(name))
         names = tuple(columns.values())
@@ -590,7 +588,7 @@ class _Builder:
         """The parts of an expression over groups that are a key, with it, or an aggregate."""
         if isinstance(node, exp.Query):
             return
-        call, text = inner_call(node), self._text(node, scope, whole=True)
+        call, text = inner_call(node), self._names.unnamed(node)
         key = next((key for key in keys if text and same(text, key)), "")
         if key or (called(call) in AGGREGATES and not is_over(call)):
             yield node, key
@@ -653,12 +651,13 @@ class _Builder:
         """A key's expression; empty for a constant."""
         node = node.unnest()
         item = self._names.meant(node, scope)
-        is_constant = isinstance(node if item is None else item.node, exp.Literal)
-        if is_constant:
+        if isinstance(node if item is None else item.node, exp.Literal):
             return ""
-        if item is None:
-            return self._text(node, scope, whole=True)
-        return self._names.text_of_item(item, whole=True)
+        return (
+            self._text(node, scope, whole=True)
+            if item is None
+            else self._names.text_of_item(item, whole=True)
+        )
 
     # Windows
 

@@ -68,6 +68,8 @@ WAYS: dict[str, tuple[str, list[str]]] = {
         "by key",
         ["customer"],
     ),
+    "select customer, count(*) as n, rank() over w as place from silver.orders group by customer, amount "
+    "window w as (partition by customer order by max(order_id), amount)": ("by key", ["customer"]),
     "select customer, amount, max(count(*)) over (partition by customer) as most "
     "from silver.orders group by customer, amount": ("by key", ["customer"]),
     "select customer from silver.orders except select customer from gold.customers": ("by row", []),
