@@ -653,11 +653,8 @@ class _Builder:
         item = self._names.meant(node, scope)
         if isinstance(node if item is None else item.node, exp.Literal):
             return ""
-        return (
-            self._text(node, scope, whole=True)
-            if item is None
-            else self._names.text_of_item(item, whole=True)
-        )
+        self._text(node, scope)  # refuses a doubtful word
+        return self._names.unnamed(node) if item is None else self._names.text_of_item(item, whole=True)
 
     # Windows
 

@@ -20,10 +20,10 @@ from common.typed.statement import argument_types
 from tests.runs.shards import in_turn
 from tests.support.drawn.kept_view import Frames, KeptView
 from tests.support.drawn.oracle import rows_of, rows_of_frames
-from tests.support.tpc import Drawer, answers, benchmark, differences
+from tests.support.oracles.tpc import Drawer, answers, benchmark, differences
 
 ROWS = {"tpch": 20, "tpcds": 14}
-STATEMENTS = [(name, number) for name in ROWS for number in benchmark(name).statements]
+STATEMENTS = {"tpch": range(1, 23), "tpcds": range(1, 100)}
 OTHERWISE = {
     "tpch": {11: "Spark compares decimals of 38 digits by two places behind the point"},
     "tpcds": {},
@@ -34,7 +34,7 @@ TOGETHER = 11
 
 
 def _together(name: str) -> list[Any]:
-    numbers = [number for of, number in STATEMENTS if of == name]
+    numbers = STATEMENTS[name]
     return [
         pytest.param(name, numbers[first : first + TOGETHER], id=f"{name} from {numbers[first]}")
         for first in range(0, len(numbers), TOGETHER)

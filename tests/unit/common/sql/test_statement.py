@@ -9,7 +9,7 @@ import pytest
 
 from common.errors import SqlError
 from common.schema.ddl import Field
-from common.sql.relations import RowWise, below
+from common.sql.relations import Keyed, RowWise, below
 from common.sql.statement import read_statement, tables_of
 from common.sql.way import decided, in_words, note, noted, way_of, whole
 from common.typed.statement import argument_types
@@ -89,6 +89,8 @@ WAYS: dict[str, tuple[str, list[str]]] = {
         "by row",
         [],
     ),
+    "select customer, country, count(*) as n from gold.orders group by grouping sets ((customer, country), "
+    "(country), ()) having count(*) > 1": ("by row", []),
 }
 WHOLE = {
     "select rank() over (order by amount) as place from silver.orders": "a window without PARTITION BY",
@@ -150,6 +152,16 @@ def test_what_has_no_key_is_kept_whole_and_says_why(sql: str) -> None:
     way = way_of(read_statement(sql, COLUMNS))
     assert way.kept == "whole"
     assert WHOLE[sql] in way.why
+
+
+def test_keys_in_brackets_have_no_names_of_their_own() -> None:
+    """As fields of a struct have: ``GROUP BY a AS k`` is no SQL."""
+    sql = "select customer, country, count(*) as n from gold.orders group by rollup ((customer, country))"
+    relation = read_statement(sql, COLUMNS).relation
+    assert relation is not None
+    own = [each.text.partition(" FROM ")[2] for each in below(relation) if isinstance(each, Keyed)]
+    keys = "`orders__customer`, `orders__country`"
+    assert own == [f"__in0__ GROUP BY {keys} GROUPING SETS (({each}))" for each in (keys, "")]
 
 
 TYPES = {"": "by key", "decimal(10,2)": "by key", "smallint": "by key", "int": "whole", "double": "whole"}
