@@ -473,8 +473,7 @@ class _Builder:
             raise WholeError("EXISTS over groups, aggregates or generators")
         right = self._from(inner, scope)
         own, outer = set(right.columns), set(relation.columns)
-        joins = (on for join in inner.args.get("joins") or () if (on := join.args.get("on")) is not None)
-        if any(not self._columns(on) <= own for on in joins):
+        if self._joins_by_outer(inner, own):
             raise WholeError("EXISTS that joins by columns of an outer query; write it into its WHERE")
         conditions: list[str] = []
         inside: list[str] = []
@@ -490,6 +489,11 @@ class _Builder:
         if not conditions:
             raise WholeError("EXISTS that names no column of the outer query")
         return filtered(right, inside), kind, tuple(conditions), tuple(equal)
+
+    def _joins_by_outer(self, inner: exp.Select, own: set[str]) -> bool:
+        """Whether an ON of a query inside names columns of the query around it."""
+        joins = (on for join in inner.args.get("joins") or () if (on := join.args.get("on")) is not None)
+        return any(not self._columns(on) <= own for on in joins)
 
     # SELECT
 
@@ -697,7 +701,9 @@ class _Builder:
 
     def _with_match(self, relation: Relation, query: exp.Expr, scope: Scope) -> Relation:
         """A left join that tells of IN and EXISTS beside OR whether there is a match."""
-        condition = query.find_ancestor(exp.In, exp.Exists) or query
+        condition = query.parent or query
+        while isinstance(condition, exp.Subquery | exp.Paren) and condition.parent is not None:
+            condition = condition.parent
         shown = f"a subquery as a part of {' '.join(self._names.written(condition).split())}"
         if isinstance(condition, exp.Exists) and isinstance(condition.this, exp.Select):
             right, _, conditions, equal = self._matches(relation, condition.this, "semi")
@@ -740,7 +746,7 @@ class _Builder:
         ):
             raise WholeError(f"{shown} is no aggregate over columns of an outer query; write a join")
         right = self._from(inner, scope)
-        own, outer, pairs = set(right.columns), set(relation.columns), list[tuple[str, str]]()
+        own, pairs = set(right.columns), list[tuple[str, str]]()
         inside: list[str] = []
         for part in _conjuncts(inner.args["where"].this) if inner.args.get("where") else ():
             found = () if self._columns(part) <= own else self._equalities([part], relation, right)
@@ -751,7 +757,7 @@ class _Builder:
                         f"{shown} compares a column of the outer query otherwise than by an equality"
                     )
                 inside.append(self._text(part, scope))
-        if not pairs or not self._columns(item) <= own or outer & own:
+        if not pairs or not self._columns(item) <= own or self._joins_by_outer(inner, own):
             raise WholeError(f"{shown} names columns of an outer query otherwise than in an equality")
         value = of_no_rows(item.unalias(), backquoted(name))
         if not value:

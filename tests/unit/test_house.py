@@ -31,7 +31,7 @@ BUDGET = {
     "common/rows": 1502,
     "common/schema": 1976,
     "common/spark": 1801,
-    "common/sql": 5094,
+    "common/sql": 5100,
     "common/streaming": 2666,
     "common/typed": 1923,
     "gold": 6974,

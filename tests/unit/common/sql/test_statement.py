@@ -102,6 +102,10 @@ WHOLE = {
     "silver.orders i where i.customer = o.customer)": "(select coalesce(max(i.amount), 0)",
     "select order_id from silver.orders o where amount > (select max(i.amount) from silver.orders i "
     "where i.customer < o.customer)": "otherwise than by an equality",
+    "select order_id from silver.orders o where amount > (select max(i.amount) from silver.orders i join "
+    "gold.customers c on c.country = o.text where i.customer = o.customer)": "otherwise than in an equality",
+    "select order_id from silver.orders where amount > 3 or customer = any (select customer from "
+    "gold.customers)": "a subquery",
     "select order_id from silver.orders where not (amount > 3 and customer in "
     "(select customer from gold.customers))": "whose null is not that of its condition",
     "select order_id from silver.orders o where amount > 3 or exists (select 1 from gold.customers c "
