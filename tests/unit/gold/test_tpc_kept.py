@@ -12,7 +12,7 @@ from pathlib import Path
 from common.schema.ddl import Field
 from common.sql.way import Way, decided, way_of
 from common.typed.statement import argument_types
-from tests.support.oracles.tpc import benchmark
+from tests.support.benchmarks.tpc import benchmark
 
 PAGE = Path("docs/author/gold.md")
 BEGIN, END = "<!-- statements of benchmarks -->\n", "<!-- end -->\n"

@@ -18,9 +18,9 @@ from common.schema.ddl import Field
 from common.sql.way import decided, way_of
 from common.typed.statement import argument_types
 from tests.runs.shards import in_turn
+from tests.support.benchmarks.tpc import Drawer, answers, benchmark, differences
 from tests.support.drawn.kept_view import Frames, KeptView
 from tests.support.drawn.oracle import rows_of, rows_of_frames
-from tests.support.oracles.tpc import Drawer, answers, benchmark, differences
 
 ROWS = {"tpch": 20, "tpcds": 14}
 STATEMENTS = {"tpch": range(1, 23), "tpcds": range(1, 100)}
