@@ -215,7 +215,7 @@ def test_files_that_were_appended_last_hide_no_partition_of_the_topic(
     assert found == "not read yet, or not in Kafka: bronze has read this partition up to offset 23"
 
 
-def test_rows_of_a_micro_batch_that_were_all_late_are_told_as_late(own: tuple[Pipeline, Layout, Path]) -> None:
+def test_rows_of_a_micro_batch_that_were_all_late_are_told_so(own: tuple[Pipeline, Layout, Path]) -> None:
     log = Path(own[1].table_path("silver.records")) / "_delta_log"
     accepted = log / f"{4:020}.json"
     actions = accepted.read_text().splitlines(keepends=True)
