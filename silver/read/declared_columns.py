@@ -153,7 +153,7 @@ def _fault_field_of(read: DataFrame) -> Column:
 def _unreadable_reason() -> Column:
     """Why a record of a file could not be read: bronze has the reason in its place; null for all others.
 
-    ``medallion.files.records.Unreadable`` writes it; no topic of Kafka has such a name.
+    ``medallion.files.Unreadable`` writes it; no topic of Kafka has such a name.
     """
     value = F.col("value")
     is_marked = F.col("topic").startswith(FILES_PREFIX) & F.startswith(value, F.lit(_UNREADABLE))

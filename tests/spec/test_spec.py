@@ -50,7 +50,7 @@ ONCE_MORE = (
     "an empty one too",
     "bytes are what was sent",
     "rows without a key are one group",
-    "a statement that is kept whole",
+    "a subquery as a value",
     "a row that a condition no longer takes",
     "each element of a record is in its own place",
     "a line of CSV has each field",

@@ -88,12 +88,12 @@ pipeline = Pipeline(
         ),
         View(
             "newest_snapshot",
-            kept="whole",
+            kept="by row",
             sql="select id, country from silver.customers where at = (select max(at) from silver.customers)",
         ),
         View(
             "below_largest",
-            kept="whole",
+            kept="by row",
             sql="select id, (select max(amount) from silver.orders) - amount as below from silver.orders",
         ),
     ],

@@ -4,7 +4,6 @@ import medallion.faults.Fault;
 import medallion.faults.Reasons;
 import medallion.files.records.ContentException;
 import medallion.files.records.Records;
-import medallion.files.records.Unreadable;
 
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;

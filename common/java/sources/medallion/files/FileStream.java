@@ -1,6 +1,5 @@
 package medallion.files;
 
-import medallion.files.records.Cuts;
 import medallion.streaming.LimitedStream;
 
 import org.apache.hadoop.conf.Configuration;

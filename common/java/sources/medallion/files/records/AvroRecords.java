@@ -3,6 +3,7 @@ package medallion.files.records;
 import medallion.avro.AvroBytes;
 import medallion.faults.Fault;
 import medallion.faults.Reasons;
+import medallion.files.Cuts;
 
 import org.apache.avro.generic.GenericDatumReader;
 import org.apache.hadoop.conf.Configuration;

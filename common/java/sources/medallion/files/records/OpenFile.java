@@ -3,6 +3,7 @@ package medallion.files.records;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 
+import medallion.files.Cuts;
 import medallion.readers.Spec;
 import medallion.text.CsvReader;
 

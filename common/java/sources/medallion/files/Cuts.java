@@ -1,4 +1,4 @@
-package medallion.files.records;
+package medallion.files;
 
 import java.util.Arrays;
 
