@@ -151,6 +151,7 @@ def test_each_row_is_read_once_over_restarts(spark: Any, tmp_path: Path) -> None
     check(engine, range(21))
 
 
+@pytest.mark.long
 def test_a_first_load_by_event_time_leaves_no_row_late(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

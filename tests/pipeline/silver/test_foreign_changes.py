@@ -208,6 +208,7 @@ def test_rows_that_others_append_as_declared_are_counted_by_themselves(spark: An
     assert {one.name for one in account(engine).faults} >= {"twice"}
 
 
+@pytest.mark.long
 def test_changes_of_others_as_declared_are_followed_and_counted(spark: Any, tmp_path: Path) -> None:
     """Of a silver table by gold that takes rows back; of a gold table by the audit alone."""
     engine = with_sums(spark, tmp_path, "changes")
