@@ -482,7 +482,7 @@ class TableAudit:
                     _add(counts, "duplicates", valueless, -1)
                     if are_erased_known:
                         _add(counts, "duplicates", lone.frame, -1)
-                        self._add_without_witness(self._not_removed(lone, counts))
+                        self._add_without_witness(lone, counts)
                     elif lone.count:
                         self._note_erased_witnesses(lone.count)
         late = sources.late.rows(spark)
@@ -500,14 +500,6 @@ class TableAudit:
             "row in the table are taken for copies of erased events, by the counts of the micro-batches"
         )
 
-    def _not_removed(self, lone: Rows, counts: dict[Partition, dict[str, int]]) -> DataFrame:
-        """The rows without a witness, but those that other programs have taken away as is declared."""
-        removed = self._removed_by_others
-        if not lone.count or removed is None:
-            return lone.frame
-        _add(counts, "foreign", lone.frame.join(removed, list(rows.PLACE), "left_semi"))
-        return lone.frame.join(removed, list(rows.PLACE), "left_anti")
-
     @cached_property
     def _removed_by_others(self) -> DataFrame | None:
         """The records whose rows other programs have taken away, as is declared; None where none have."""
@@ -523,19 +515,25 @@ class TableAudit:
             return None
         return rows.net_changes(self.spark, log, theirs, rows.KAFKA).where("net > 0 and topic is not null")
 
-    def _add_without_witness(self, lone: DataFrame) -> None:
-        """Add faults for rows that are in no table and whose key is in no row of silver."""
+    def _add_without_witness(self, lone: Rows, counts: dict[Partition, dict[str, int]]) -> None:
+        """Add faults for rows in no table without a witness; those taken away as is declared are foreign."""
+        if not lone.count:
+            return
+        frame = lone.frame
+        if (removed := self._removed_by_others) is not None:
+            _add(counts, "foreign", frame.join(removed, list(rows.PLACE), "left_semi"))
+            frame = frame.join(removed, list(rows.PLACE), "left_anti")
         self._add_rows(
             "missing",
             f"in {self.pins.bronze.table} and processed, but in no table, and no row of {self.silver.table} "
             "has its key, or only one that it should have kept out",
-            lone.where("is_first"),
+            frame.where("is_first"),
             self._again,
         )
         self._add_rows(
             "no witness",
             f"a duplicate of a row that is missing itself: no row of {self.silver.table} has its key",
-            lone.where("not is_first"),
+            frame.where("not is_first"),
             self._again,
         )
 
