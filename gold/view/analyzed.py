@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
@@ -56,10 +57,18 @@ def analyzed(
             types = asked.types(relation)
             why = _difference(asked.columns(relation), schema) or asked.fault_of_keys(relation, way, schema)
             why = why or asked.collated(relation, tables)
-        except PySparkException as error:
-            said = re.sub(r"^\[[A-Z_.]+\] ", "", first_line(error))
-            why = f"Spark cannot compute its changes: {_SAID.get(error.getCondition() or '', said)}"
+        except (PySparkException, Py4JJavaError) as error:
+            why = f"Spark cannot compute its changes: {_said(error)}"
     return (whole(why), NO_TYPES) if why else (way, types)
+
+
+def _said(error: PySparkException | Py4JJavaError) -> str:
+    """What Spark says, in words; some plans end in an internal error of Spark's, of no type of its own."""
+    if isinstance(error, Py4JJavaError):
+        condition, said = "", str(error.java_exception.getMessage()).partition("\n")[0]
+    else:
+        condition, said = error.getCondition() or "", first_line(error)
+    return _SAID.get(condition, re.sub(r"^\[[A-Z_.]+\] ", "", said))
 
 
 @dataclass(frozen=True)

@@ -378,6 +378,8 @@ SCOPES = (
          "view outer explode(m) u as e, f"),
     Case("C10 lateral view without names", "select id, col from silver.a lateral view explode(arr) w"),
     Case("C10 json_tuple", "select id, x.b from silver.a a lateral view json_tuple(a.json, 'a', 'b') x as a, b"),
+    Case("C11 a window of a constant", "select 'x' as c, window(timestamp'2026-01-10', '1 hour').start as s "
+         "from silver.a where true and trim(k) like '%a%'"),
     Case("C11 a window as the first key", "select window(at, '1 hour').start as starts_at, k, count(*) as n from "
          "silver.a group by window(at, '1 hour'), k"),
     Case("C11 a window's alias as the key", "select window(at, '1 hour') as w, count(*) as n from silver.a group "
