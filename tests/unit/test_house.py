@@ -34,7 +34,7 @@ BUDGET = {
     "common/sql": 5098,
     "common/streaming": 2660,
     "common/typed": 1923,
-    "gold": 6980,
+    "gold": 6989,
     "java": 11628,
     "orchestration": 33,
     "orchestration/access": 7119,

@@ -16,7 +16,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import functions as F
 
-from common.declare import Pipeline, Rule, Topic
+from common.declare import Debezium, Pipeline, Rule, Silver, Topic
 from common.delta import table as delta_table
 from common.errors import HistoryGoneError
 from silver.query import rows
@@ -145,6 +145,39 @@ def test_a_load_has_each_row_once(spark: Any, tmp_path: Path) -> None:
     engine, oracle = gone(spark, tmp_path)
     engine.run("silver")
     check(engine, oracle)
+
+
+@pytest.mark.long
+def test_a_table_of_thirty_columns_that_are_expressions_is_loaded(spark: Any, tmp_path: Path) -> None:
+    """Spark came to no end over them, in the load and in the stream, while it derived conditions of them."""
+    forms = {
+        "bigint": "if(after.{0} between -9 and 9, timestamp_micros(after.{0}), null)",
+        "binary": "conv(concat('0', hex(reverse(after.{0}))), 16, 10)",
+        "string": "try_cast(if(after.{0} rlike '^[0-9]{{4}}-', after.{0}, null) as timestamp)",
+    }
+    kinds = {f"v{n}": list(forms)[n % 3] for n in range(30)}
+    silver = Silver(
+        "orders",
+        reads="bronze.orders",
+        value=Debezium(", ".join(["id int", *(f"{name} {kind}" for name, kind in kinds.items())])),
+        columns={"id": "after.id", "at": "_kafka.timestamp"}
+        | {name: f"cast({forms[kind].format(name)} as string)" for name, kind in kinds.items()},
+        key=["id"],
+        event_time="at",
+        watermark="1 day",
+    )
+    loading = make_settings(tmp_path, "none:1", "silver.first_load=snapshot", "driver.batch_rows=0")
+    engine = Engine(spark, Pipeline(name="shop", bronze=[Topic("orders")], silver=[silver]), loading)
+    values = {"bigint": 1, "binary": "sQ==", "string": "2026-03-01T12:00:00Z"}
+    for id_ in range(2):
+        after = {"id": id_} | {name: values[kind] for name, kind in kinds.items()}
+        engine.append_bronze(
+            "bronze.orders", records([json.dumps({"op": "c", "after": after}).encode()], id_)
+        )
+        engine.run("silver")
+    found = sorted(engine.rows("silver.orders"), key=lambda row: row["id"])
+    given = [(row["id"], *(row[f"v{n}"] for n in range(27, 30))) for row in found]
+    assert given == [(id_, "1970-01-01 00:00:00.000001", "177", "2026-03-01 12:00:00") for id_ in range(2)]
 
 
 @pytest.mark.long

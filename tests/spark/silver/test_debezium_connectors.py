@@ -286,7 +286,6 @@ def test_each_type_of_the_page_gives_what_the_page_says(
         watermark="1 day",
         dedupe="exact",
     )
-    # As a table is loaded: Spark came to no end over so many expressions, when it derived conditions of them.
     found = accepted_frame(judged([spark.createDataFrame(bronze, SCHEMA)], silver)).orderBy("n").collect()
     assert len(found) == len(events)
     for n, row in enumerate(rows):
