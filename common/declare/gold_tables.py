@@ -442,9 +442,9 @@ class Join(GoldTable):
     stream-static join). ``recompute``: after a change on either side the rows of its keys are joined
     again, so the table always equals a join of both tables as they are now. ``stream``: both sides are
     streams (Spark's stream-stream join): a pair is written when both rows are there, a left row without a
-    match when the watermark rules out a match; needs ``within``. Rows of either side later than their
-    watermark (counted as ``late`` in the commit), rows of before 1970, where Spark's watermark begins
-    (``before_1970``), and rows without event time are not joined, and are not in a left join.
+    match when the watermark rules one out; needs ``within``. Rows later than their watermark (counted as
+    ``late`` in the commit), rows of before 1970, where Spark's watermark begins (``before_1970``),
+    and rows without event time are not joined, and are not in a left join.
     """
     within: Within | None = None
     """Bounds in event time for ``mode="stream"``."""

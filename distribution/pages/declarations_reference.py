@@ -57,11 +57,11 @@ _TYPES: Mapping[str, str] = {
     "Trigger": "interval, or `asap`",
     "FollowingTrigger": "interval, `follow` or `asap`",
     "Count": "number",
-    "ByteSize": "bytes: `512m`",
+    "ByteSize": "bytes",
     "TableName": "name",
     "TopicTable": "name",
-    "Interval": "interval: `10 minutes`",
-    "Distance": "distance in time: `-5 minutes`",
+    "Interval": "interval",
+    "Distance": "distance",
     "Names": "list of names",
     "Reads": "text, or list of texts",
     "Expressions": "columns, or a dict",
@@ -78,12 +78,12 @@ _TYPES: Mapping[str, str] = {
     "MessagePart": "text, [Avro](#avro) or [Protobuf](#protobuf)",
     "str": "text",
     "int": "number",
-    "bool": "`True` or `False`",
-    "bytes": "bytes",
+    "bool": "bool",
+    "bytes": "Python's bytes",
     "Any": "function, or object",
     "Scalar": "number, text, boolean, date or time",
     "Sequence[Any]": "list of values",
-    "Severity": '`"warn"` or `"error"`',
+    "Severity": '`"warn"`, `"error"`',
     "float": "number",
     "Sequence[AnyExpectation]": "list of expectations",
     "Callable[[int], Iterator[Message]]": "function",
@@ -92,12 +92,6 @@ _TYPES: Mapping[str, str] = {
     "Callable[[Any, int, str], None]": "function",
 }
 """Types of attributes in words; a type that is not here is shown as a list of classes, or not at all."""
-
-_SHORT = 8
-"""Most words of a meaning that stands again wherever it holds."""
-
-EXAMPLE = Path(__file__).with_name("example_pipeline.py")
-"""The page's example; a test runs it."""
 
 _UNIONS = ("Bronze", "Gold", "Hook", "Table", "Value", "gx")
 """Public names that are types of several classes, and the name of Great Expectations."""
@@ -108,22 +102,21 @@ def reference() -> str:
     lines = [
         "# Declarations",
         "",
-        "Every class of a pipeline file (`from medallion import Pipeline, Topic, …`) with its attributes. An",
-        "attribute without a default is required. A wrong value is refused with file and line;",
-        "`medallion check` reports all mistakes of a file at once. [An example](#an-example) has each class.",
+        "Every class of a pipeline file (`from medallion import Pipeline, Topic, …`): its attributes, their types,",
+        "defaults after `=`, and what they mean. A wrong value is refused with file and line; `medallion check`",
+        "reports all mistakes at once. [each_class.py](../reference/each_class.py) is a pipeline with all of them.",
         "",
-        "A *name* is lower-case words joined by `_`. *Columns, or a dict*: a list of columns, or",
+        "A *name* is lower-case words joined by `_`; an *interval* is a text such as `10 minutes`, a *distance*",
+        "may be negative, *bytes* are written as `512m`. *Columns, or a dict*: a list of columns, or",
         '`{"name": "SQL expression"}`.',
         "",
         "Written by `python -m distribution.pages.declarations_reference > docs/author/declarations.md`.",
     ]
-    told: dict[str, str] = {}
+    told: dict[tuple[str, str, str], str] = {}
     for title, names in _SECTIONS:
         lines += ["", f"## {title}"]
         for name in names:
             lines += ["", f"### {name}", "", *_class_lines(getattr(declare, name), told)]
-    lines += ["", "## An example", "", "A pipeline file in which each class is used:", ""]
-    lines += ["```python", EXAMPLE.read_text(encoding="utf-8").rstrip(), "```"]
     return "\n".join(lines) + "\n"
 
 
@@ -137,25 +130,27 @@ def classes() -> frozenset[str]:
     return frozenset(declare.__all__) - set(_UNIONS)
 
 
-def _class_lines(cls: type, told: dict[str, str]) -> Iterator[str]:
-    """The text of a class and its table. A long meaning that ``told`` has is a link there."""
-    text = inspect.cleandoc(cls.__doc__ or "")
-    yield from _markdown(text.strip()).splitlines()
-    rows = list(_attribute_rows(cls, told))
-    if rows:
-        yield from ("", "| attribute | type | default | meaning |", "|---|---|---|---|", *rows)
+def _class_lines(cls: type, told: dict[tuple[str, str, str], str]) -> Iterator[str]:
+    """The text of a class and the list of its attributes."""
+    yield from _markdown(inspect.cleandoc(cls.__doc__ or "")).splitlines()
+    if rows := list(_attribute_rows(cls, told)):
+        yield from ("", *rows)
 
 
-def _attribute_rows(cls: type, told: dict[str, str]) -> Iterator[str]:
-    meanings = meanings_of(cls)
-    aliases = _spelt(cls)
+def _attribute_rows(cls: type, told: dict[tuple[str, str, str], str]) -> Iterator[str]:
+    """An item per attribute; an optional one that ``told`` has is a word on its class."""
+    meanings, aliases = meanings_of(cls), _spelt(cls)
+    again: dict[str, list[str]] = {}
     for name, (kind, default) in _attributes(cls).items():
-        meaning = meanings[name]
-        first = told.setdefault(meaning, cls.__name__)
-        if first != cls.__name__ and len(meaning.split()) > _SHORT and "as for `" not in meaning:
-            meaning = f"As for [{first}](#{first.lower()})."
-        cells = (_type(kind), default, _markdown(meaning))
-        yield f"| `{aliases.get(name, name)}` | {' | '.join(map(_cell, cells))} |"
+        first = told.setdefault((kind, default, meanings[name]), cls.__name__)
+        if first != cls.__name__ and default:
+            again.setdefault(first, []).append(f"`{aliases.get(name, name)}`")
+            continue
+        said = ", ".join(filter(None, (_type(kind), "" if default else "required")))
+        shown = f"{said} = {default}" if default not in {"", "unset"} else said
+        yield f"- `{aliases.get(name, name)}` ({shown}): {_markdown(meanings[name])}"
+    for first, names in again.items():
+        yield f"- As for [{first}](#{first.lower()}): {', '.join(names)}."
 
 
 def _attributes(cls: type) -> dict[str, tuple[str, str]]:
@@ -217,12 +212,12 @@ def _type(annotation: str) -> str:  # noqa: PLR0911  # a return per kind
         return _TYPES[annotation]
     literal = re.fullmatch(r"Literal\[(.*)\]", annotation)
     if literal is not None:
-        return " or ".join(f"`{word.strip()}`" for word in literal[1].replace("'", '"').split(","))
+        return ", ".join(f"`{word.strip()}`" for word in literal[1].replace("'", '"').split(","))
     several = re.fullmatch(r"Sequence\[(\w+)\]", annotation)
     if several is not None:
         return f"list of {_type(several[1])}"
     if annotation in _WORDS:
-        return " or ".join(f'`"{word}"`' for word in get_args(_WORDS[annotation]))
+        return ", ".join(f'`"{word}"`' for word in get_args(_WORDS[annotation]))
     if annotation == "Gold":
         return "gold table"
     if annotation == "Bronze":
@@ -268,10 +263,6 @@ def _spelt(cls: type) -> dict[str, str]:
 
 def _markdown(text: str) -> str:
     return text.replace("``", "`")
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", r"\|")
 
 
 if __name__ == "__main__":

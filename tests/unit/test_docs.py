@@ -57,7 +57,7 @@ def test_the_page_of_declarations_is_in_step() -> None:
     """Written by `python -m distribution.pages.declarations_reference > docs/author/declarations.md`."""
     page = (ROOT / "docs" / "author" / "declarations.md").read_text(encoding="utf-8")
     assert page == declarations_reference.reference()
-    assert re.findall(r"\| (?:number|`True` or `False`) \| `\{\}` \|", page) == []
+    assert re.findall(r"\((?:number|bool) = `\{\}`\)", page) == []
     assert declarations_reference.documented() == declarations_reference.classes()
 
 
@@ -66,14 +66,18 @@ def test_the_page_of_declarations_has_each_attribute_with_type_and_meaning() -> 
     page = (ROOT / "docs" / "author" / "declarations.md").read_text(encoding="utf-8")
     sections = dict(re.findall(r"^### (\w+)\n(.*?)(?=^###? |\Z)", page, flags=re.DOTALL | re.MULTILINE))
     for name in declarations_reference.classes():
-        rows = re.findall(r"^\| `(\w+)` \| (.+?) \| (.*?) ?\| (.+) \|$", sections[name], flags=re.MULTILINE)
+        items = re.findall(r"^- `(\w+)` \((.+?)\): (.+)$", sections[name], flags=re.MULTILINE)
+        lists = re.findall(r"^- As for \[(\w+)\]\(#\w+\): (.+)\.$", sections[name], flags=re.MULTILINE)
+        again = [(each, first) for first, texts in lists for each in re.findall(r"`(\w+)`", texts)]
         cls = getattr(common.declare, name)
         parameters = inspect.signature(cls).parameters
         shared = {one.name for one in getattr(cls, "__dataclass_fields__", {}).values() if one.metadata}
         order = sorted(parameters, key=shared.__contains__)
         required = [each for each, given in parameters.items() if given.default is inspect.Parameter.empty]
-        assert [row[0] for row in rows] == order
-        assert [row[0] for row in rows if not row[2]] == required
+        assert sorted([item[0] for item in items] + [each for each, _ in again]) == sorted(order)
+        assert [item[0] for item in items] == [each for each in order if each not in dict(again)]
+        assert [item[0] for item in items if item[1].endswith("required")] == required
+        assert [each for each, first in again if f"\n- `{each}` (" not in sections[first]] == []
 
 
 @pytest.mark.parametrize("name", sorted(declarations_reference.classes()))
@@ -87,8 +91,7 @@ def test_each_attribute_of_a_declaration_has_a_text_that_editors_show(name: str)
 
 
 def test_the_example_of_the_page_of_declarations_uses_each_class_and_has_no_problem(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "author" / "declarations.md").read_text(encoding="utf-8")
-    (source,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    source = (ROOT / "docs" / "reference" / "each_class.py").read_text(encoding="utf-8")
     unused = [name for name in declarations_reference.classes() if not re.search(rf"\b{name}\(", source)]
     assert unused == []
     file = tmp_path / "shop.py"

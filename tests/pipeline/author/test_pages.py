@@ -40,9 +40,10 @@ NOTHING: dict[str, Any] = {"silver": [], "gold": [], "publish": [], "quality": [
 
 
 def example(spark: Any, folder: Path, page: str) -> tuple[Engine, str, dict[str, str]]:
-    """The pipeline of a page, the page's text, and the page's block of each language."""
+    """The pipeline of a page or a file, its text, and the page's block of each language."""
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     blocks = dict(re.findall(r"```(python|json)\n(.*?)```", text, flags=re.DOTALL))
+    blocks.setdefault("python", text)
     (folder / "shop.py").write_text(blocks["python"], encoding="utf-8")
     (folder / "refund.desc").write_bytes(descriptors(REFUND))
     pipeline = load_pipeline(folder / "shop.py")
@@ -99,7 +100,7 @@ def test_the_example_of_an_erasure(spark: Any, tmp_path: Path, monkeypatch: pyte
 
 
 def values_of_the_shop(orders: Callable[[int], Any]) -> dict[str, list[bytes | None]]:
-    """Values for each topic of the example of ``docs/author/declarations.md``."""
+    """Values for each topic of the example ``docs/reference/each_class.py``."""
     seconds = round(datetime(2026, 3, 1, 12, tzinfo=UTC).timestamp() * 1000)
     changes = [
         {"op": op, "before": before, "after": after, "ts_ms": seconds + at}
@@ -134,7 +135,7 @@ def parcels() -> pa.Table:
 
 @pytest.mark.long
 def test_the_example_of_all_declarations(spark: Any, tmp_path: Path) -> None:
-    engine, _, _ = example(spark, tmp_path, "author/declarations.md")
+    engine, _, _ = example(spark, tmp_path, "reference/each_class.py")
     to_tables = [each for each in engine.pipeline.publish if not isinstance(each.to, KafkaSink)]
     engine = Engine(spark, replace(engine.pipeline, publish=to_tables), engine.settings)
     topics = {topic.name: topic for topic in engine.pipeline.bronze}
