@@ -29,11 +29,10 @@ def reference() -> str:
     lines = [
         "# Commands and their options",
         "",
-        "[What each command is for](../commands.md); `medallion COMMAND --help` prints its part of this",
-        "page.",
+        "`medallion COMMAND --help` prints its part of this page. A default stands behind `=`.",
+        "[Where each command is told](../commands.md).",
         "",
-        "Written by `python -m distribution.pages.commands_reference > docs/reference/commands.md`; a test",
-        "compares.",
+        "Written by `python -m distribution.pages.commands_reference > docs/reference/commands.md`.",
         "",
         "*Shared options*, which a command has unless it says otherwise:",
         "",
@@ -67,17 +66,15 @@ def _command(path: tuple[str, ...], command: Any) -> Iterator[str]:
     options = [each for each in command.params if each.param_type_name == "option" and not each.hidden]
     own = [each for each in options if each.opts[0] not in _SHARED]
     shared = [_shown(each.opts[0]) for each in options if each.opts[0] in _SHARED]
-    words = " ".join(("medallion", *path, *(_argument(each) for each in arguments)))
     yield f"### {' '.join(path)}"
     yield ""
-    yield f"`{words}`"
-    yield ""
+    if arguments:
+        yield f"`{' '.join(('medallion', *path, *map(_argument, arguments)))}`"
+        yield ""
     yield _text(inspect.cleandoc(command.help or "").partition("\n\n")[0])
     if arguments or own:
         yield ""
-        yield "| argument or option | default | meaning |"
-        yield "|---|---|---|"
-        yield from (_row(f"`{_argument(each)}`", each) for each in arguments)
+        yield from (_row(f"`{_argument(each)}`", each) for each in arguments if each.help)
         yield from (_row(_names(each), each) for each in own)
     if words_of_shared := _shared_words(shared):
         yield ""
@@ -111,17 +108,13 @@ def _names(option: Any) -> str:
 def _row(names: str, param: Any) -> str:
     default = param.show_default if isinstance(param.show_default, str) else param.default
     is_plain = isinstance(default, str | int | float | Path) and not isinstance(default, bool)
-    required = "required" if param.required else ""
-    shown = str(default) if is_plain or isinstance(param.show_default, str) else required
-    return f"| {_cell(names)} | {_cell(shown)} | {_cell(_text(param.help or ''))} |"
+    shown = f" = `{default}`" if isinstance(param.show_default, str) or (is_plain and str(default)) else ""
+    needed = ", required" if param.required and param.param_type_name == "option" else ""
+    return f"- {names}{needed}{shown}: {_text(param.help or '')}"
 
 
 def _text(text: str) -> str:
     return " ".join(re.sub(r"\s+", " ", text).split())
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", r"\|")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 
 from common import errors
 from common.codes import CODES, EXIT_CODES
@@ -21,29 +22,22 @@ def reference() -> str:
     lines = [
         "# Errors",
         "",
-        "Every message has a code. `medallion explain CODE` prints its line of this page, `--json` has it as",
-        "`code`, and so have JSON logs. A code keeps its meaning from release to release.",
+        "Every message has a code: here what it means, and what to do. `medallion explain CODE` prints its",
+        "line of this page, `--json` and JSON logs have it as `code`. A code keeps its meaning from release",
+        "to release.",
         "",
-        "Written by `python -m distribution.pages.errors_reference > docs/reference/errors.md`, and compared",
-        "by a test.",
+        "Written by `python -m distribution.pages.errors_reference > docs/reference/errors.md`.",
     ]
-    lines += ["", "## Exit codes", "", "| exit code | what it means |", "|---|---|"]
-    lines += [f"| {number} | {meaning} |" for number, meaning in EXIT_CODES.items()]
+    lines += ["", "## Exit codes", ""]
+    lines += [f"- **{number}**: {meaning}" for number, meaning in EXIT_CODES.items()]
     for digit, head in _HEADS.items():
-        rows = []
-        for code, each in CODES.items():
-            if code.startswith(f"MED-{digit}"):
-                kind = getattr(errors, each.error) if each.error else errors.UsageError
-                title, advice = each.title.replace("|", "\\|"), each.advice.replace("|", "\\|")
-                rows.append((f"| {code} | {title} | {advice} |", f" {kind.exit_code} |"))
-        ends = {end for _, end in rows}
-        lines += ["", f"## {head}", ""]
-        if len(ends) == 1:
-            lines += [f"Exit code{ends.pop().removesuffix(' |')}.", ""]
-            lines += ["| code | what it means | what to do |", "|---|---|---|", *(row for row, _ in rows)]
-        else:
-            lines += ["| code | what it means | what to do | exit code |", "|---|---|---|---|"]
-            lines += [f"{row}{end}" for row, end in rows]
+        found = {code: each for code, each in CODES.items() if code.startswith(f"MED-{digit}")}
+        ends = {code: getattr(errors, each.error or "UsageError").exit_code for code, each in found.items()}
+        usual = Counter(ends.values()).most_common(1)[0][0]
+        lines += ["", f"## {head}", "", f"Exit code {usual}, where no other is named.", ""]
+        for code, each in found.items():
+            other = "" if ends[code] == usual else f" Exit code {ends[code]}."
+            lines.append(f"- {code}: {each.title} *{each.advice.replace('*', chr(92) + '*')}*{other}")
     return "\n".join(lines) + "\n"
 
 

@@ -63,7 +63,7 @@ def rows(value: Any, path: str = "") -> Iterator[tuple[str, str, str]]:
     """Path, type and meaning of each leaf, in order."""
     if isinstance(value, str):
         kind, _, meaning = value.partition("  ")
-        yield path, kind.replace("?", " or null"), meaning
+        yield path, kind, meaning
     elif isinstance(value, Maybe):
         yield from ((at, kind, meaning) for at, kind, meaning in rows(value.of, f"{path}?"))
     elif isinstance(value, Again):

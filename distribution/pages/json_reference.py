@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +17,25 @@ from distribution.pages.json_notation import rows, schema
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
 
+_FEW = 2
+"""Most keys of an object that are shown again wherever it is."""
+
 _HEAD = """\
 # JSON documents
 
 With `--json` a command prints one object on stdout. Its first key is `document_version`, now 1. Keys may be
 added within a version; one that goes, or gets another meaning, makes a new version
-([what a new version may change](../install/versions.md)). Times are ISO 8601 in UTC; null is what
-is not known.
-
+([what a new version may change](../install/versions.md)). Times are ISO 8601 in UTC; null is what is not
+known.
 [json.schema.json](json.schema.json) has the same as JSON Schema (draft 2020-12), a definition per command:
 `{"$ref": "json.schema.json#/$defs/medallion_status"}`.
 
-Each line below is a key, its type and, where the name does not say it, its meaning. `a.b` is a key of an
-object, `a[]` an element of an array, `a.*` any name that the data has, and `a?` may be null; a key that ends
-in `?` is not always there.
+Each line is a key, its type and, where the name does not say it, its meaning. A key without a type is a text.
+`a.b` is a key of an object, `a[]` an element of an array, `a.*` any name that the data has. `a?`, and a type
+with `?`, may be null; a key that ends in `?` is not always there. *as X*: the keys that X has there.
 
-Every command that takes `--json` is here, in the order of the help. Two print data, which have no version:
-`medallion query "select …" --json` an array of rows, `medallion topic tail --json` an object per line.
+Two commands print data, which have no version: `medallion query "select …" --json` an array of rows,
+`medallion topic tail --json` an object per line.
 
 Written by `python -m distribution.pages.json_reference`.
 """
@@ -64,15 +68,34 @@ def schema_text() -> str:
 
 def page() -> str:
     """The text of the page."""
-    return _HEAD + "".join(_section(name, value) for name, value in {**DOCUMENTS, **LINES, **PARTS}.items())
+    told: dict[tuple[str, ...], str] = {}
+    parts = {**DOCUMENTS, **LINES, **PARTS}
+    return _HEAD + "".join(_section(name, value, told) for name, value in parts.items())
 
 
-def _section(name: str, value: Any) -> str:
+def _section(name: str, value: Any, told: dict[tuple[str, ...], str]) -> str:
     title = f"`{name}`" if name.startswith("medallion ") else (name[0].upper() + name[1:]).replace("_", " ")
-    found = list(rows(value))
+    found = list(_untold(list(rows(value)), name, told))
     wide = max(len(path) for path, _, _ in found)
-    lines = [f"{path:<{wide}}  {kind:<12}  {meaning}".rstrip() for path, kind, meaning in found]
+    kinds = max((len(kind) for _, kind, _ in found), default=0)
+    lines = [f"{path:<{wide}}  {kind:<{kinds}}  {meaning}".rstrip() for path, kind, meaning in found]
     return "\n".join(["", f"## {title}", "", "```text", *lines, "```", ""])
+
+
+def _untold(
+    found: list[tuple[str, str, str]], name: str, told: dict[tuple[str, ...], str]
+) -> Iterator[tuple[str, str, str]]:
+    """The rows of a document; at least three of one array or object that another has are one row."""
+    begins = [(path.rpartition(".")[0], row) for path, *row in found]
+    groups = groupby(zip(begins, found, strict=True), key=lambda pair: pair[0][0])
+    for begin, group in groups:
+        members = [row for _, row in group]
+        shape = tuple(str((path.rpartition(".")[2], *rest)) for path, *rest in members)
+        first = told.setdefault(shape, f"{begin} of {name}") if begin and len(shape) > _FEW else ""
+        if first and first != f"{begin} of {name}":
+            yield f"{begin}.…", "", f"as {first}"
+        else:
+            yield from ((path, "" if kind == "text" else kind, meaning) for path, kind, meaning in members)
 
 
 if __name__ == "__main__":

@@ -13,14 +13,14 @@ from common.spark.session_conf import Conf, OfRun, Value
 _SPARK = """
 ## Spark's own settings
 
-What the engine sets of Spark and Delta, and why; what is not here is as Spark has it. There are two
-profiles, and the master chooses: with `spark.master` `local…` it is `small`, one machine whose one
-process does all the work; with any other master (`local-cluster[…]` too) it is `cluster`.
+What the engine sets of Spark and Delta, and why. With `spark.master` `local…`, one machine whose one process
+does all the work, the value behind `=` counts; on a cluster, any other master (`local-cluster[…]` too), the
+one behind *cluster*, if there is one.
 
 Your own value wins over the engine's: `spark.conf.<name>` of the settings above, and over that
 `--conf <name>=…` of `spark-submit`. Five things it does not replace:
 
-- the three of the last table;
+- those of the last list;
 - the mark of a commit (`spark.databricks.delta.commitInfo.userMetadata`), which each write sets for itself;
 - transaction ids (`spark.databricks.delta.write.txnAppId`, `…txnVersion`), which are taken out before each
   micro-batch: one that was left in the session would have Delta skip a write;
@@ -34,42 +34,32 @@ _STATE = """
 
 A query that keeps state (silver, unless `dedupe="exact"`; `Aggregate` in Spark's modes; `Join` with
 `mode="stream"`) keeps it in as many partitions as `spark.shuffle_partitions` says **when it is first
-started**. Spark writes the number into the checkpoint and goes by that for ever after, whatever the
-setting says later; Spark 4.1 has no way to divide a state anew. So has the state store.
+started**: the checkpoint has the number, and the state store, for ever. A start says so when the setting and
+a checkpoint differ, and the query goes on as it began. `medallion rebuild` begins anew, with another number.
 
-Choose it before the first start. Each partition is a task, and files of its own, in every micro-batch of
-the query; no more cores than partitions ever work on its state. On one machine: 2, the default, up to the
-number of cores. On a cluster: one to two for each core that the executors will have when there is most
-to do. The default is too few there.
-
-A start says so when the setting and a checkpoint differ; the query goes on as it began, with the same
-result. To have another number: `medallion rebuild` fills a gold table again from silver, and a silver table
-from bronze.
+Each partition is a task, and files of its own, in every micro-batch; no more cores than partitions work on
+the state. On one machine: 2, the default, up to the number of cores. On a cluster: one to two for each core
+that the executors will have when there is most to do.
 """
 
 _PLACES = """
 ## A table at a place of its own
 
-`warehouse` is the root of all tables and `checkpoints` that of all checkpoints. `bronze.checkpoints`,
-`silver.checkpoints` and `gold.checkpoints` are roots of one layer's; publications have gold's. One table has
-another folder by its declaration:
+One table has another folder than below `warehouse` by its declaration:
 
 ```python
 Silver("orders", …, storage=Storage(location="s3a://lake/shop/orders"))
 ```
 
 Its quarantine and late rows are beside it (`orders__quarantine`), and an environment's prefix is put before
-the name (`dev_orders`). Every command follows, by the pipeline file. A location is in the kind of store that
-`warehouse` is in, local or `s3a://`, because a job holds its leases in one way. The lock of a local table is
-`_leases/orders` in the folder around it, so that two pipelines that name one folder exclude each other; in an
-object store the lease is in the folder around that one, as for a table of the warehouse
-([leases](object-stores.md)).
+the name (`dev_orders`). A location is in the kind of store that `warehouse` is in, local or `s3a://`. The
+lock of a local table is `_leases/orders` in the folder around it, so that two pipelines that name one folder
+exclude each other; [leases of an object store](object-stores.md) are in the folder around that one.
 
 To move a table: change its location, and `medallion plan` says from where to where its folders are copied,
-with all files, while no job runs. A start without the copy is refused, and changes nothing. Readers need no
-change: a checkpoint knows a table by its identity and its versions. Delete the former folders when the job
-has gone on. Checkpoints are moved like that too: without its checkpoint a start of bronze or silver is
-refused, and gold fills its table again.
+with all files, while no job runs. A start without the copy is refused. Readers need no change. Delete the
+former folders when the job has gone on. Checkpoints are moved like that too: without its checkpoint a start
+of bronze or silver is refused, and gold fills its table again.
 """
 
 
@@ -87,8 +77,6 @@ def reference() -> str:
         "",
         "Written by `python -m distribution.pages.settings_reference > docs/install/settings.md`.",
         "",
-        "| setting | default | meaning |",
-        "|---|---|---|",
         *_reference_rows(Settings),
         _SPARK,
         *_spark_table("A result or a guarantee rests on these", session_conf.RELIED_ON),
@@ -104,7 +92,7 @@ def reference() -> str:
 def _reference_rows(
     model: type[BaseModel], prefix: str = "", told: dict[str, str] | None = None
 ) -> Iterator[str]:
-    """A row per setting; a text that another setting has already is a word on that setting."""
+    """An item per setting; a text that another setting has already is a word on that setting."""
     told = {} if told is None else told
     for name, field in model.model_fields.items():
         kind = field.annotation
@@ -112,28 +100,32 @@ def _reference_rows(
             yield from _reference_rows(kind, f"{prefix}{name}.", told)
             continue
         default = field.get_default(call_default_factory=True, validated_data={})
-        shown = "" if default is None else f"`{default if default != '' else 'asap'}`"
+        shown = "" if default is None else f" = `{default if default != '' else 'asap'}`"
         text = field.description or ""
         first = told.setdefault(text, f"{prefix}{name}")
         text = text if first == f"{prefix}{name}" else f"As `{first}`."
-        yield f"| `{prefix}{name}` | {shown} | {text.replace('<', '&lt;')} |"
+        yield f"- `{prefix}{name}`{shown}: {text.replace('<', '&lt;')}"
 
 
 def _spark_table(title: str, settings: Sequence[Conf]) -> list[str]:
     before = ["", *(one.why for one in settings)]
-    rows = [
-        f"| `{one.key}` | {_shown(one.small)} | {_shown(one.cluster)} | "
-        f"{'As above.' if one.why == above else one.why} |"
+    items = [
+        f"- `{one.key}` = {_values(one)}: {'As above.' if one.why == above else one.why}"
         for one, above in zip(settings, before, strict=False)
     ]
-    head = [f"### {title}", "", "| setting | `small` | `cluster` | why |", "|---|---|---|---|"]
-    return [*head, *rows, ""]
+    return [f"### {title}", "", *items, ""]
+
+
+def _values(one: Conf) -> str:
+    """The value, and that of a cluster where it is another one."""
+    small, cluster = _shown(one.small), _shown(one.cluster)
+    return small if small == cluster else f"{small}, *cluster* {cluster}"
 
 
 def _shown(value: Value) -> str:
     if value is None:
         return "Spark's"
-    return value.shown if isinstance(value, OfRun) else "`{}`".format(value.replace("|", r"\|"))
+    return value.shown if isinstance(value, OfRun) else f"`{value}`"
 
 
 if __name__ == "__main__":

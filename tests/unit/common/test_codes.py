@@ -26,7 +26,7 @@ def test_the_page_of_errors_is_in_step() -> None:
     """Written by `python -m distribution.pages.errors_reference > docs/reference/errors.md`."""
     page = (ROOT / "docs" / "reference" / "errors.md").read_text(encoding="utf-8")
     assert page == errors_reference.reference()
-    assert re.findall(r"^\| (MED-\d{4}) \|", page, flags=re.MULTILINE) == sorted(CODES)
+    assert re.findall(r"^- (MED-\d{4}): \S.* \*\S", page, flags=re.MULTILINE) == sorted(CODES)
 
 
 def test_each_class_of_errors_has_one_code() -> None:

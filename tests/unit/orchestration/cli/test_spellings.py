@@ -137,7 +137,9 @@ def test_each_exit_code_is_documented_and_has_one_meaning() -> None:
     assert codes == set(EXIT_CODES)
     assert errors.CasesFailedError.exit_code != TO_DO
     page = (ROOT / "docs" / "reference" / "errors.md").read_text(encoding="utf-8")
-    assert {int(one) for one in re.findall(r"^\| (\d+) \|", page, flags=re.MULTILINE)} == set(EXIT_CODES)
+    assert {int(one) for one in re.findall(r"^- \*\*(\d+)\*\*: ", page, flags=re.MULTILINE)} == set(
+        EXIT_CODES
+    )
 
 
 @pytest.mark.long
