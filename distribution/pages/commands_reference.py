@@ -23,6 +23,9 @@ _SHARED = {
 }
 """Options that mean the same wherever they are; a command lists them by name alone."""
 
+_FEW = 9
+"""Most words of an option that stands again wherever it is."""
+
 
 def reference() -> str:
     """The page of commands and options."""
@@ -38,6 +41,7 @@ def reference() -> str:
         "",
         *(f"- {text}" for text in _SHARED.values()),
     ]
+    told: dict[str, str] = {}
     root = typer.main.get_command(app)
     panels = {command.name: command.rich_help_panel for command in root.commands.values()}  # type: ignore[attr-defined]
     for wing in COMMANDS:
@@ -45,7 +49,7 @@ def reference() -> str:
         for name, command in root.commands.items():  # type: ignore[attr-defined]
             if panels[name] == wing:
                 for path, each in _leaves(command, (name,)):
-                    lines += ["", *_command(path, each)]
+                    lines += ["", *_command(path, each, told)]
     lines += ["", "## Former spellings", "", "They work, and say on stderr what is written now.", ""]
     lines += ["| command | formerly | now |", "|---|---|---|"]
     for path, pairs in FORMER.items():
@@ -61,7 +65,8 @@ def _leaves(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ..
         yield from _leaves(each, (*path, name))
 
 
-def _command(path: tuple[str, ...], command: Any) -> Iterator[str]:
+def _command(path: tuple[str, ...], command: Any, told: dict[str, str]) -> Iterator[str]:
+    """A command's section; options that ``told`` has of another one are a word on that command."""
     arguments = [each for each in command.params if each.param_type_name == "argument"]
     options = [each for each in command.params if each.param_type_name == "option" and not each.hidden]
     own = [each for each in options if each.opts[0] not in _SHARED]
@@ -75,7 +80,16 @@ def _command(path: tuple[str, ...], command: Any) -> Iterator[str]:
     if arguments or own:
         yield ""
         yield from (_row(f"`{_argument(each)}`", each) for each in arguments if each.help)
-        yield from (_row(_names(each), each) for each in own)
+        again: dict[str, list[str]] = {}
+        for each in own:
+            row = _row(_names(each), each)
+            first = told.setdefault(row, " ".join(path))
+            if first == " ".join(path) or len(row.split()) <= _FEW:
+                yield row
+            else:
+                again.setdefault(first, []).append(_names(each))
+        for first, names in again.items():
+            yield f"- As for [{first}](#{first.replace(' ', '-')}): {', '.join(names)}."
     if words_of_shared := _shared_words(shared):
         yield ""
         yield words_of_shared

@@ -93,6 +93,16 @@ _TYPES: Mapping[str, str] = {
 }
 """Types of attributes in words; a type that is not here is shown as a list of classes, or not at all."""
 
+_TOLD_ON = {
+    "Files": "files.md#what-a-record-becomes",
+    "DeltaTable": "delta-source.md#what-a-row-becomes",
+    "Stream": "stream-source.md",
+    "View": "gold.md#a-statement-view",
+    "Stateful": "stateful.md",
+    "Custom": "custom-and-publish.md",
+}
+"""Where all is told that the text of a class says below its first line."""
+
 _UNIONS = ("Bronze", "Gold", "Hook", "Table", "Value", "gx")
 """Public names that are types of several classes, and the name of Great Expectations."""
 
@@ -133,7 +143,10 @@ def classes() -> frozenset[str]:
 
 def _class_lines(cls: type, told: dict[tuple[str, str, str], str]) -> Iterator[str]:
     """The text of a class and the list of its attributes."""
-    yield from _markdown(inspect.cleandoc(cls.__doc__ or "")).splitlines()
+    text = _markdown(inspect.cleandoc(cls.__doc__ or ""))
+    if page := _TOLD_ON.get(cls.__name__):
+        text = f"{text.partition(chr(10))[0]} [What it does]({page})."
+    yield from text.splitlines()
     if rows := list(_attribute_rows(cls, told)):
         yield from ("", *rows)
 
