@@ -10,14 +10,12 @@ def reference() -> str:
     lines = [
         "# Metrics",
         "",
-        "What `/metrics` exports, in Prometheus' text format. Names and labels are stable. A number that is",
-        "not known is not exported: a broker that is down leaves no lag of 0. A metric is a gauge where no",
-        "other type is named.",
+        "What `/metrics` exports in Prometheus' text format; names and labels are stable. What is not known",
+        "is not exported: a broker that is down leaves no lag of 0. Without another type it is a gauge.",
         "",
         "Written by `medallion metrics reference > docs/observe/metrics.md`.",
     ]
-    sets = dict.fromkeys(metric.labels for metric in METRICS)
-    for labels in sets:
+    for labels in dict.fromkeys(metric.labels for metric in METRICS):
         lines += ["", f"By {', '.join(f'`{label}`' for label in labels)}:", ""]
         for metric in METRICS:
             if metric.labels == labels:
