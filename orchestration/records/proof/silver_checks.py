@@ -324,7 +324,11 @@ FROM ({values.source(rest)});"""
         if self.given.silver.late != "merge" and not counts["merged"]:
             expected["late"] = counts["late"]
         listed = ", ".join(f"({standard_text(name)}, {number})" for name, number in expected.items())
-        more = self._counted_kinds()
+        more = ""
+        if self.given.silver.tombstones == "count" and not self.given.silver.where:
+            rows = f"{self.temporary('rest')} WHERE kind = 'tombstones'"
+            check = "counts of the micro-batches: tombstones"
+            more = "\n" + _so_many(self.about, check, rows, counts["tombstones"])
         return f"""\
 -- The counts in the metadata of the micro-batches' commits, added up.
 {compared(
@@ -351,51 +355,20 @@ CROSS JOIN LATERAL (SELECT coalesce(n, 0) AS found)''',
                 why = "the oldest commits are gone from the log, or files have no number of rows"
                 yield not_compared(table, "rows that the commits have left", why)
             elif views[table] is not None:
-                yield compared(
-                    about=table,
-                    check="'rows that the commits have left'",
-                    holds=f"count(*) = {left}",
-                    expected=f"'{left}'",
-                    found="count(*)::VARCHAR",
-                    shown="''",
-                    rows=f"FROM {self._of_records() if views[table] == self.silver else views[table]}",
-                )
-        if self.given.silver.storage.foreign is not None and self.silver is not None:
-            yield self._of_others()
+                rows = self._of_records() if views[table] == self.silver else str(views[table])
+                yield _so_many(table, "rows that the commits have left", rows, left)
+        if self.given.silver.storage.foreign is None or self.silver is None:
+            return
+        check, appended = "rows of other programs", self.given.appended_by_others
+        if appended is None:
+            yield not_compared(self.about, check, "the log does not say how many")
+        else:
+            yield _so_many(self.about, check, f"{self.silver} WHERE {COORDINATES[0]} IS NULL", appended)
 
     def _of_records(self) -> str:
         """Silver's rows that are made of records: those of other programs, as declared, have no place."""
         others = self.given.silver.storage.foreign is not None
         return f"{self.silver} WHERE {COORDINATES[0]} IS NOT NULL" if others else str(self.silver)
-
-    def _of_others(self) -> str:
-        """The rows of other programs, against what their commits have appended."""
-        appended = self.given.appended_by_others
-        if appended is None:
-            return not_compared(self.about, "rows of other programs", "the log does not say how many")
-        return compared(
-            about=self.about,
-            check="'rows of other programs'",
-            holds=f"count(*) = {appended}",
-            expected=f"'{appended}'",
-            found="count(*)::VARCHAR",
-            shown="''",
-            rows=f"FROM {self.silver} WHERE {COORDINATES[0]} IS NULL",
-        )
-
-    def _counted_kinds(self) -> str:
-        counts = self.given.counted or {}
-        if self.given.silver.tombstones != "count" or self.given.silver.where:
-            return ""
-        return "\n" + compared(
-            about=self.about,
-            check="'counts of the micro-batches: tombstones'",
-            holds=f"count(*) = {counts['tombstones']}",
-            expected=f"'{counts['tombstones']}'",
-            found="count(*)::VARCHAR",
-            shown="''",
-            rows=f"FROM {self.temporary('rest')} WHERE kind = 'tombstones'",
-        )
 
     def _late(self) -> Iterator[str]:
         """A late row that was not merged has its key in silver."""
@@ -532,6 +505,19 @@ CROSS JOIN LATERAL (SELECT coalesce(n, 0) AS found)''',
   FROM {self.quarantine} AS q JOIN {self.bronze} AS b ON {_SAME_PLACE.format("q", "b")}
   WHERE q.verdict IS DISTINCT FROM 'drop')""",
         )
+
+
+def _so_many(about: str, check: str, rows: str, number: int) -> str:
+    """The check that ``rows``, SQL after FROM, are as many as a number in the log."""
+    return compared(
+        about=about,
+        check=f"'{check}'",
+        holds=f"count(*) = {number}",
+        expected=f"'{number}'",
+        found="count(*)::VARCHAR",
+        shown="''",
+        rows=f"FROM {rows}",  # names quoted or our own
+    )
 
 
 def _numbered(key: Sequence[str]) -> str:
