@@ -44,7 +44,7 @@ BUDGET = {
     "orchestration/install": 1348,
     "orchestration/observe": 6806,
     "orchestration/quality": 3217,
-    "orchestration/records": 14419,
+    "orchestration/records": 14430,
     "orchestration/run": 5872,
     "silver": 4308,
 }
