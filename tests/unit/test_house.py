@@ -38,7 +38,7 @@ BUDGET = {
     "java": 11628,
     "orchestration": 33,
     "orchestration/access": 7119,
-    "orchestration/author": 9304,
+    "orchestration/author": 9307,
     "orchestration/change": 4763,
     "orchestration/cli": 8885,
     "orchestration/install": 1348,
