@@ -48,8 +48,8 @@ class Proposal:
     """The proposed bronze and silver table of one topic.
 
     Attributes:
-        messages: Number of sampled messages.
-        kinds: Number of messages per kind: formats and faults.
+        messages: Number of sampled messages, without the header line of CSV.
+        kinds: Number of messages per kind: formats and faults; a header line is a kind.
         value: The declaration of the value's format, as Python source.
         columns: Column names and their SQL.
         notes: Comments beside columns, ``key``, ``event_time`` and ``watermark``.

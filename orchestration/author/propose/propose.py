@@ -24,7 +24,7 @@ from orchestration.author.propose.value_shapes import is_error_body
 ODD = "of_another_kind"
 """Kind of documents in which a field has another type than in almost all other documents."""
 
-CSV = "csv"
+CSV, HEADER_LINE = "csv", "header_line"
 
 _FORMATS = {
     value_shapes.JSON,
@@ -191,6 +191,9 @@ def _propose_csv(
 ) -> None:
     proposal.format = CSV
     proposal.kinds[CSV] = proposal.kinds.pop(value_shapes.TEXT)
+    if lines.header:
+        proposal.messages -= 1
+        proposal.kinds.update({CSV: -1, HEADER_LINE: 1})
     files = proposal.files
     if files is not None:
         proposal.files = replace(files, has_header=bool(lines.header))

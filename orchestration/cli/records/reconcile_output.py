@@ -18,11 +18,11 @@ from orchestration.records.reconcile.reconcile import Reconciled
 
 def report(found: Reconciled, *, has_values: bool) -> Iterator[Grid | Text]:
     """Rows and keys of both sides; if something is wrong, the ranges and the first keys."""
-    result = found.result
+    result, rows = found.result, ", current rows" if found.is_current else ""
     yield Grid(
         [Column(""), Column("rows", "right")],
         [
-            (f"{found.table} (version {found.version})", f"{result.rows_here:,}"),
+            (f"{found.table} (version {found.version}{rows})", f"{result.rows_here:,}"),
             (found.against, f"{result.rows_there:,}"),
         ],
     )

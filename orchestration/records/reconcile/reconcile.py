@@ -1,14 +1,17 @@
-"""Compares a table of the pipeline with its source: now, and once more for what may be on its way."""
+"""Compares a table of the pipeline with its source: now, and once more for what may be on its way.
+
+A source that has no ``valid_from`` has no versions: beside it a ``History`` is its current rows.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from common.config.paths import Layout, all_tables
-from common.declare import Pipeline
+from common.declare import History, Pipeline
 from common.delta.log import LogReader
 from common.errors import TableMissingError, UsageError, first_line, nearest
 from gold.table.identity import identity
@@ -16,6 +19,8 @@ from orchestration.access.query.duckdb_views import Database
 from orchestration.records.reconcile.compare import KEY_CANNOT_BE_READ, Comparison, Sides, compare
 from orchestration.records.reconcile.other_side import OtherSide, other_side
 from silver.read.column_names import KAFKA_TIMESTAMP
+
+_VALID_FROM = "valid_from"
 
 
 @dataclass(frozen=True)
@@ -25,7 +30,8 @@ class Wanted:
     Attributes:
         table: A silver or gold table.
         against: The other side, as ``other_side`` takes it.
-        key: The key's columns; unset: those that identify a row by the table's declaration.
+        key: The key's columns; unset: those that identify a row by the table's declaration, of a ``History``
+            without ``valid_from`` where the other side has none. Without it only its current rows are read.
         columns: The columns to compare; unset: all that both sides have.
         expressions: What a column is on the other side, in SQL.
         version: The version of the table; unset: the newest.
@@ -54,6 +60,7 @@ class Reconciled:
         version: The version of it that was read.
         against: The other side, without a password.
         key: The key's columns.
+        is_current: Whether only the current rows of a ``History`` were compared.
         read_until: The newest Kafka time that the table has read; None unless it was asked for.
         result: What was found.
     """
@@ -62,6 +69,7 @@ class Reconciled:
     version: int
     against: str
     key: tuple[str, ...]
+    is_current: bool
     read_until: datetime | None
     result: Comparison
 
@@ -81,14 +89,15 @@ def reconcile(pipeline: Pipeline, layout: Layout, wanted: Wanted) -> Reconciled:
         raise UsageError("--settle reads the newest version again; leave out --as-of, or --settle.")
     _refuse_unknown(pipeline, wanted.table)
     key = tuple(wanted.key) or _declared_key(pipeline, wanted.table)
+    has_versions = any(gold.table == wanted.table and isinstance(gold, History) for gold in pipeline.gold)
     database = Database()
     other = other_side(wanted.against, database)
-    found = _compared(database, layout, wanted, key, other)
+    found = _compared(database, layout, wanted, key, other, has_versions)
     if found.result.wrong and wanted.settle_seconds:
         time.sleep(wanted.settle_seconds)
         # A Delta table that is named without a version has a new one by now.
         other = other_side(wanted.against, database)
-        found = _compared(database, layout, wanted, key, other, is_again=True)
+        found = _compared(database, layout, wanted, key, other, has_versions, is_again=True)
     return found
 
 
@@ -98,6 +107,7 @@ def _compared(  # noqa: PLR0913, PLR0917  # what is compared, and whether again
     wanted: Wanted,
     key: tuple[str, ...],
     other: OtherSide,
+    has_versions: bool,  # noqa: FBT001
     is_again: bool = False,  # noqa: FBT001, FBT002
 ) -> Reconciled:
     import duckdb
@@ -123,12 +133,16 @@ def _compared(  # noqa: PLR0913, PLR0917  # what is compared, and whether again
                 wanted.changed_at,
                 until,
             )
+            if has_versions and not wanted.key and _VALID_FROM not in sides.there_columns:
+                sides = replace(sides, key=[name for name in key if name != _VALID_FROM])
+            if is_current := has_versions and _VALID_FROM not in sides.key:
+                sides = replace(sides, here=f"(SELECT * FROM {here} WHERE is_current)")
             result = compare(sides, wanted.limit, is_again=is_again)
         except duckdb.Error as error:
             if KEY_CANNOT_BE_READ in (text := first_line(error)):
                 raise UsageError(text) from error
             raise other.failed(error) from error
-    return Reconciled(wanted.table, version, other.shown, key, until, result)
+    return Reconciled(wanted.table, version, other.shown, tuple(sides.key), is_current, until, result)
 
 
 def _declared_key(pipeline: Pipeline, table: str) -> tuple[str, ...]:
@@ -151,15 +165,14 @@ def _refuse_unknown(pipeline: Pipeline, table: str) -> None:
 
 
 def _read_until(database: Database, here: str, wanted: Wanted) -> datetime:
-    names = [row[0] for row in database.connection.execute(f"DESCRIBE SELECT * FROM {here}").fetchall()]
+    run = database.connection.execute
+    names = [row[0] for row in run(f"DESCRIBE SELECT * FROM {here}").fetchall()]
     if KAFKA_TIMESTAMP not in names:
         raise UsageError(
             f"{wanted.table} has no column {KAFKA_TIMESTAMP}, so that it is not known up to when it has "
             "read; use --settle instead of --changed-at."
         )
-    (found,) = database.connection.execute(f'SELECT max("{KAFKA_TIMESTAMP}") FROM {here}').fetchone() or (
-        None,
-    )
+    ((found,),) = run(f'SELECT max("{KAFKA_TIMESTAMP}") FROM {here}').fetchall()
     if found is None:
         raise UsageError(f"{wanted.table} has no row yet")
     return found  # type: ignore[no-any-return]  # DuckDB's rows have no types

@@ -84,7 +84,7 @@ def test_a_folder_of_csv_files_is_declared_as_files_with_its_names_and_types() -
     ended = in_process.run("init", "--from-file", "incoming")
     said = ended.stdout + ended.stderr
     assert ended.code == 0, said
-    assert "incoming: 31 lines, read as csv" in said
+    assert "incoming: 30 lines, read as csv; also 1 header_line" in said
     assert "b.csv lacks Reading ID: its lines would go to quarantine as missing_column" in said
     assert "d.csv has none of these names in its first line: it would be set aside whole" in said
     assert "c.csv" not in said

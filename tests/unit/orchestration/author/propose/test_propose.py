@@ -371,7 +371,7 @@ def test_csv_takes_its_header_its_null_marks_and_its_types(tmp_path: Path) -> No
         "incident string, opened_at date, priority bigint, closed string, score double, note string"
     )
     assert made.columns["score"] == "score"
-    assert made.kinds == {"csv": 301}
+    assert (made.messages, dict(made.kinds)) == (300, {"csv": 300, "header_line": 1})
     assert any("header line" in remark for remark in made.remarks)
     plain = propose("t", sampled(b"first_name,last_name", b"x,-", b'"a,b",y', b"z,y"))
     assert plain.value == 'Csv("first_name string, last_name string")'
@@ -458,7 +458,7 @@ def test_a_csv_field_of_another_type_is_a_fault_and_not_the_type(tmp_path: Path)
     made = propose("t", sampled(*LOG, b"INC9,soon,s1,much"))
     assert "at timestamp" in made.value
     assert any("field of another kind" in remark for remark in made.remarks)
-    assert made.kinds == {"csv": 601, "of_another_kind": 1}
+    assert made.kinds == {"csv": 600, "header_line": 1, "of_another_kind": 1}
     loaded(made, tmp_path)
 
 

@@ -17,6 +17,7 @@ from deltalake import write_deltalake
 from common.config.paths import Layout
 from common.declare import Aggregate, History, Join, Json, Pipeline, SameAs, Silver, Topic, Upsert, Window
 from common.errors import TableError, TableMissingError, UsageError
+from orchestration.cli.records.reconcile_output import report
 from orchestration.quality.query_checks import same_as
 from orchestration.quality.versions import pin
 from orchestration.records.reconcile.compare import Unreadable
@@ -336,6 +337,34 @@ def test_a_table_has_the_rows_of_its_own_copy(tmp_path: Path, name: str, key: tu
     assert found.result.columns == ("content",)
     judged = same_as(SameAs(copy), KINDS, layout, pin(layout, name))
     assert (judged.is_met, judged.observed) == (True, "keys: 2 the same")
+
+
+def test_a_history_beside_a_table_without_versions_is_its_current_rows(tmp_path: Path) -> None:
+    """By its key, which may be named; versions are compared with a side that has them, or by their key."""
+    layout = Layout(str(tmp_path / "tables"), str(tmp_path / "checkpoints"), tmp_path)
+    versions = [
+        ("a", 1, 1, False),
+        ("a", 2, 2, True),
+        ("b", 3, 1, False),
+        ("c", 4, 1, True),
+        ("d", 5, 1, True),
+    ]
+    names = ("id", "n", "valid_from", "is_current")
+    rows = pa.table(dict(zip(names, zip(*versions, strict=True), strict=True)))
+    write_deltalake(layout.table_path("gold.states"), rows)
+    (tmp_path / "now.csv").write_text("id,n\na,2\nb,3\nc,5\nd,5\n")
+    pq.write_table(rows, tmp_path / "copy.parquet")
+
+    def compared(against: str, **options: Any) -> Reconciled:
+        return reconcile(KINDS, layout, Wanted("gold.states", str(tmp_path / against), **options))
+
+    for found in (compared("now.csv"), compared("now.csv", key=["id"])):
+        assert (found.key, found.is_current, found.result.columns) == (("id",), True, ("n",))
+        assert told(found) == {("missing", "b", ()), ("differs", "c", ("n",))}
+        assert (found.result.rows_here, found.result.equal) == (3, 2)
+        assert ", current rows" in str(next(iter(report(found, has_values=False))).rows)
+    for found in (compared("copy.parquet"), compared("copy.parquet", key=["valid_from", "id"])):
+        assert (found.is_current, found.result.equal, found.result.wrong) == (False, 5, 0)
 
 
 def test_a_table_that_is_none_is_said_so_even_with_a_key(shop: Shop) -> None:
