@@ -40,7 +40,7 @@ BUDGET = {
     "orchestration/access": 7119,
     "orchestration/author": 9304,
     "orchestration/change": 4734,
-    "orchestration/cli": 8885,
+    "orchestration/cli": 8555,
     "orchestration/install": 1348,
     "orchestration/observe": 6802,
     "orchestration/quality": 3217,
