@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from common.declare import Topic
 from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader
+from common.machine.files.state_file import StateFile
 
 BEGINS = "medallion.beginsAt"
 """Property of a bronze table: the option that says where it begins, and the first offset per topic and
@@ -25,14 +25,13 @@ class RecordedBeginning:
     offsets: Offsets
 
 
+RECORDED = StateFile(RecordedBeginning)
+
+
 def beginning_of(path: str) -> RecordedBeginning | None:
     """Where a table begins; None where only its declaration says so. Reads the table's newest properties."""
     text = LogReader(path).properties().get(BEGINS)
-    if text is None:
-        return None
-    content = json.loads(text)
-    offsets = {name: {int(p): at for p, at in parts.items()} for name, parts in content["offsets"].items()}
-    return RecordedBeginning(content["option"], offsets)
+    return None if text is None else RECORDED.parse(text)
 
 
 def begins_there(topic: Topic, path: str, checkpoint: str) -> Topic:

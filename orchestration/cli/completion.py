@@ -46,9 +46,8 @@ _BY_PARAMETER: Mapping[str, Callable[..., Any]] = {
     "table": complete_tables,
     "tables": complete_tables,
     "topic": complete_topics,
-    "query_name": complete_queries,
+    "query": complete_queries,
     "set_": complete_settings,
-    "overrides": complete_settings,
 }
 """What the shell proposes for a parameter, by its name in the function of the command."""
 

@@ -28,7 +28,7 @@ from common.machine.terminal import visible, wrapped
 from orchestration.cli import json_output
 from orchestration.cli.completion import add_completion
 from orchestration.cli.former_spellings import current
-from orchestration.cli.options import add_environment_options
+from orchestration.cli.options import register
 from orchestration.cli.problems_output import frame
 
 app = typer.Typer(
@@ -49,8 +49,8 @@ COMMANDS = {
     "install": ("doctor", "jars", "deploy"),
     "access": ("produce", "query", "topic"),
 }
-"""Modules of this package by wing, which is their folder and their group in ``--help``; each has a
-``register(app)``."""
+"""Modules of this package by wing, which is their folder and their group in ``--help``; each has
+functions that are ``command_named``, or a group."""
 
 
 def _print_version(is_given: bool) -> None:  # noqa: FBT001  # typer passes an option's value by position
@@ -78,7 +78,7 @@ def _register(wing: str, names: tuple[str, ...]) -> None:
     """Add the commands of a wing, as one group of the help."""
     before = len(app.registered_commands), len(app.registered_groups)
     for name in names:
-        importlib.import_module(f"{__package__}.{wing}.{name}").register(app)
+        register(app, importlib.import_module(f"{__package__}.{wing}.{name}"))
     for command in app.registered_commands[before[0] :]:
         command.rich_help_panel = wing
     for group in app.registered_groups[before[1] :]:
@@ -87,7 +87,6 @@ def _register(wing: str, names: tuple[str, ...]) -> None:
 
 for _wing, _names in COMMANDS.items():
     _register(_wing, _names)
-add_environment_options(app)
 add_completion(app)
 
 

@@ -10,14 +10,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from types import MappingProxyType
-from typing import Annotated, Any
+from types import FunctionType, MappingProxyType, ModuleType
+from typing import Annotated, Any, TypeVar
 
 import typer
 
-from common.config.settings import load_settings
+from common.config.settings import Settings, load_settings
 from common.config.wrong_settings import PREFIX
 from common.errors import SettingsError
+from orchestration.access.declaration.context import Context, context
 
 _typed: ContextVar[Mapping[str, Any]] = ContextVar("_typed", default=MappingProxyType({}))
 """The options of the running command, by the names of its parameters."""
@@ -30,7 +31,7 @@ def options_as_typed() -> str:
     """
     given = _typed.get()
     pipeline = given.get("pipeline") or given.get("path")
-    settings, overrides = given.get("settings"), given.get("set_") or given.get("overrides") or ()
+    settings, overrides = given.get("settings"), given.get("set_") or ()
     words = []
     if pipeline is not None and not _is_named(pipeline, settings, overrides):
         words.append(f"-p {shlex.quote(str(pipeline))}")
@@ -66,7 +67,9 @@ SetOption = Annotated[
         help="A setting, such as bronze.trigger='5 seconds'; repeatable.",
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="Print JSON; its keys are on the page reference/json of the docs.")
+]
 
 EnvironmentOption = Annotated[
     str | None,
@@ -82,41 +85,69 @@ SandboxOption = Annotated[
 ]
 
 
-def add_environment_options(app: typer.Typer) -> None:
-    """Give every command that takes settings the options ``--env`` and ``--sandbox``."""
-    for command in app.registered_commands:
-        if command.callback is not None and "settings" in inspect.signature(command.callback).parameters:
-            command.callback = _in_environment(command.callback)
-    own = app.registered_callback
-    if (
-        own is not None
-        and own.callback is not None
-        and "settings" in inspect.signature(own.callback).parameters
-    ):
-        own.callback = _in_environment(own.callback)
-    for group in app.registered_groups:
-        if group.typer_instance is not None:
-            add_environment_options(group.typer_instance)
+CommandT = TypeVar("CommandT", bound=Callable[..., None])
+
+_NAMES: dict[Callable[..., Any], str] = {}
+"""The functions that are commands, with their names."""
+
+_ENVIRONMENT: Mapping[str, Any] = {"env": EnvironmentOption, "sandbox": SandboxOption}
+_SETTINGS: Mapping[str, Any] = {"settings": SettingsOption, "set_": SetOption, **_ENVIRONMENT}
+_OF_KIND: Mapping[type, Mapping[str, Any]] = {
+    Context: {"pipeline": PipelineOption, **_SETTINGS},
+    Settings: _SETTINGS,
+}
+"""The options in the place of a parameter of a command, by its type."""
 
 
-def _in_environment(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The command with two more options, which are variables while it runs: child processes get them too."""
+def command_named(name: str) -> Callable[[CommandT], CommandT]:
+    """Make a function of a module a command."""
+
+    def named(function: CommandT) -> CommandT:
+        _NAMES[function] = name
+        return function
+
+    return named
+
+
+def register(app: typer.Typer, module: ModuleType) -> None:
+    """Add the commands of a module, in their order, or its group, with the options that they share.
+
+    A command gets the options by which pipeline, settings and environment are found, and what these name as
+    its parameter that is a ``Context`` or ``Settings``. One with the option ``settings`` itself gets
+    ``--env`` and ``--sandbox`` beside it.
+    """
+    for each in vars(module).values():
+        if isinstance(each, typer.Typer):
+            for command in (*each.registered_commands, each.registered_callback):
+                if command is not None and command.callback is not None:
+                    command.callback = _with_options(command.callback)
+            app.add_typer(each)
+        elif isinstance(each, FunctionType) and each in _NAMES and each.__module__ == module.__name__:
+            app.command(_NAMES[each])(_with_options(each))
+
+
+def _with_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command with the options that it lacks; the environment is in variables for child processes too."""
     signature = inspect.signature(command, eval_str=True)
-    added = {"env": EnvironmentOption, "sandbox": SandboxOption}
-    parameters = [
-        *signature.parameters.values(),
-        *(
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
-            for name, kind in added.items()
-        ),
-    ]
+    own = dict(signature.parameters)
+    asked = next((name for name, each in own.items() if each.annotation in _OF_KIND), None)
+    if "env" in own or (asked is None and "settings" not in own):
+        return command
+    added = _ENVIRONMENT if asked is None else _OF_KIND[own.pop(asked).annotation]
+    option = functools.partial(inspect.Parameter, kind=inspect.Parameter.KEYWORD_ONLY, default=None)
+    parameters = [*own.values(), *(option(name, annotation=kind) for name, kind in added.items())]
 
     @functools.wraps(command)
-    def run(*args: Any, env: str | None = None, sandbox: str | None = None, **given: Any) -> Any:
-        typed = _typed.set({**given, "env": env, "sandbox": sandbox})
+    def run(**given: Any) -> Any:
+        typed = _typed.set(given)
         try:
-            with _variables({"env": env, "sandbox": sandbox}):
-                return command(*args, **given)
+            with _variables({name: given[name] for name in _ENVIRONMENT}):
+                words = {name: value for name, value in given.items() if name in own}
+                if asked is not None:
+                    ready = context(given.get("pipeline"), given["settings"], given["set_"])
+                    is_whole = signature.parameters[asked].annotation is Context
+                    words[asked] = ready if is_whole else ready.settings
+                return command(**words)
         finally:
             _typed.reset(typed)
 

@@ -9,7 +9,9 @@ from typing import NamedTuple
 
 import pytest
 
+from bronze.beginning import RECORDED, RecordedBeginning
 from common.config.paths import Layout
+from common.delta.maintenance import retention
 from common.streaming.attempt_mark import AttemptMark, EarlierAttempts
 from orchestration.access.declaration.last_declaration import Declaration, recorded
 from orchestration.access.embedded_broker import state_folder as broker
@@ -212,3 +214,12 @@ def test_a_search_of_the_former_version_goes_on(tmp_path: Path) -> None:
     read: list[OffsetRange] = []
     PoisonSearch("silver.orders", f"{tmp_path}/c").run(3, 3, list, read.append, lambda: True)
     assert read == [OffsetRange("orders", 0, 1, 9)]
+
+
+def test_properties_of_a_table_of_the_former_version_are_read() -> None:
+    expired = f'{{"orders":{{"offsets":{{"0":[0,40]}},"oldest":"{TEXT}","newest":null}}}}'
+    assert retention.expired_topics({retention.EXPIRED: expired}) == {
+        "orders": retention.ExpiredTopic({0: (0, 40)}, AT)
+    }
+    begins = '{"option": "orders/0=7", "offsets": {"orders": {"0": 7}}}'
+    assert RECORDED.parse(begins) == RecordedBeginning("orders/0=7", {"orders": {0: 7}})

@@ -130,14 +130,14 @@ class Leases:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = _read(descriptor)
+            holder = _told(os.pread(descriptor, 4096, 0))
             os.close(descriptor)
             raise LeaseHeldError(table, _describe(holder)) from None
         with ExitStack() as undo:
             undo.callback(
                 os.close, descriptor
             )  # the content stays: the next process must wait for that JVM too
-            _await_orphan(table, os.path.realpath(self._folder), _read(descriptor))
+            _await_orphan(table, os.path.realpath(self._folder), _told(os.pread(descriptor, 4096, 0)))
             undo.pop_all()
         self._files[table] = descriptor
         self._write(descriptor)
@@ -191,9 +191,9 @@ def _await_orphan(table: str, folder: str, last: dict[str, object]) -> None:
         time.sleep(0.1)
 
 
-def _read(descriptor: int) -> dict[str, object]:
+def _told(content: bytes) -> dict[str, object]:
     try:
-        holder = json.loads(os.pread(descriptor, 4096, 0))
+        holder = json.loads(content)
     except ValueError:
         return {}
     return holder if isinstance(holder, dict) else {}
@@ -202,10 +202,9 @@ def _read(descriptor: int) -> dict[str, object]:
 def _named(path: Path) -> dict[str, object]:
     """What a lock file says, whoever holds it."""
     try:
-        holder = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+        return _told(path.read_bytes())
+    except OSError:
         return {}
-    return holder if isinstance(holder, dict) else {}
 
 
 def _describe(holder: dict[str, object]) -> str:

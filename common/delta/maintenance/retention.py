@@ -6,11 +6,12 @@ is in a property of the table, because commits leave the log after 30 days.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from common.machine.files.state_file import StateFile
 
 LOG = "delta.logRetentionDuration"
 FILES = "delta.deletedFileRetentionDuration"
@@ -49,6 +50,9 @@ class ExpiredTopic:
         return ExpiredTopic(offsets, oldest, newest)
 
 
+_TOPICS = StateFile(dict[str, ExpiredTopic])
+
+
 def retention(properties: Mapping[str, str], name: str) -> timedelta:
     """The duration of a property, ``LOG`` or ``FILES``; Delta's own where the table does not set it."""
     match = _DURATION.search(properties.get(name, ""))
@@ -57,27 +61,12 @@ def retention(properties: Mapping[str, str], name: str) -> timedelta:
 
 def expired_topics(properties: Mapping[str, str]) -> dict[str, ExpiredTopic]:
     """The expired records of a table by topic, from its properties; empty where none has expired."""
-    found = json.loads(properties.get(EXPIRED, "{}"))
-    return {
-        topic: ExpiredTopic(
-            {int(partition): (first, end) for partition, (first, end) in one["offsets"].items()},
-            *(datetime.fromisoformat(one[name]) if one[name] else None for name in ("oldest", "newest")),
-        )
-        for topic, one in found.items()
-    }
+    return _TOPICS.parse(properties.get(EXPIRED, "{}"))
 
 
 def expired_property(topics: Mapping[str, ExpiredTopic]) -> str:
     """The value of the property ``EXPIRED``."""
-    document = {
-        topic: {
-            "offsets": {str(partition): list(ends) for partition, ends in sorted(one.offsets.items())},
-            "oldest": one.oldest.isoformat() if one.oldest else None,
-            "newest": one.newest.isoformat() if one.newest else None,
-        }
-        for topic, one in sorted(topics.items())
-    }
-    return json.dumps(document, separators=(",", ":"))
+    return _TOPICS.text(dict(topics))
 
 
 def expired_text(topics: Mapping[str, ExpiredTopic]) -> str:

@@ -34,7 +34,7 @@ class StateFile(Generic[ContentT]):
         Raises:
             OSError: The folder cannot be written.
         """
-        data = self._adapter.dump_json(content, indent=self._indent)
+        data = self.text(content).encode()
         if isinstance(folder, StorageFolder):
             folder.write(name, data)
         else:
@@ -49,7 +49,7 @@ class StateFile(Generic[ContentT]):
         """
         opened = folder if isinstance(folder, StorageFolder) else StorageFolder(str(folder))
         data = opened.read(name)
-        return None if data is None else self._adapter.validate_json(data)
+        return None if data is None else self.parse(data)
 
     def read_or_none(self, folder: StorageFolder | Path, name: str) -> ContentT | None:
         """As ``read``; None also where the file is damaged or cannot be read."""
@@ -57,6 +57,18 @@ class StateFile(Generic[ContentT]):
             return self.read(folder, name)
         except (OSError, ValueError):
             return None
+
+    def text(self, content: ContentT) -> str:
+        """What a file of the content has; a table's property may have it, too."""
+        return self._adapter.dump_json(content, indent=self._indent).decode()
+
+    def parse(self, text: str | bytes) -> ContentT:
+        """The content of a text.
+
+        Raises:
+            ValueError: It is damaged.
+        """
+        return self._adapter.validate_json(text)
 
     @cached_property
     def _adapter(self) -> TypeAdapter[ContentT]:

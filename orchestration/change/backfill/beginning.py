@@ -9,14 +9,11 @@ one more micro-batch without a record ends where it is to begin, and the checkpo
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bronze import table as bronze_table
-from bronze.beginning import BEGINS, Offsets, beginning_of
+from bronze.beginning import BEGINS, RECORDED, Offsets, RecordedBeginning, beginning_of
 from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Pipeline, Topic
@@ -31,7 +28,7 @@ from common.errors import UsageError
 from common.streaming.topic_identity import BEGINS_ANEW, TOPICS, metadata_without_rows, read_ends
 from orchestration.access.kafka import client as kafka
 from orchestration.access.progress.record_range import RecordRange
-from orchestration.records.audit.accepted_gaps import Gap, append_gaps, read_gaps, without
+from orchestration.records.audit.accepted_gaps import Gap, append_gaps, not_accepted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -165,22 +162,15 @@ def beginning(
 def begin(spark: SparkSession, pipeline: Pipeline, layout: Layout, found: Beginning) -> None:
     """Write down what is left out, and where the table begins; the same again changes nothing."""
     table, path = found.topic.table, layout.table_path(found.topic.table)
-    if gaps := list(_new(found.gaps, read_gaps(layout, table))):
+    if gaps := list(not_accepted(layout, table, found.gaps)):
         append_gaps(layout, gaps)
     bronze_table.ensure(spark, found.topic, path)
     metadata = delta_table.maintenance_metadata(pipeline.name, table, "evolution", begins=found.option)
-    text = json.dumps({"option": found.option, "offsets": found.offsets})
-    delta_table.set_property(spark, path, metadata, BEGINS, text)
+    recorded = RECORDED.text(RecordedBeginning(found.option, found.offsets))
+    delta_table.set_property(spark, path, metadata, BEGINS, recorded)
     if (last := last_commit_metadata(path, table)) is None:
         return
     facts = {BEGINS_ANEW: True} | ({TOPICS: last[TOPICS]} if TOPICS in last else {})
     text = metadata_without_rows(pipeline.name, table, last, found.offsets, facts)
     delta_table.append_with_metadata(spark.read.format("delta").load(path).limit(0), path, text)
     bring_to_newest(table, path, layout.checkpoint_path(table))
-
-
-def _new(gaps: tuple[Gap, ...], known: tuple[Gap, ...]) -> Iterator[Gap]:
-    now = datetime.now(UTC)
-    for gap in gaps:
-        for first, last in without(gap, known):
-            yield replace(gap, first_offset=first, last_offset=last, accepted_at=now)

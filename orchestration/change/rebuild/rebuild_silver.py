@@ -45,10 +45,12 @@ from orchestration.records.rejudge.followers import cannot_follow, fill_again, f
 from orchestration.records.rejudge.select import Say
 from orchestration.records.rejudge.shadow import ShadowLayout, lease_of, remove_shadow, shadow_of
 from orchestration.records.rejudge.stage import (
+    Restatement,
     Switch,
     keep_record,
     last_record,
-    refuse_unfinished_restatement,
+    refuse_unfinished,
+    unfinished,
 )
 from orchestration.run.supervisor import StopSignal, Supervisor
 from orchestration.run.wiring import Wiring
@@ -179,8 +181,8 @@ class _Rebuild(ReplacedTable):
     def record(self, incoming: Incoming, restores: Mapping[str, int] | None) -> Switch:
         """The record of a switch; of one that was cut off, with the versions from before it began."""
         query_id = str(incoming.metadata["query_id"])
-        former = last_record(self.layout, self.silver.table, Switch)
-        if former is not None and not former.is_done and former.query_id == query_id:
+        former = unfinished(self.layout, self.silver.table, Switch)
+        if former is not None and former.query_id == query_id:
             return former
         stamp = f"{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}"
         kept = f"{self.layout.checkpoint_path(self.silver.table)}__before_{stamp}"
@@ -232,17 +234,14 @@ def rebuild_silver(  # noqa: PLR0913, PLR0917  # the options of the command
             records do not fit the declared columns.
     """
     _require_local(layout, silver)
-    refuse_unfinished_restatement(layout, silver.table)
+    refuse_unfinished(layout, silver.table, Restatement)
     work = _Rebuild(spark, pipeline, settings, layout, silver, say, drops_expired)
     with ExitStack() as stack:
         stack.enter_context(Leases(layout.leases, (lease_of(silver),), "rebuild"))
-        unfinished = last_record(layout, silver.table, Switch)
-        is_cut_off = (
-            unfinished is not None
-            and not unfinished.is_done
-            and has_rows_of(layout, silver, unfinished.query_id)
-        )
-        if not is_cut_off:
+        begun = unfinished(layout, silver.table, Switch)
+        if begun is not None and not has_rows_of(layout, silver, begun.query_id):
+            begun = None
+        if begun is None:
             say(f"{silver.table}: the shadow is filled from {silver.read_text}")
             work.expired(work.fill(), say)
         try:
@@ -251,10 +250,10 @@ def rebuild_silver(  # noqa: PLR0913, PLR0917  # the options of the command
             error.add_note("the shadow is complete, and stays")
             say(f"{silver.table}: the shadow is complete; the switch waits until its tables have no writer")
             raise
-        if is_cut_off and unfinished is not None:
+        if begun is not None:
             say(f"{silver.table}: a switch that was cut off is finished")
             work.carry_known_keys()
-            move_checkpoints(layout, silver, unfinished)
+            move_checkpoints(layout, silver, begun)
             work.remove_shadow()
             return Rebuilt(None)
         version = work.fill()  # what has come to bronze since; the live query has stopped before
@@ -278,7 +277,7 @@ def undo(  # noqa: PLR0913, PLR0917  # the options of the command
             versions are deleted.
     """
     _require_local(layout, silver)
-    refuse_unfinished_restatement(layout, silver.table)
+    refuse_unfinished(layout, silver.table, Restatement)
     work = _Rebuild(spark, pipeline, settings, layout, silver, say)
     last = last_record(layout, silver.table, Switch)
     source, versions = _way_back(last)

@@ -10,7 +10,7 @@ the same command.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -44,7 +44,7 @@ from orchestration.access.kafka.topic_state import broker_topics
 from orchestration.change.recover.damage import SparkSource
 from orchestration.change.recover.lost_records import require_records
 from orchestration.change.recover.startable import append_without_rows
-from orchestration.records.audit.accepted_gaps import Gap, append_gaps, read_gaps, without
+from orchestration.records.audit.accepted_gaps import Gap, append_gaps, not_accepted
 from orchestration.run.job import open_broker
 
 RETENTION, NOT_READ = "retention", "not read"
@@ -92,7 +92,6 @@ def accept_gaps(  # noqa: PLR0913  # the options of the command
         checkpoint = layout.checkpoint_path(declared.table)
         check_positions(declared.table, path, checkpoint)
         ends, states = read_ends(last), recorded_topics(last)
-        known = read_gaps(layout, declared.table)
         with open_broker(pipeline, settings) as address:
             options = kafka.client_options(settings, pipeline, declared)
             _require_rows(pipeline, layout, declared, address, options)
@@ -100,7 +99,8 @@ def accept_gaps(  # noqa: PLR0913  # the options of the command
             deleted = list(_deleted(declared.table, ends, states, found))
             times = _times(address, options, deleted, states)
         passed = [] if declared.may_have_gaps else list(_passed(layout, declared, spark))
-        gaps = tuple(_new(layout, path, [*passed, *deleted], known, times))
+        new = not_accepted(layout, declared.table, [*passed, *deleted])
+        gaps = tuple(_with_times(path, new, times))
         if is_plan or not (gaps or deleted):
             return Accepted(declared.table, gaps)
         if gaps:
@@ -162,26 +162,15 @@ def _passed(layout: Layout, declared: Topic, spark: SparkSource) -> Iterator[Gap
             yield Gap(declared.table, topic, partition, first, row["offset"] - 1, NOT_READ)
 
 
-def _new(
-    layout: Layout,
-    path: str,
-    gaps: list[Gap],
-    known: tuple[Gap, ...],
-    times: Mapping[Place, datetime],
-) -> Iterator[Gap]:
-    """The gaps without the offsets that are written down already, with their times."""
-    now = datetime.now(UTC)
+def _with_times(path: str, gaps: Iterable[Gap], times: Mapping[Place, datetime]) -> Iterator[Gap]:
+    """Gaps with the times of the records before and after each."""
     for gap in gaps:
-        for first, last in without(gap, known):
-            after = gap.topic, gap.partition, last + 1
-            yield replace(
-                gap,
-                first_offset=first,
-                last_offset=last,
-                read_at=_time_in_bronze(path, gap.topic, gap.partition, first - 1),
-                next_at=times.get(after) or _time_in_bronze(path, *after),
-                accepted_at=now,
-            )
+        after = gap.topic, gap.partition, gap.last_offset + 1
+        yield replace(
+            gap,
+            read_at=_time_in_bronze(path, gap.topic, gap.partition, gap.first_offset - 1),
+            next_at=times.get(after) or _time_in_bronze(path, *after),
+        )
 
 
 def _times(

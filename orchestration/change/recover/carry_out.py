@@ -18,11 +18,12 @@ from common.delta.lease.job_leases import TableLeases
 from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.match.checkpoint_repair import repair
 from common.errors import UsageError
+from orchestration.access.declaration.lineage import written_by
 from orchestration.change.recover.accept_gap import Accepted, accept_gaps
 from orchestration.change.recover.accept_versions import accept_versions
 from orchestration.change.recover.damage import SparkSource
 from orchestration.change.recover.lost_records import Ask
-from orchestration.change.recover.remedies import Step, plan, queries_in_order
+from orchestration.change.recover.remedies import Step, plan
 from orchestration.run.job import spark_for_reading
 from orchestration.run.start_checks import published_locks
 
@@ -154,27 +155,19 @@ def _carry_out(layout: Layout, step: Step, stamp: str) -> list[str]:
 
 def _written(pipeline: Pipeline, layout: Layout) -> tuple[str, ...]:
     """All tables and publications that a recovery may change."""
-    names = [
-        name
-        for declared in queries_in_order(pipeline)
-        for name in (declared.table, *getattr(declared, "side_tables", ()))
-    ]
-    return tuple(name for name in names if layout.bronze is None or not name.startswith("bronze."))
+    names = (name for one in pipeline.tables for name in written_by(one))
+    own = (name for name in names if layout.bronze is None or not name.startswith("bronze."))
+    return (*own, *(one.table for one in pipeline.publish))
 
 
 def _roll_back_torn_commits(pipeline: Pipeline, layout: Layout) -> None:
     """Take back commits that a power cut has torn, and hints that lead nowhere, as a start does."""
-    for declared in queries_in_order(pipeline):
+    for declared in pipeline.tables if layout.bronze is None else ():
         checkpoint = Checkpoint(layout.checkpoint_path(declared.table))
-        for table in _written_by(declared) if layout.bronze is None else ():
+        for table in written_by(declared):
             path = layout.table_path(table)
             delta_rs.delete_dangling_hint(path)
             delta_rs.roll_back_torn_commit(path, checkpoint.query_id(), checkpoint.last_committed())
-
-
-def _written_by(declared: object) -> tuple[str, ...]:
-    side = getattr(declared, "side_tables", None)
-    return () if side is None else (str(getattr(declared, "table", "")), *side)
 
 
 def _lazy_spark(pipeline: Pipeline, settings: Settings, stack: ExitStack) -> SparkSource:

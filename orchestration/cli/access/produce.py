@@ -19,11 +19,11 @@ from common.declare import Message, Pipeline, Topic
 from common.errors import UsageError, nearest
 from common.machine.console import err, out, say
 from common.machine.stop_signals import handled
-from orchestration.access.declaration.context import Context, context
+from orchestration.access.declaration.context import Context
 from orchestration.access.declaration.environment import refuse_in_sandbox
 from orchestration.access.kafka.producer import Produced, Receipts, produce
 from orchestration.cli.json_output import print_document
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.cli.options import JsonOption, command_named
 
 _SEED = 7
 _FASTEST = 1_000_000
@@ -35,15 +35,9 @@ _LOOKED_AT = 1_000
 """Lines by which the first line of a file is known to name its columns."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("produce")(command)
-
-
+@command_named("produce")
 def command(
-    pipeline: PipelineOption = None,
-    settings: SettingsOption = None,
-    set_: SetOption = None,
+    ready: Context,
     *,
     topic: Annotated[
         str | None,
@@ -91,7 +85,6 @@ def command(
     The same seed gives the same messages, at any rate: a run skips as many messages as the topic has.
     """
     bound = Bound(_rate(rate), count, seconds)
-    ready = context(pipeline, settings, set_)
     table, name = _target(ready.pipeline, topic, is_sample=file is None)
     messages = _messages(table, file, key_field, seed)
     report = _fill(ready, table, name, messages, bound, skip=0 if file and skip is None else skip)

@@ -12,28 +12,22 @@ from common.config.paths import all_tables, queryable_tables
 from common.delta.log import snapshot
 from common.errors import UsageError
 from common.machine.console import err, out, page
-from orchestration.access.declaration.context import Context, context
+from orchestration.access.declaration.context import Context
 from orchestration.cli.json_output import print_document
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.cli.options import JsonOption, command_named
 
 _LIMIT = 50
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("query")(query)
-
-
+@command_named("query")
 def query(
+    ready: Context,
     sql: Annotated[
         str | None,
         typer.Argument(
             help="DuckDB SQL; '-' reads it from standard input; without it, the tables are listed."
         ),
     ] = None,
-    pipeline: PipelineOption = None,
-    settings: SettingsOption = None,
-    overrides: SetOption = None,
     *,
     as_json: JsonOption = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV with a header.")] = False,
@@ -62,7 +56,6 @@ def query(
 
     if as_json and as_csv:
         raise UsageError("--json and --csv: use only one of them.")
-    ready = context(pipeline, settings, overrides)
     text = sys.stdin.read() if sql == "-" else sql
     if text is None:
         if as_csv or version is not None:

@@ -13,9 +13,9 @@ import typer
 from common.declare import Pipeline, Topic
 from common.errors import UsageError
 from common.machine.console import say
-from orchestration.access.declaration.context import Context, context
+from orchestration.access.declaration.context import Context
 from orchestration.access.declaration.environment import refuse_in_sandbox
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.cli.options import JsonOption
 
 if TYPE_CHECKING:
     from orchestration.access.kafka.topics import TopicRecord
@@ -37,17 +37,10 @@ NameArgument = Annotated[
 ]
 
 
-def register(parent: typer.Typer) -> None:
-    """Add the commands."""
-    parent.add_typer(app)
-
-
 @app.command("create")
 def create(
+    ready: Context,
     topic: NameArgument,
-    pipeline: PipelineOption = None,
-    settings: SettingsOption = None,
-    overrides: SetOption = None,
     *,
     partitions: Annotated[
         int | None,
@@ -69,15 +62,11 @@ def create(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Create a topic, and describe it; a topic that exists is refused and stays as it is.
-
-    --json: as `medallion topic describe`.
-    """
+    """Create a topic, and describe it; a topic that exists is refused and stays as it is."""
     from orchestration.access.kafka.topics import create_topic, describe_topic
     from orchestration.cli.access.topic_output import print_topic
 
     asked = parse_configs(configs or ())
-    ready = context(pipeline, settings, overrides)
     refuse_in_sandbox(ready.settings, "topic create")
     name = topic_of(ready.pipeline, topic)
     with _broker(ready, name) as (address, options):
@@ -89,26 +78,15 @@ def create(
 
 
 @app.command("describe")
-def describe(
-    topic: NameArgument,
-    pipeline: PipelineOption = None,
-    settings: SettingsOption = None,
-    overrides: SetOption = None,
-    *,
-    as_json: JsonOption = False,
-) -> None:
+def describe(ready: Context, topic: NameArgument, *, as_json: JsonOption = False) -> None:
     """Print a topic's partitions, its configurations besides Kafka's defaults, and who reads it.
 
     It names the bronze tables of the pipeline that read the topic, also by a pattern. The end offset is the
     one after the newest committed record.
-
-    --json: {"topic", "bootstrap_servers", "read_by", "partitions": [{"partition", "leader", "replicas",
-    "in_sync", "first_offset", "end_offset"}], "configs": [{"name", "value", "set_on"}]}.
     """
     from orchestration.access.kafka.topics import describe_topic
     from orchestration.cli.access.topic_output import print_topic
 
-    ready = context(pipeline, settings, overrides)
     name = topic_of(ready.pipeline, topic)
     with _broker(ready, name) as (address, options):
         print_topic(
@@ -118,10 +96,8 @@ def describe(
 
 @app.command("tail")
 def tail(
+    ready: Context,
     topic: NameArgument,
-    pipeline: PipelineOption = None,
-    settings: SettingsOption = None,
-    overrides: SetOption = None,
     *,
     count: Annotated[
         int,
@@ -153,7 +129,6 @@ def tail(
     from orchestration.access.kafka.topics import describe_topic, newest_records
     from orchestration.cli.access.topic_output import print_records
 
-    ready = context(pipeline, settings, overrides)
     name = topic_of(ready.pipeline, topic)
     with _broker(ready, name) as (address, options):
         found = newest_records(address, options, describe_topic(address, options, name), count)

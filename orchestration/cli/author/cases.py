@@ -13,9 +13,9 @@ import typer
 from common.config.settings import Settings
 from common.errors import CaseError, CasesFailedError, MedallionError, UsageError
 from common.machine.console import err, out, say
-from orchestration.access.declaration.context import Context, context
+from orchestration.access.declaration.context import Context
 from orchestration.cli.json_output import print_document
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.cli.options import JsonOption, command_named
 
 if TYPE_CHECKING:
     from orchestration.author.cases.run_case import Outcome
@@ -43,16 +43,10 @@ RecordOption = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add ``test``."""
-    app.command("test")(command)
-
-
+@command_named("test")
 def command(
+    ready: Context,
     files: FilesArgument = None,
-    pipeline: PipelineOption = None,
-    settings: SettingsOption = None,
-    set_: SetOption = None,
     *,
     only: Annotated[
         str | None, typer.Option("-k", metavar="TEXT", help="Only cases with this text in their names.")
@@ -77,7 +71,6 @@ def command(
     """
     from orchestration.run.supervisor import term_interrupts
 
-    ready = context(pipeline, settings, set_)
     with term_interrupts():
         if record is not None:
             _record(ready, record, where=where, tables=tables or (), to=files)

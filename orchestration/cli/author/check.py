@@ -28,7 +28,14 @@ from orchestration.author.check.notes import notes
 from orchestration.author.check.pipeline import Findings, draft_findings, draft_problems, unchecked
 from orchestration.author.check.settings import doubtful_settings
 from orchestration.cli.json_output import print_document
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption, options_as_typed
+from orchestration.cli.options import (
+    JsonOption,
+    PipelineOption,
+    SetOption,
+    SettingsOption,
+    command_named,
+    options_as_typed,
+)
 from orchestration.cli.problems_output import documents, print_problems
 from orchestration.observe.alerts.scope import blind_rules
 
@@ -54,11 +61,7 @@ _SECRETS = {"options", "conf", "channels", "openlineage"}
 """Sections whose values may hold a secret."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add ``check``."""
-    app.command("check")(check_pipeline)
-
-
+@command_named("check")
 def check_pipeline(
     path: PathArgument = None,
     pipeline: PipelineOption = None,

@@ -15,7 +15,7 @@ from orchestration.access.declaration.context import context
 from orchestration.author.check.explain import explain
 from orchestration.author.check.pipeline import draft_problems
 from orchestration.cli.json_output import print_document
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption, command_named
 
 if TYPE_CHECKING:
     from orchestration.author.check.explain import Estimate, Explanation
@@ -24,11 +24,7 @@ if TYPE_CHECKING:
 _LINK = re.compile(r"\[([^\]]+)\]\(\.\./([^)]+)\)")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("explain")(explain_what)
-
-
+@command_named("explain")
 def explain_what(  # the options of the command
     what: Annotated[
         str, typer.Argument(help="A gold table, such as gold.revenue, or a code, such as MED-1202.")

@@ -22,7 +22,7 @@ from orchestration.author.propose.pipeline_source import Proposal, in_words_of_f
 from orchestration.author.propose.propose import propose, table_name
 from orchestration.cli.author.init_schema import of_descriptors, of_registry
 from orchestration.cli.json_output import print_document
-from orchestration.cli.options import JsonOption, SetOption, SettingsOption
+from orchestration.cli.options import JsonOption, SetOption, SettingsOption, command_named
 
 _SETTINGS = (
     "# Read by every medallion command in this folder: only what differs from the defaults.\npipeline: {}\n"
@@ -50,11 +50,7 @@ _MessageOption = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("init")(command)
-
-
+@command_named("init")
 def command(
     settings: SettingsOption = None,
     set_: SetOption = None,

@@ -12,7 +12,7 @@ import typer
 from common.errors import UsageError
 from common.machine.console import out
 from orchestration.cli.json_output import print_document
-from orchestration.cli.options import JsonOption
+from orchestration.cli.options import JsonOption, command_named
 
 _TEMPLATES = Path(__file__).resolve().parents[3] / "examples" / "templates"
 """The templates of the checkout, or of the wheel, whose package mirrors the checkout's root."""
@@ -30,11 +30,7 @@ ExampleOption = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("new")(new)
-
-
+@command_named("new")
 def new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The pipeline's name, such as shop.")],
     example: ExampleOption = "events",

@@ -8,15 +8,13 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from orchestration.cli.options import command_named
+
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _PLAIN = ["string", "number", "boolean"]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("schema")(schema)
-
-
+@command_named("schema")
 def schema(
     what: Annotated[
         Literal["settings", "cases"],

@@ -30,12 +30,7 @@ Layer = Literal["bronze", "silver", "gold"]
 
 _PLACE = "a time as 2026-01-05T10:00Z, or offsets as orders/0=120,orders/1=80"
 
-backfills = typer.Typer(invoke_without_command=True)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.add_typer(backfills, name="backfill")
+backfills = typer.Typer(name="backfill", invoke_without_command=True)
 
 
 @backfills.callback()

@@ -16,11 +16,11 @@ from common.codes import TO_DO
 from common.errors import PipelineError
 from common.machine.console import out
 from common.machine.terminal import visible
-from orchestration.access.declaration.context import Context, context
+from orchestration.access.declaration.context import Context
 from orchestration.author.check.pipeline import draft_problems
 from orchestration.cli.change.recover_output import effort_text
 from orchestration.cli.json_output import print_document
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.cli.options import JsonOption, command_named
 
 if TYPE_CHECKING:  # imports Spark, which other commands do not need
     from pyspark.sql import SparkSession
@@ -46,15 +46,9 @@ _WORDS = {
 }
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("plan")(plan_pipeline)
-
-
+@command_named("plan")
 def plan_pipeline(  # the options of the command
-    pipeline: PipelineOption = None,
-    settings: SettingsOption = None,
-    set_: SetOption = None,
+    ready: Context,
     exact: Annotated[
         bool | None,
         typer.Option(
@@ -68,7 +62,6 @@ def plan_pipeline(  # the options of the command
 
     Exit code 6 if the next start does anything else than go on, 0 if not.
     """
-    ready = context(pipeline, settings, set_)
     if problems := draft_problems(ready.draft, ready.settings):
         raise PipelineError(problems)
     from orchestration.change.plan.plan import has_something_to_do, plan

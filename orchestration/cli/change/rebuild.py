@@ -14,29 +14,23 @@ from common.errors import UsageError
 from common.machine.console import say
 from common.machine.terminal import visible
 from common.spark import jvm
-from orchestration.access.declaration.context import Context, context
+from orchestration.access.declaration.context import Context
 from orchestration.access.declaration.lineage import sources, written_by
 from orchestration.access.history.effort import effort_of
 from orchestration.cli.change.recover_output import effort_text
 from orchestration.cli.json_output import print_document
 from orchestration.cli.observe.status_output import bytes_text
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.cli.options import JsonOption, command_named
 from orchestration.cli.warm_job import ask_holder
 
 if TYPE_CHECKING:  # imports Spark, which other commands do not need
     from orchestration.change.rebuild.compare import Comparison
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("rebuild")(rebuild)
-
-
+@command_named("rebuild")
 def rebuild(  # the options of the command
+    ready: Context,
     table: Annotated[str, typer.Argument(help="The table, such as gold.latest_orders or silver.orders.")],
-    pipeline: PipelineOption = None,
-    settings: SettingsOption = None,
-    set_: SetOption = None,
     plan: Annotated[bool, typer.Option("--plan", help="Print rows, time and disk; change nothing.")] = False,
     undo: Annotated[bool, typer.Option("--undo", help="Take back the last rebuild of silver.")] = False,
     drop_expired: Annotated[
@@ -51,7 +45,6 @@ def rebuild(  # the options of the command
     former ones in one commit, for which its silver and gold jobs must not run. `--undo` brings them back.
     Rows of records that retention (`Topic(keep=…)`) has deleted from bronze are carried over as they are.
     """
-    ready = context(pipeline, settings, set_)
     declared = ready.pipeline.table(table)  # refuses a name that is not declared
     if isinstance(declared, Silver):
         _rebuild_silver(ready, declared, plan=plan, undo=undo, drop_expired=drop_expired, as_json=as_json)

@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from common.errors import UsageError
 from common.machine.console import say
-from orchestration.access.declaration.context import Context, context
+from orchestration.access.declaration.context import Context
 from orchestration.cli.change.recover_output import gap_document, gap_line, step_document, step_lines
 from orchestration.cli.json_output import print_document
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.cli.options import JsonOption, command_named
 
 if TYPE_CHECKING:
     from orchestration.change.recover.remedies import Step
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("recover")(recover)
-
-
+@command_named("recover")
 def recover(
+    ready: Context,
     table: Annotated[
         str | None,
         typer.Argument(help="The table whose query does not start, such as bronze.orders; none: all."),
     ] = None,
-    pipeline: PipelineOption = None,
-    settings: SettingsOption = None,
-    set_: SetOption = None,
     new_topic: Annotated[
         list[str] | None,
         typer.Option(
@@ -71,29 +65,40 @@ def recover(
 
     With --new-topic bronze keeps the rows of the former topic and goes on with the new one, or with one that
     was put back to an older state: its rows have the topic's name with its generation, such as orders#2.
-
-    --json: {"table", "plan", "steps": [{"query", "kind", "reasons", "changes", "reads", "rows", "bytes",
-    "seconds", "moves"}], "kept": [folder]}; with --new-topic and --same-topic "changes": [text], with
-    --accept-gap "gaps": [the columns of ops.gaps], where "steps" is.
     """
-    ready = context(pipeline, settings, set_)
     if new_topic or same_topic:
-        _begin_topics(ready, table, new_topic or (), same_topic or (), plan=plan, as_json=as_json)
+        told = _begin_topics(ready, table, new_topic or (), same_topic or (), plan=plan)
     elif accept_gap:
-        _accept_gaps(ready, table, plan=plan, as_json=as_json)
+        told = _accept_gaps(ready, table, plan=plan)
     else:
-        _recover(ready, table, plan=plan, as_json=as_json)
+        told = _recover(ready, table, plan=plan, is_quiet=as_json)
+    if as_json:
+        print_document({**told.document, "kept": [*told.kept]})
+        return
+    for line in (*told.lines, *(f"kept: {folder}" for folder in told.kept)):
+        say(line)
+    if told.nothing or not plan:
+        say(told.nothing or told.then)
 
 
-def _recover(ready: Context, table: str | None, *, plan: bool, as_json: bool) -> None:
+class _Told(NamedTuple):
+    """What a recovery says: as JSON; line by line; where there is nothing to do; and what comes next."""
+
+    document: Mapping[str, Any]
+    lines: Sequence[str]
+    kept: Sequence[str]
+    nothing: str
+    then: str
+
+
+def _recover(ready: Context, table: str | None, *, plan: bool, is_quiet: bool) -> _Told:
     """Make right again what is damaged."""
     from orchestration.change.recover.carry_out import recover_all
     from orchestration.run.topic_checks import broker_asker
 
     def announce(steps: tuple[Step, ...]) -> None:
-        for step in () if as_json else steps:
-            for line in step_lines(step, is_plan=plan):
-                say(line)
+        for line in () if is_quiet else (line for step in steps for line in step_lines(step, is_plan=plan)):
+            say(line)
 
     done = recover_all(
         ready.pipeline,
@@ -104,44 +109,31 @@ def _recover(ready: Context, table: str | None, *, plan: bool, as_json: bool) ->
         ask=broker_asker(ready.pipeline, ready.settings, ready.layout),
         say=announce,
     )
-    if as_json:
-        steps = [step_document(step) for step in done.steps]
-        print_document({"table": table, "plan": plan, "steps": steps, "kept": list(done.kept)})
-        return
-    if not done.steps:
-        say(f"{table or ready.pipeline.name}: checkpoints and tables agree; there is nothing to do")
-        return
     if plan:
         announce(done.steps)
-        return
-    for folder in done.kept:
-        say(f"kept: {folder}")
-    say("the next start of the jobs goes on from there; then check: medallion audit")
+    steps = [step_document(step) for step in done.steps]
+    agree = f"{table or ready.pipeline.name}: checkpoints and tables agree; there is nothing to do"
+    then = "the next start of the jobs goes on from there; then check: medallion audit"
+    document = {"table": table, "plan": plan, "steps": steps}
+    return _Told(document, (), done.kept, "" if steps else agree, then)
 
 
-def _accept_gaps(ready: Context, table: str | None, *, plan: bool, as_json: bool) -> None:
+def _accept_gaps(ready: Context, table: str | None, *, plan: bool) -> _Told:
     """Write down what is lost."""
     from orchestration.change.recover.carry_out import accept_all_gaps
 
     done = accept_all_gaps(ready.pipeline, ready.settings, ready.layout, only=table, is_plan=plan)
     gaps = [gap for one in done for gap in one.gaps]
     kept = [one.kept for one in done if one.kept is not None]
-    if as_json:
-        print_document({"plan": plan, "gaps": [gap_document(gap) for gap in gaps], "kept": kept})
-        return
-    for gap in gaps:
-        say(gap_line(gap, is_plan=plan))
-    for folder in kept:
-        say(f"kept: {folder}")
-    if not gaps:
-        say(f"{table or 'bronze'}: nothing is lost that is not accepted yet")
-    elif not plan:
-        say("the next start of the bronze job goes on after the gaps; medallion audit tells of them")
+    nothing = "" if gaps else f"{table or 'bronze'}: nothing is lost that is not accepted yet"
+    then = "the next start of the bronze job goes on after the gaps; medallion audit tells of them"
+    document = {"plan": plan, "gaps": [gap_document(gap) for gap in gaps]}
+    return _Told(document, [gap_line(gap, is_plan=plan) for gap in gaps], kept, nothing, then)
 
 
 def _begin_topics(
-    ready: Context, table: str | None, new: Sequence[str], same: Sequence[str], *, plan: bool, as_json: bool
-) -> None:
+    ready: Context, table: str | None, new: Sequence[str], same: Sequence[str], *, plan: bool
+) -> _Told:
     """Go on with topics that were created again, or that have another id."""
     from orchestration.change.recover import startable as recoveries
 
@@ -151,18 +143,12 @@ def _begin_topics(
         )
     topics = recoveries.NewTopics(new, same)
     done = recoveries.recover(ready.pipeline, ready.settings, ready.layout, table, topics, is_plan=plan)
-    if as_json:
-        kept = [] if done.kept is None else [done.kept]
-        print_document({"table": table, "plan": plan, "changes": list(done.steps), "kept": kept})
-        return
-    if not done.steps:
-        say(f"{table}: the checkpoint agrees with the table's commits; there is nothing to do")
-        return
-    for step in done.steps:
-        say(f"{table}: {'would change ' if plan else ''}{step}")
-    if new and (notice := recoveries.topic_notice(ready.pipeline, table)) is not None:
-        say(notice)
-    if done.kept is not None:
-        say(f"the checkpoint's files as they were: {done.kept}")
-    if not plan:
-        say("the next start of the job goes on from there")
+    lines = [f"{table}: {'would change ' if plan else ''}{step}" for step in done.steps]
+    if lines and new and (notice := recoveries.topic_notice(ready.pipeline, table)) is not None:
+        lines.append(notice)
+    agree = f"{table}: the checkpoint agrees with the table's commits; there is nothing to do"
+    document = {"table": table, "plan": plan, "changes": [*done.steps]}
+    kept = [] if done.kept is None else [done.kept]
+    return _Told(
+        document, lines, kept, "" if lines else agree, "the next start of the job goes on from there"
+    )

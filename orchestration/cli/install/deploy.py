@@ -14,8 +14,8 @@ import typer
 from common.errors import SetupError, UsageError
 from common.machine import extras
 from common.machine.console import out
-from orchestration.access.declaration.context import context
-from orchestration.cli.options import PipelineOption, SetOption, SettingsOption
+from orchestration.access.declaration.context import Context
+from orchestration.cli.options import command_named
 from orchestration.install.deploy import image, kubernetes, systemd
 from orchestration.install.deploy.deployment import HOME, Plan, plan_of
 
@@ -25,17 +25,11 @@ _PROGRAM = __name__.removesuffix(".cli.install.deploy")
 Place = Literal["systemd", "kubernetes", "compose"]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(deploy)
-
-
+@command_named("deploy")
 def deploy(  # the options of all places
+    ready: Context,
     place: Annotated[Place, typer.Argument(help="systemd, kubernetes or compose.")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder of the files.")],
-    pipeline: PipelineOption = None,
-    settings: SettingsOption = None,
-    set_: SetOption = None,
     home: Annotated[
         str, typer.Option("--home", metavar="DIR", help="systemd: folder of pipeline, settings and data.")
     ] = HOME,
@@ -51,7 +45,6 @@ def deploy(  # the options of all places
     """Write the files that run a pipeline as a service; nothing is installed or started."""
     if place == "systemd":  # its units start the program of this environment; an image has all extras
         extras.require("page", "the page, metrics and health of a service")
-    ready = context(pipeline, settings, set_)
     plan = plan_of(ready.settings, ready.pipeline)
     if standby:
         _require_shared_tables(place, plan)

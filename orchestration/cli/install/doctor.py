@@ -18,9 +18,9 @@ from common.java.sealed_file import state_of
 from common.machine.console import err, out, page
 from common.machine.terminal import megabytes, say, wrapped
 from common.spark import class_archive
-from orchestration.access.declaration.context import context
+from orchestration.access.declaration.context import Context
 from orchestration.cli.json_output import print_document
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.cli.options import JsonOption, command_named
 from orchestration.install.machine.doctor import EAGER_SETS, Finding, examine
 from orchestration.install.machine.setup import ensure_java
 
@@ -28,21 +28,10 @@ _WIDEST_NAME = 24
 _STYLES = {"ok": "green", "warn": "bold yellow", "fail": "bold red"}
 
 
-def register(app: typer.Typer) -> None:
-    """Add ``doctor`` and ``setup`` to the command line."""
-    app.command()(doctor)
-    app.command()(setup)
-
-
-def doctor(
-    pipeline: PipelineOption = None,
-    settings: SettingsOption = None,
-    overrides: SetOption = None,
-    *,
-    as_json: JsonOption = False,
-) -> None:
+@command_named("doctor")
+def doctor(ready: Context, *, as_json: JsonOption = False) -> None:
     """Examine what a run needs, with advice; exit code 1 where a run would fail."""
-    loaded = context(pipeline, settings, overrides).settings
+    loaded = ready.settings
     if as_json:
         findings = list(examine(loaded))
         states = Counter(finding.state for finding in findings)
@@ -59,11 +48,9 @@ def doctor(
         raise typer.Exit(1)
 
 
-def setup(
-    settings: SettingsOption = None, overrides: SetOption = None, *, as_json: JsonOption = False
-) -> None:
+@command_named("setup")
+def setup(loaded: Settings, *, as_json: JsonOption = False) -> None:
     """Install what a first run needs: Java if there is none, and the jars of Spark and the broker."""
-    loaded = context(settings=settings, overrides=overrides).settings
     java = ensure_java(loaded)
     sets = (*EAGER_SETS, jar_cache.PACKAGES)
     paths = jar_cache.require(loaded, *sets)

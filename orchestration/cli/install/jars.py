@@ -15,10 +15,9 @@ from common.java import jar_cache
 from common.java.jar_cache import Jar, State
 from common.machine.console import err, out, page
 from common.machine.terminal import megabytes
-from orchestration.access.declaration.context import context
 from orchestration.cli.grid import Column, Grid
 from orchestration.cli.json_output import print_document
-from orchestration.cli.options import JsonOption, SetOption, SettingsOption
+from orchestration.cli.options import JsonOption
 
 _COLOURS = {"ok": "green", "missing": "yellow", "altered": "bold red"}
 
@@ -36,25 +35,20 @@ FromOption = Annotated[
     typer.Option("--bundle", metavar="DIR", help="A bundle written by `jars export`; no network is used."),
 ]
 
-commands = typer.Typer(no_args_is_help=True, help="The locked jars of Spark and the embedded broker.")
-
-
-def register(app: typer.Typer) -> None:
-    """Add ``jars`` to the command line."""
-    app.add_typer(commands, name="jars")
+commands = typer.Typer(
+    name="jars", no_args_is_help=True, help="The locked jars of Spark and the embedded broker."
+)
 
 
 @commands.command()
 def fetch(
+    loaded: Settings,
     set_name: SetNameOption = None,
     source: FromOption = None,
-    settings: SettingsOption = None,
-    overrides: SetOption = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
     """Download missing or altered jars into the cache, and verify all of them."""
-    loaded = context(settings=settings, overrides=overrides).settings
     sets = set_name or (jar_cache.bundle_sets(source) if source else ())
     fetched = jar_cache.fetch(loaded, *sets, source=source)
     states = jar_cache.verify(loaded, *sets)
@@ -65,15 +59,8 @@ def fetch(
 
 
 @commands.command()
-def verify(
-    set_name: SetNameOption = None,
-    settings: SettingsOption = None,
-    overrides: SetOption = None,
-    *,
-    as_json: JsonOption = False,
-) -> None:
+def verify(loaded: Settings, set_name: SetNameOption = None, *, as_json: JsonOption = False) -> None:
     """Read every byte of the cached jars; exit 1 when one is missing or altered."""
-    loaded = context(settings=settings, overrides=overrides).settings
     states = jar_cache.verify(loaded, *(set_name or ()))
     faults = [(jar, state) for jar, state in states if state != "ok"]
     if as_json:
@@ -91,15 +78,8 @@ def verify(
 
 
 @commands.command("list")
-def list_jars(
-    set_name: SetNameOption = None,
-    settings: SettingsOption = None,
-    overrides: SetOption = None,
-    *,
-    as_json: JsonOption = False,
-) -> None:
+def list_jars(loaded: Settings, set_name: SetNameOption = None, *, as_json: JsonOption = False) -> None:
     """List the locked jars: set, coordinate, size and state."""
-    loaded = context(settings=settings, overrides=overrides).settings
     states = jar_cache.verify(loaded, *(set_name or ()))
     if as_json:
         _print_json(loaded, states)
@@ -119,17 +99,15 @@ def list_jars(
 
 @commands.command()
 def export(
+    loaded: Settings,
     target: Annotated[
         Path, typer.Argument(metavar="DIR", help="Folder of the bundle; created if it does not exist.")
     ],
     set_name: SetNameOption = None,
-    settings: SettingsOption = None,
-    overrides: SetOption = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
     """Copy the jars and their lock into a folder, for a machine without a network."""
-    loaded = context(settings=settings, overrides=overrides).settings
     copies = jar_cache.export(loaded, target, *(set_name or ()))
     if as_json:
         print_document({"bundle": str(target.resolve()), "jars": [str(copy) for copy in copies]})

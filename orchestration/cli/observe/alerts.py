@@ -8,28 +8,17 @@ import typer
 
 from common.errors import UsageError, nearest
 from common.machine.console import out, page
-from orchestration.access.declaration.context import context
+from orchestration.access.declaration.context import Context
 from orchestration.cli.json_output import print_document
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.cli.options import JsonOption
 
 app = typer.Typer(
     name="alerts", help="What wakes people: list it, and test its channels.", no_args_is_help=True
 )
 
 
-def register(parent: typer.Typer) -> None:
-    """Add the commands."""
-    parent.add_typer(app)
-
-
 @app.command("list")
-def ls(
-    pipeline: PipelineOption = None,
-    settings: SettingsOption = None,
-    overrides: SetOption = None,
-    *,
-    as_json: JsonOption = False,
-) -> None:
+def ls(ready: Context, *, as_json: JsonOption = False) -> None:
     """List the rules, the alerts that are raised, and the channels.
 
     Shows what the process that watches has seen; it looks at nothing itself.
@@ -38,7 +27,6 @@ def ls(
     from orchestration.cli.observe.alerts_output import alerts_document, alerts_lines, rules_table
     from orchestration.observe.alerts.scope import blind_rules
 
-    ready = context(pipeline, settings, overrides)
     given, seen = ready.settings.alerts, read_alerts(ready.layout.alerts)
     if as_json:
         print_document(alerts_document(given, seen))
@@ -53,18 +41,15 @@ def ls(
 
 @app.command("test")
 def send_test(
+    ready: Context,
     channels: Annotated[
         list[str] | None, typer.Argument(help="Channels; without any, all of the settings.")
     ] = None,
-    pipeline: PipelineOption = None,
-    settings: SettingsOption = None,
-    overrides: SetOption = None,
 ) -> None:
     """Send a test message to each channel; ends with 1 if one is not delivered."""
     from orchestration.observe.alerts.channels import open_channels
     from orchestration.observe.alerts.messages import test_message
 
-    ready = context(pipeline, settings, overrides)
     known = ready.settings.alerts.channels
     if not known:
         raise UsageError(

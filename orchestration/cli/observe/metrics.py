@@ -7,23 +7,18 @@ from typing import Annotated, Literal
 
 import typer
 
-from orchestration.access.declaration.context import context
-from orchestration.cli.options import SetOption, SettingsOption
+from common.config.settings import Settings
+from orchestration.cli.options import command_named
 
 Kind = Literal["board", "rules", "reference"]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("metrics")(metrics)
-
-
+@command_named("metrics")
 def metrics(
+    settings: Settings,
     what: Annotated[
         Kind, typer.Argument(help="board: Grafana JSON; rules: Prometheus; reference: Markdown.")
     ],
-    settings: SettingsOption = None,
-    set_: SetOption = None,
 ) -> None:
     """Print a Grafana board, Prometheus alert rules, or the reference of all metrics of /metrics.
 
@@ -33,6 +28,5 @@ def metrics(
     from orchestration.observe.metrics.reference import reference
     from orchestration.observe.metrics.rules import rules
 
-    goal = context(None, settings, set_).settings.http.goal_seconds
-    texts = {"board": board, "rules": lambda: rules(goal), "reference": reference}
+    texts = {"board": board, "rules": lambda: rules(settings.http.goal_seconds), "reference": reference}
     sys.stdout.write(texts[what]())

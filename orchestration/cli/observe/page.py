@@ -4,25 +4,14 @@ from __future__ import annotations
 
 import threading
 
-import typer
-
-from orchestration.access.declaration.context import context
-from orchestration.cli.options import HttpOption, PipelineOption, SetOption, SettingsOption
+from orchestration.access.declaration.context import Context
+from orchestration.cli.options import HttpOption, command_named
 
 _ADDRESS = "127.0.0.1:8484"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("page")(page)
-
-
-def page(
-    pipeline: PipelineOption = None,
-    settings: SettingsOption = None,
-    set_: SetOption = None,
-    http: HttpOption = None,
-) -> None:
+@command_named("page")
+def page(ready: Context, http: HttpOption = None) -> None:
     """Serve the page, metrics and health of a pipeline from its tables, until Ctrl-C; starts no job.
 
     Without an address it listens at 127.0.0.1:8484. Needs no Spark. Jobs may be running or stopped, here or
@@ -30,7 +19,6 @@ def page(
     """
     from orchestration.observe.page.serve import page_of
 
-    ready = context(pipeline, settings, set_)
     ready.use_log_format()
     address = http or ready.settings.http.address or _ADDRESS
     with page_of(ready.pipeline, ready.settings, address):

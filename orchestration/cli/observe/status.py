@@ -10,23 +10,17 @@ from rich.console import Console, RenderableType
 
 from common.errors import UsageError
 from common.machine.console import out
-from orchestration.access.declaration.context import context
+from orchestration.access.declaration.context import Context
 from orchestration.cli.json_output import print_document
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.cli.options import JsonOption, command_named
 
 if TYPE_CHECKING:
     from orchestration.observe.status.collect import Collector
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("status")(status)
-
-
+@command_named("status")
 def status(
-    pipeline: PipelineOption = None,
-    settings: SettingsOption = None,
-    overrides: SetOption = None,
+    ready: Context,
     *,
     as_json: JsonOption = False,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh until Ctrl-C.")] = False,
@@ -46,7 +40,6 @@ def status(
 
     if as_json and watch:
         raise UsageError("--json prints one document, --watch refreshes until Ctrl-C: use only one of them.")
-    ready = context(pipeline, settings, overrides)
     broker = BrokerOffsets(ready.pipeline, ready.settings)
     collector = Collector(ready.pipeline, ready.layout, broker, ready.settings)
     if watch:

@@ -19,9 +19,9 @@ from common.machine.console import out, page, say
 from common.machine.file_modes import umask
 from common.spark import jvm
 from common.spark.session import build_session
-from orchestration.access.declaration.context import Context, context
+from orchestration.access.declaration.context import Context
 from orchestration.cli.json_output import print_document
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.cli.options import JsonOption
 from orchestration.cli.warm_job import ask_holder, holders
 
 if TYPE_CHECKING:
@@ -42,17 +42,10 @@ TablesArgument = Annotated[
 ]
 
 
-def register(parent: typer.Typer) -> None:
-    """Add the commands."""
-    parent.add_typer(app)
-
-
 @app.command()
 def run(
+    ready: Context,
     tables: TablesArgument = None,
-    pipeline: PipelineOption = None,
-    settings: SettingsOption = None,
-    set_: SetOption = None,
     as_json: JsonOption = False,
     since: Annotated[
         int | None,
@@ -79,7 +72,6 @@ def run(
     """
     from orchestration.quality import expectations, versions
 
-    ready = context(pipeline, settings, set_)
     suites = versions.select_suites(ready.pipeline, tables or [])
     pinned = _pin(ready, suites, since, slice_)
     if docs and extras.missing("quality"):
@@ -218,10 +210,8 @@ def _refuse_failures(results: Sequence[SuiteResult], index: Path | None) -> None
 
 @app.command()
 def status(
+    ready: Context,
     tables: TablesArgument = None,
-    pipeline: PipelineOption = None,
-    settings: SettingsOption = None,
-    set_: SetOption = None,
     as_json: JsonOption = False,
     history: Annotated[
         int | None,
@@ -246,7 +236,6 @@ def status(
     from orchestration.quality.state import states
     from orchestration.quality.versions import select_suites
 
-    ready = context(pipeline, settings, set_)
     found = states(ready.layout, select_suites(ready.pipeline, tables or []))
     listed = history if history is not None else _HISTORY if tables else 0
     failed = {one.suite.table: _failed_rows(ready, one, limit) if rows else [] for one in found}
@@ -304,10 +293,8 @@ def _is_before_erasure(ready: Context, run: PastRun) -> bool:
 
 @app.command("profile")
 def profile_table(
+    ready: Context,
     table: Annotated[str, typer.Argument(help="A silver or gold table, with or without a suite.")],
-    pipeline: PipelineOption = None,
-    settings: SettingsOption = None,
-    set_: SetOption = None,
     version: Annotated[
         int | None, typer.Option("--as-of", metavar="VERSION", min=0, help="Describe this version.")
     ] = None,
@@ -323,7 +310,6 @@ def profile_table(
     from orchestration.quality.session import close
     from orchestration.quality.versions import pin
 
-    ready = context(pipeline, settings, set_)
     known = [one for one in all_tables(ready.pipeline) if not one.startswith("bronze.")]
     if table not in known:
         raise UsageError(f"{table} is no silver or gold table of the pipeline; {nearest(table, known)}")
@@ -347,9 +333,7 @@ def profile_table(
 
 @app.command()
 def docs(
-    pipeline: PipelineOption = None,
-    settings: SettingsOption = None,
-    set_: SetOption = None,
+    ready: Context,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port on loopback; 0: a free one.")] = 0,
     serve: Annotated[bool, typer.Option("--serve/--no-serve", help="Serve until Ctrl-C.")] = True,
 ) -> None:
@@ -357,7 +341,6 @@ def docs(
     from orchestration.quality.docs_server import docs_server
     from orchestration.quality.expectations import index_page
 
-    ready = context(pipeline, settings, set_)
     index = index_page(ready.layout.quality)
     if index is None:
         raise UsageError("There are no Data Docs yet. Write them with: medallion quality run")

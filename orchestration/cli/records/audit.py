@@ -13,9 +13,9 @@ from common.errors import UsageError
 from common.machine.console import page, say
 from common.machine.file_modes import umask
 from common.spark import jvm
-from orchestration.access.declaration.context import Context, context
+from orchestration.access.declaration.context import Context
 from orchestration.cli.json_output import print_document
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.cli.options import JsonOption, command_named
 from orchestration.cli.warm_job import ask_holder
 
 if TYPE_CHECKING:
@@ -43,15 +43,9 @@ ScriptOption = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("audit")(audit)
-
-
+@command_named("audit")
 def audit(
-    pipeline: PipelineOption = None,
-    settings: SettingsOption = None,
-    set_: SetOption = None,
+    ready: Context,
     table: TableOption = None,
     since: SinceOption = None,
     gold: Annotated[bool, typer.Option("--gold", help="Compare all rows of gold, not a sample.")] = False,
@@ -84,17 +78,9 @@ def audit(
     --script proof.sql writes one script for DuckDB and ends. Whoever runs it needs nothing of the engine: it
     computes from the tables, at the versions that it names, the place of every offset, the witness of each
     duplicate, silver's values from bronze's bytes, and each Upsert, Aggregate and View from its definition.
-
-    --json: {"balanced", "offsets", "tables": [{"table", "reads", "balanced", "since", "batch_id",
-    "versions": {table: version}, "offsets", "looked_at", "totals": {place: offsets}, "partitions": [{"topic",
-    "partition", "first", "end", "offsets", and a number per place}], "faults": [{"fault", "text", "count",
-    "examples": [{"topic", "partition", "offset"}], "keys"}], "gold": [{"table", "version", "range_of",
-    "without", "why", "open_rows", "left_out"}], "without_digest", "notes", "compared_with_kafka",
-    "not_compared_because", "seconds"}]}. Numbers are exact; examples are the first 20, keys the first 10.
     """
     from orchestration.records.audit import audit as audits
 
-    ready = context(pipeline, settings, set_)
     begin = None if since is None else audits.parse_since(since)
     silvers = audits.select_tables(ready.pipeline, table)
     if script is not None:

@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from common.errors import UsageError
 from common.machine.console import page, say
-from orchestration.access.declaration.context import Context, context
+from orchestration.access.declaration.context import Context
 from orchestration.cli.json_output import print_document
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.cli.options import JsonOption, command_named
 from orchestration.cli.warm_job import ask_job, holders
 
 if TYPE_CHECKING:
-    from orchestration.records.erasure.erase import Erasure, Plan
+    from orchestration.records.erasure.erase import Plan
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("erase")(erase)
-
-
+@command_named("erase")
 def erase(
+    ready: Context,
     table: Annotated[str, typer.Argument(help="The silver table whose columns the condition names.")],
     where: Annotated[
         str,
@@ -34,9 +32,6 @@ def erase(
             "--where", metavar="SQL", help="Which rows, such as \"customer = 'C7'\"; null is no match."
         ),
     ],
-    pipeline: PipelineOption = None,
-    settings: SettingsOption = None,
-    set_: SetOption = None,
     plan: Annotated[
         bool, typer.Option("--plan", help="Only count rows per table; write nothing. Jobs may run.")
     ] = False,
@@ -55,65 +50,29 @@ def erase(
     from orchestration.records.rejudge.select import require_condition
     from orchestration.run.job import spark_for_writing
 
-    ready = context(pipeline, settings, set_)
     silver = erasing.select_table(ready.pipeline, table)
     erasing.readers_of_bronze(ready.pipeline, ready.layout, silver)
     require_condition(where, silver.table, ready.layout.table_path(silver.table))
     if not (plan or yes or sys.stdin.isatty()):
         raise UsageError("erase asks before it erases, and nobody can answer here: add --yes, or --plan")
     leases = erasing.written_tables(ready.pipeline, silver)
-    if _is_done_by_job(
-        ready, leases, silver.table, where, is_dry_run=plan, is_confirmed=yes, as_json=as_json
-    ):
-        return
-    leases = () if plan else leases
-    with (
-        spark_for_writing(
-            ready.pipeline,
-            ready.settings,
-            leases,
-            name="erase",
-            require=lambda: erasing.require_erasable(ready.pipeline, ready.layout, silver, is_dry_run=plan),
-        ) as spark,
-        erasing.planned(
-            spark, ready.pipeline, silver, ready.layout, where, is_dry_run=plan, say=say
-        ) as erasure,
-    ):
-        is_done = _carry_out(erasure, is_dry_run=plan, is_confirmed=yes, as_json=as_json)
-    if as_json:
-        from orchestration.cli.records.erase_output import document
-
-        print_document(document(erasure.plan, is_done=is_done))
-    elif is_done:
-        _show_old_files(ready, erasure.plan)
-
-
-def _is_done_by_job(  # the options of the command
-    ready: Context,
-    tables: Sequence[str],
-    table: str,
-    where: str,
-    *,
-    is_dry_run: bool,
-    is_confirmed: bool,
-    as_json: bool,
-) -> bool:
-    """Whether one running job writes all these tables and was asked: it plans first, then erases."""
-    from orchestration.run.serving.commands import ERASED
-
-    held, given = holders(ready, tables), {"table": table, "where": where}
-    pid = next((holder.pid for holder, own in held.items() if set(own) == set(tables)), None)
-    planned = None if pid is None else ask_job(ready, pid, "erase", {**given, "plan": True})
-    if pid is None or planned is None:
-        return False
-    # The job has silver read the rest of bronze before it erases.
-    found = replace(ERASED.validate_python(planned), unread="")
-    is_done = _is_wanted(found, is_dry_run=is_dry_run, is_confirmed=is_confirmed, as_json=as_json)
+    is_wanted = partial(_is_wanted, is_dry_run=plan, is_confirmed=yes, as_json=as_json)
+    done = _by_running_job(ready, leases, {"table": silver.table, "where": where}, is_wanted)
+    if done is None:
+        require = partial(erasing.require_erasable, ready.pipeline, ready.layout, silver, is_dry_run=plan)
+        with (
+            spark_for_writing(
+                ready.pipeline, ready.settings, () if plan else leases, name="erase", require=require
+            ) as spark,
+            erasing.planned(
+                spark, ready.pipeline, silver, ready.layout, where, is_dry_run=plan, say=say
+            ) as erasure,
+        ):
+            done = erasure.plan, is_wanted(erasure.plan)
+            if done[1]:
+                erasure.carry_out(say)
+    found, is_done = done
     if is_done:
-        done = ask_job(ready, pid, "erase", {**given, "plan": False})
-        if done is None:
-            return False
-        found = ERASED.validate_python(done)
         say(f"erased {found.records:,} records")
     if as_json:
         from orchestration.cli.records.erase_output import document
@@ -121,20 +80,31 @@ def _is_done_by_job(  # the options of the command
         print_document(document(found, is_done=is_done))
     elif is_done:
         _show_old_files(ready, found)
-    return True
 
 
-def _carry_out(erasure: Erasure, *, is_dry_run: bool, is_confirmed: bool, as_json: bool) -> bool:
-    """Show the plan, ask, and erase; returns whether rows were erased."""
-    found = erasure.plan
-    if not _is_wanted(found, is_dry_run=is_dry_run, is_confirmed=is_confirmed, as_json=as_json):
-        return False
-    erasure.carry_out(say)
-    say(f"erased {found.records:,} records")
-    return True
+def _by_running_job(
+    ready: Context, tables: Sequence[str], given: Mapping[str, str], is_wanted: Callable[[Plan], bool]
+) -> tuple[Plan, bool] | None:
+    """What the one running job that writes all these tables has planned, and whether it has erased.
+
+    It plans first, then erases. None where no job does.
+    """
+    from orchestration.run.serving.commands import ERASED
+
+    held = holders(ready, tables)
+    pid = next((holder.pid for holder, own in held.items() if set(own) == set(tables)), None)
+    planned = None if pid is None else ask_job(ready, pid, "erase", {**given, "plan": True})
+    if pid is None or planned is None:
+        return None
+    # The job has silver read the rest of bronze before it erases.
+    found = replace(ERASED.validate_python(planned), unread="")
+    if not is_wanted(found):
+        return found, False
+    done = ask_job(ready, pid, "erase", {**given, "plan": False})
+    return None if done is None else (ERASED.validate_python(done), True)
 
 
-def _is_wanted(found: Plan, *, is_confirmed: bool, as_json: bool, is_dry_run: bool = False) -> bool:
+def _is_wanted(found: Plan, *, is_confirmed: bool, as_json: bool, is_dry_run: bool) -> bool:
     """Show the plan, and ask; returns whether the rows are to be erased."""
     from orchestration.cli.records import erase_output
 

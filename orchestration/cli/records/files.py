@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from common.machine.console import out, page, say
-from orchestration.access.declaration.context import context
+from orchestration.access.declaration.context import Context
 from orchestration.cli.grid import Column, Grid
 from orchestration.cli.json_output import print_document
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.cli.options import JsonOption
 
 app = typer.Typer(
     name="files", help="Files that bronze is read from: list them, give one up.", no_args_is_help=True
@@ -22,31 +22,16 @@ TableOption = Annotated[
 ]
 
 
-def register(parent: typer.Typer) -> None:
-    """Add the commands."""
-    parent.add_typer(app)
-
-
 @app.command("list")
-def ls(
-    table: TableOption = None,
-    pipeline: PipelineOption = None,
-    settings: SettingsOption = None,
-    overrides: SetOption = None,
-    *,
-    as_json: JsonOption = False,
-) -> None:
+def ls(ready: Context, table: TableOption = None, *, as_json: JsonOption = False) -> None:
     """List the files that were found, in that order, with the offsets of their records and their states.
 
     States: read, archived or deleted (after it was read), waiting (not read, or in part), unreadable, changed
     (after it was found), skipped, left out (by the declaration). A file that no job has found yet is not
     listed.
-
-    --json: {"files": [{"table", "path", "offset", "records", "read", "state", "why"}]}.
     """
     from orchestration.records.source_files.contents import select_files, source_files
 
-    ready = context(pipeline, settings, overrides)
     tables = select_files(ready.pipeline, table)
     found = [one for files in tables for one in source_files(ready.layout, files)]
     if as_json:
@@ -81,14 +66,12 @@ def ls(
 
 @app.command("skip")
 def skip(
+    ready: Context,
     path: Annotated[
         str, typer.Argument(help="The file: its path below the declared folder, as `files list` prints it.")
     ],
     why: Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason; the audit shows it.")],
     table: TableOption = None,
-    pipeline: PipelineOption = None,
-    settings: SettingsOption = None,
-    overrides: SetOption = None,
     *,
     plan: Annotated[bool, typer.Option("--plan", help="Print what would be done; change nothing.")] = False,
     as_json: JsonOption = False,
@@ -101,13 +84,9 @@ def skip(
     was read, can be given up too: what is in it now is not read, and status does not name it any more. The
     audit lists it, and counts no gap, since its unread records never got offsets. The job that reads the
     files must be stopped; else exit code 4. An interrupted command is finished by the same command.
-
-    --json: {"plan", "table", "path", "topic", "offset", "records", "read", "is_new"}; "offset" is the first
-    lost one, null if the file never got offsets, or all are read.
     """
     from orchestration.records.source_files.skip import skip_file
 
-    ready = context(pipeline, settings, overrides)
     done = skip_file(ready.pipeline, ready.layout, path, why, table=table, is_plan=plan)
     if as_json:
         print_document({"plan": plan, **asdict(done)})

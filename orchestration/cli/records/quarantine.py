@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,13 +11,12 @@ from common.declare import Silver
 from common.delta.log import latest_version
 from common.errors import UsageError
 from common.machine.console import err, out, page, say
-from orchestration.access.declaration.context import Context, context
+from orchestration.access.declaration.context import Context
+from orchestration.access.declaration.lineage import written_by
 from orchestration.cli.json_output import print_document
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.cli.options import JsonOption
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from orchestration.access.query.duckdb_views import Database
     from orchestration.records.quarantine.replay import Replay
 
@@ -40,20 +38,8 @@ WhereOption = Annotated[
 ]
 
 
-def register(parent: typer.Typer) -> None:
-    """Add the commands."""
-    parent.add_typer(app)
-
-
 @app.command("list")
-def ls(
-    table: TableOption = None,
-    pipeline: PipelineOption = None,
-    settings: SettingsOption = None,
-    overrides: SetOption = None,
-    *,
-    as_json: JsonOption = False,
-) -> None:
+def ls(ready: Context, table: TableOption = None, *, as_json: JsonOption = False) -> None:
     """Count quarantined rows by table and reason, with first and last time and the newest coordinates.
 
     A row with two reasons counts for both. Reads no payload.
@@ -61,7 +47,6 @@ def ls(
     from orchestration.cli.records.quarantine_output import group_document, group_table
     from orchestration.records.quarantine.contents import groups, select_silver_tables
 
-    ready = context(pipeline, settings, overrides)
     database = _database()
     found = [
         group
@@ -78,13 +63,11 @@ def ls(
 
 @app.command("show")
 def show(
+    ready: Context,
     table: TableOption = None,
     reason: Annotated[str | None, typer.Option("--reason", help="Only rows with this reason.")] = None,
     where: WhereOption = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Rows to show per table.")] = 10,
-    pipeline: PipelineOption = None,
-    settings: SettingsOption = None,
-    overrides: SetOption = None,
     *,
     is_full: Annotated[
         bool, typer.Option("--full", help="Print whole keys, values and headers, not only their beginnings.")
@@ -100,7 +83,6 @@ def show(
     from orchestration.cli.records.quarantine_output import row_document, row_lines
     from orchestration.records.quarantine.contents import rows, select_silver_tables
 
-    ready = context(pipeline, settings, overrides)
     database = _database()
     found = (
         row
@@ -123,6 +105,7 @@ def show(
 
 @app.command("replay")
 def replay(
+    ready: Context,
     table: Annotated[str, typer.Option("--table", "-t", help="The silver table.")],
     where: WhereOption = None,
     with_rules: Annotated[
@@ -135,13 +118,9 @@ def replay(
             "changed, such as the table of a lookup or a schema registry.",
         ),
     ] = None,
-    pipeline: PipelineOption = None,
-    settings: SettingsOption = None,
-    overrides: SetOption = None,
     *,
     is_dry_run: Annotated[
-        bool,
-        typer.Option("--plan", help="Only print what would happen; jobs may run."),
+        bool, typer.Option("--plan", help="Only print what would happen; jobs may run.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -160,7 +139,6 @@ def replay(
 
     if with_rules not in (None, "new"):
         raise UsageError(f"--with-rules {with_rules}: the only value is new.")
-    ready = context(pipeline, settings, overrides)
     (silver,) = select_silver_tables(ready.pipeline, table)
     version = quarantine_replay.require_replayable(silver, ready.layout)
     if where is not None:
@@ -199,17 +177,15 @@ def _replayed(
     """The result of a replay by the running silver job, or by this process if there is none."""
     from orchestration.cli.warm_job import ask_holder
     from orchestration.records.quarantine import replay as quarantine_replay
+    from orchestration.run.job import spark_for_writing
     from orchestration.run.serving.commands import REPLAYED
 
-    arguments = {
-        "table": silver.table,
-        "where": where,
-        "with_new_rules": is_with_new_rules,
-        "dry_run": is_dry_run,
-    }
+    flags = {"with_new_rules": is_with_new_rules, "dry_run": is_dry_run}
+    arguments = {"table": silver.table, "where": where, **flags}
     if (asked := ask_holder(ready, [silver.table], "replay", arguments)) is not None:
         return REPLAYED.validate_python(asked)
-    with _session(ready, silver, is_dry_run=is_dry_run) as spark:
+    tables = () if is_dry_run else written_by(silver)
+    with spark_for_writing(ready.pipeline, ready.settings, tables, name="quarantine") as spark:
         return quarantine_replay.replay(
             spark,
             ready.pipeline.name,
@@ -220,16 +196,6 @@ def _replayed(
             is_dry_run=is_dry_run,
             say=say,
         )
-
-
-def _session(ready: Context, silver: Silver, *, is_dry_run: bool) -> AbstractContextManager[SparkSession]:
-    """A Spark session; with the leases of silver's tables, unless nothing is written."""
-    from orchestration.run.job import spark_for_reading, spark_for_writing
-
-    if is_dry_run:
-        return spark_for_reading(ready.pipeline, ready.settings, name="quarantine")
-    tables = (silver.table, *silver.side_tables)
-    return spark_for_writing(ready.pipeline, ready.settings, tables, name="quarantine")
 
 
 def _database() -> Database:

@@ -8,28 +8,24 @@ from typing import Annotated
 import typer
 
 from common.machine.console import say
-from orchestration.access.declaration.context import context
+from orchestration.access.declaration.context import Context
 from orchestration.cli.json_output import print_document
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.cli.options import JsonOption
 from orchestration.observe.status.document import iso
 
-
-def register(parent: typer.Typer) -> None:
-    """Add the command, in a group of its own."""
-    app = typer.Typer(help="Receipts of producers: dismiss what is known to be wrong.", no_args_is_help=True)
-    app.callback()(lambda: None)
-    app.command("dismiss")(dismiss)
-    parent.add_typer(app, name="receipts")
+app = typer.Typer(
+    name="receipts", help="Receipts of producers: dismiss what is known to be wrong.", no_args_is_help=True
+)
+app.callback()(lambda: None)
 
 
+@app.command("dismiss")
 def dismiss(
+    ready: Context,
     why: Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason; the audit shows it.")],
     names: Annotated[
         list[str] | None, typer.Argument(help="The records, as the faults of `medallion audit` name them.")
     ] = None,
-    pipeline: PipelineOption = None,
-    settings: SettingsOption = None,
-    overrides: SetOption = None,
     *,
     unreadable: Annotated[
         bool, typer.Option("--unreadable", help="Also all records that are no receipts as of now.")
@@ -42,14 +38,10 @@ def dismiss(
     when, and why. There is no way back. A record is named by its bytes: the same one sent again is dismissed
     as well, and no other is. The records of bronze that only a dismissed receipt is of have none; its number
     is not missing.
-
-    --json: {"dismissed": [{"topic", "receipt", "why", "dismissed_at"}]}; those that were dismissed before
-    are not among them.
     """
     from orchestration.records.receipts.dismiss import dismiss as carry_out
     from orchestration.run.topic_checks import receipts_reader
 
-    ready = context(pipeline, settings, overrides)
     read = receipts_reader(ready.pipeline, ready.settings)
     found = carry_out(ready.pipeline, ready.layout, read, names or (), why, unreadable=unreadable)
     if as_json:

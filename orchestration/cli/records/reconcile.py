@@ -9,9 +9,9 @@ import typer
 from common.declare.intervals import parse_duration
 from common.errors import ReconciliationError, UsageError
 from common.machine.console import page, say
-from orchestration.access.declaration.context import context
+from orchestration.access.declaration.context import Context
 from orchestration.cli.json_output import print_document
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.cli.options import JsonOption, command_named
 
 AgainstOption = Annotated[
     str,
@@ -56,12 +56,9 @@ SettleOption = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("reconcile")(reconcile)
-
-
+@command_named("reconcile")
 def reconcile(
+    ready: Context,
     table: Annotated[str, typer.Argument(help="A silver or gold table.")],
     against: AgainstOption,
     key: KeyOption = None,
@@ -74,9 +71,6 @@ def reconcile(
         typer.Option("--as-of", metavar="VERSION", min=0, help="Compare this version of the table."),
     ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Most differing keys that are named.")] = 20,
-    pipeline: PipelineOption = None,
-    settings: SettingsOption = None,
-    overrides: SetOption = None,
     *,
     has_values: Annotated[
         bool, typer.Option("--values", help="Also print what each side has in the columns that differ.")
@@ -92,18 +86,11 @@ def reconcile(
     comes from PGPASSWORD or ~/.pgpass. Values are compared by the types of the table: none is rounded to an
     equal one. The source may be ahead of the table: --changed-at leaves out what is newer than the table has
     read, --settle compares what differs once more. Needs no Spark. Exit code 1: rows differ.
-
-    --json: {"table", "version", "against", "key", "columns", "left_out", "read_until", "is_equal", "rows":
-    {"here", "there"}, "keys": {"equal", "missing", "extra", "differs", "repeated", "not_yet", "ahead",
-    "settled"}, "not_yet_since", "farthest_ahead", "ranges": [{"first", "here", "there", "wrong"}],
-    "differences": [{"kind", "key", "columns", "here", "there"}]}; "here" and "there" of a difference only
-    with --values.
     """
     from orchestration.cli.records import reconcile_output
     from orchestration.records.reconcile.reconcile import Wanted
     from orchestration.records.reconcile.reconcile import reconcile as run
 
-    ready = context(pipeline, settings, overrides)
     seconds = 0 if settle is None else _seconds(settle)
     mapped = dict(map(_mapped, maps or ()))
     wanted = Wanted(table, against, key or (), columns or (), mapped, version, changed_at, seconds, limit)

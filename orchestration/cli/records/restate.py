@@ -11,12 +11,12 @@ import typer
 from common.declare import Silver
 from common.errors import UsageError
 from common.machine.console import say
-from orchestration.access.declaration.context import Context, context
+from orchestration.access.declaration.context import Context
 from orchestration.access.declaration.lineage import sources
 from orchestration.access.history.effort import Effort, effort_of, effort_of_range
 from orchestration.cli.change.recover_output import effort_text
 from orchestration.cli.json_output import print_document
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.cli.options import JsonOption, command_named
 
 if TYPE_CHECKING:  # imports Spark, which --plan does not need
     from orchestration.access.progress.record_range import RecordRange
@@ -24,12 +24,9 @@ if TYPE_CHECKING:  # imports Spark, which --plan does not need
 _PLACE = "A time as 2026-01-05T10:00Z, or offsets as orders/0=120,orders/1=80"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("restate")(restate)
-
-
+@command_named("restate")
 def restate(  # the options of the command
+    ready: Context,
     table: Annotated[str, typer.Argument(help="The silver table, such as silver.orders.")],
     begin: Annotated[
         str | None, typer.Option("--from", metavar="PLACE", help=f"{_PLACE}: the first of the records.")
@@ -37,9 +34,6 @@ def restate(  # the options of the command
     end: Annotated[
         str | None, typer.Option("--to", metavar="PLACE", help="The same: the first record after them.")
     ] = None,
-    pipeline: PipelineOption = None,
-    settings: SettingsOption = None,
-    set_: SetOption = None,
     plan: Annotated[bool, typer.Option("--plan", help="Print rows and time; change nothing.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -52,7 +46,6 @@ def restate(  # the options of the command
     from orchestration.access.progress.named_places import require_known_places
     from orchestration.access.progress.record_range import parse_range
 
-    ready = context(pipeline, settings, set_)
     silver = ready.pipeline.table(table)  # refuses a name that is not declared
     if not isinstance(silver, Silver):
         raise UsageError(

@@ -8,9 +8,9 @@ import typer
 
 from common.errors import UsageError
 from common.machine.console import page, say
-from orchestration.access.declaration.context import context
+from orchestration.access.declaration.context import Context
 from orchestration.cli.json_output import print_document
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.cli.options import JsonOption, command_named
 
 if TYPE_CHECKING:
     from orchestration.records.trace.tables import Place
@@ -39,20 +39,14 @@ OffsetOption = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("trace")(trace)
-
-
+@command_named("trace")
 def trace(
+    ready: Context,
     table: TableArgument = None,
     key: KeyOption = None,
     where: WhereOption = None,
     offset: OffsetOption = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Most records that are traced.")] = 5,
-    pipeline: PipelineOption = None,
-    settings: SettingsOption = None,
-    overrides: SetOption = None,
     *,
     is_quarantined: Annotated[
         bool, typer.Option("--quarantine", help="Look in the quarantine of the silver table.")
@@ -72,9 +66,6 @@ def trace(
     table that it reached, the version that has read it, and how the row of its key changed there. Of rows of
     gold, the records that they are made of are traced. Keys of gold rows are printed, other values only with
     --values.
-
-    --json: {"records": [{"topic", "partition", "offset", "bronze", "silver": [{…, "gold": [{"table",
-    "version", "rows": [{"key", "change", "columns", "before", "after"}], "gold": […]}], "changes": […]}]}]}.
     """
     from orchestration.access.query.shown_values import plain
     from orchestration.cli.records.trace_output import tree
@@ -83,7 +74,6 @@ def trace(
 
     if table is not None and table.count("/") == _SLASHES and offset is None:
         table, offset = None, table  # as quarantine prints a record
-    ready = context(pipeline, settings, overrides)
     traced = Trace(ready.pipeline, ready.layout, has_values=has_values)
     if offset is not None:
         places = [_only_place(offset, is_alone=table is None and not (key or where or is_quarantined))]

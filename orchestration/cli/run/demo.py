@@ -15,17 +15,13 @@ import typer
 from common.machine.console import say
 from orchestration.access.declaration.context import context
 from orchestration.access.declaration.environment import refuse_in_sandbox
-from orchestration.cli.options import PipelineOption, SetOption, SettingsOption
+from orchestration.cli.options import PipelineOption, SetOption, SettingsOption, command_named
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "earthquakes" / "pipeline.py"
 """The example of the checkout, or of the wheel, whose package mirrors the checkout's root."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(demo)
-
-
+@command_named("demo")
 def demo(
     pipeline: PipelineOption = None,
     settings: SettingsOption = None,

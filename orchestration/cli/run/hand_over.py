@@ -16,11 +16,11 @@ from common.config.paths import all_tables
 from common.errors import MedallionError, QueryFailedError, UsageError
 from common.machine.console import say
 from orchestration.access.channel.client import fingerprint
-from orchestration.access.declaration.context import Context, context
+from orchestration.access.declaration.context import Context
 from orchestration.access.history.job_state import JobQuery, JobState, read_states
 from orchestration.access.history.stopped_queries import stopped_since
 from orchestration.cli.json_output import print_document
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.cli.options import JsonOption, command_named
 from orchestration.cli.warm_job import holders
 from orchestration.observe.status.lease_holder import Holder, Standby, find_holder, find_standbys
 
@@ -89,15 +89,9 @@ def _is_decided(states: Sequence[JobQuery], at: datetime) -> bool:
     return now.state in needed and at - now.since >= timedelta(seconds=needed[now.state])
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("hand-over")(hand_over)
-
-
+@command_named("hand-over")
 def hand_over(
-    pipeline: PipelineOption = None,
-    settings: SettingsOption = None,
-    set_: SetOption = None,
+    ready: Context,
     timeout: Annotated[
         float,
         typer.Option("--timeout", metavar="SECONDS", help="How long to wait, for a standby and then for it."),
@@ -108,7 +102,6 @@ def hand_over(
 
     Without a standby that is ready nothing is ended. Exit code 1 if a query of the new job has failed.
     """
-    ready = context(pipeline, settings, set_)
     deadline = time.monotonic() + timeout
     jobs = [_handed_over(ready, holder, deadline) for holder in _with_standby(ready, deadline)]
     if as_json:

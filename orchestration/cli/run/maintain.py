@@ -9,10 +9,10 @@ import typer
 from rich.text import Text
 
 from common.machine.console import page, say
-from orchestration.access.declaration.context import Context, context
+from orchestration.access.declaration.context import Context
 from orchestration.cli.grid import Column, Grid
 from orchestration.cli.json_output import print_document
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.cli.options import JsonOption, command_named
 from orchestration.cli.warm_job import ask_job, holders
 
 if TYPE_CHECKING:
@@ -23,16 +23,10 @@ if TYPE_CHECKING:
 _UNIT = 1024
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("maintain")(maintain_tables)
-
-
+@command_named("maintain")
 def maintain_tables(
+    ready: Context,
     tables: Annotated[list[str] | None, typer.Argument(help="Tables; all of the pipeline, if none.")] = None,
-    pipeline: PipelineOption = None,
-    settings: SettingsOption = None,
-    set_: SetOption = None,
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -57,7 +51,6 @@ def maintain_tables(
     from orchestration.run.job import spark_for_writing
     from orchestration.run.maintenance import plan_maintenance, select_tables
 
-    ready = context(pipeline, settings, set_)
     names = select_tables(ready.pipeline, tables or ())
     if dry_run:
         done = [plan_maintenance(ready.pipeline, ready.layout, name, at_once=now) for name in names]

@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from common.machine.console import say
-from orchestration.access.declaration.context import context
+from orchestration.access.declaration.context import Context
 from orchestration.access.history.stopped_queries import keep_started, keep_stopped
 from orchestration.cli.json_output import print_document
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.cli.options import JsonOption, command_named
 from orchestration.cli.run.tried_remedies import tried_remedies
 from orchestration.cli.warm_job import ask_holder
 from orchestration.observe.status.lease_holder import find_holder
@@ -23,24 +23,12 @@ QueryArgument = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command("stop")(stop)
-    app.command("start")(start)
-
-
-def stop(
-    query_name: QueryArgument,
-    pipeline: PipelineOption = None,
-    settings: SettingsOption = None,
-    set_: SetOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@command_named("stop")
+def stop(ready: Context, query: QueryArgument, as_json: JsonOption = False) -> None:
     """Stop one query between two micro-batches, until `medallion start`; the job's other queries go on.
 
     Jobs that start later leave it stopped too. Nothing is lost: what it does not read waits in its source.
     """
-    ready, query = context(pipeline, settings, set_), query_name
     ready.pipeline.query(query)  # refuses a name that is not declared
     keep_stopped(ready.layout, query)
     asked = ask_holder(ready, [query], "stop", {"query": query})
@@ -56,15 +44,9 @@ def stop(
     say(f"to go on: medallion start {query}")
 
 
-def start(
-    query_name: QueryArgument,
-    pipeline: PipelineOption = None,
-    settings: SettingsOption = None,
-    set_: SetOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@command_named("start")
+def start(ready: Context, query: QueryArgument, as_json: JsonOption = False) -> None:
     """Start a query that `medallion stop` has stopped, or that has failed for good while its job runs on."""
-    ready, query = context(pipeline, settings, set_), query_name
     ready.pipeline.query(query)  # refuses a name that is not declared
     was_stopped = keep_started(ready.layout, query)
     with tried_remedies(ready):

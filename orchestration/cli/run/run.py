@@ -14,7 +14,14 @@ from common.spark.session import Compiled
 from orchestration.access.declaration.context import Context, context
 from orchestration.access.progress.rows_read import RowsRead
 from orchestration.author.check.pipeline import draft_problems
-from orchestration.cli.options import HttpOption, PipelineOption, SetOption, SettingsOption, options_as_typed
+from orchestration.cli.options import (
+    HttpOption,
+    PipelineOption,
+    SetOption,
+    SettingsOption,
+    command_named,
+    options_as_typed,
+)
 from orchestration.cli.run.standby import run_as_standby
 from orchestration.cli.run.tried_remedies import tried_remedies
 from orchestration.observe.page.serve import page_of
@@ -40,12 +47,7 @@ StandbyOption = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command()(up)
-    app.command()(run)
-
-
+@command_named("up")
 def up(
     pipeline: PipelineOption = None,
     settings: SettingsOption = None,
@@ -84,6 +86,7 @@ def up(
             _run(job)
 
 
+@command_named("run")
 def run(
     layer: Annotated[Layer, typer.Argument(help="bronze, silver or gold.")],
     pipeline: PipelineOption = None,

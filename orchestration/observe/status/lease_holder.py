@@ -12,6 +12,7 @@ import math
 import os
 import socket
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +23,7 @@ from common.delta.lease.local_leases import lease_file
 from common.delta.lease.standby_place import BEAT_SECONDS, PREFIX
 from common.delta.lease.store_leases import DEFAULT_SECONDS, StoredLease, read_lease
 from common.machine import object_store
+from common.machine.files.state_file import StateFile
 
 if TYPE_CHECKING:
     from obstore.store import S3Store
@@ -43,8 +45,11 @@ class Holder:
     job: str
     pid: int
     host: str
-    started_at: datetime | None
+    started_at: datetime | None = None
     release: str = ""
+
+
+_LEASE = StateFile(Holder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,18 +220,9 @@ def _noted(file: Path) -> tuple[object, str, float]:
 
 
 def _parse(content: bytes) -> Holder | None:
-    try:
-        lease = json.loads(content)
-        started = lease.get("started_at")
-        return Holder(
-            job=str(lease["job"]),
-            pid=int(lease["pid"]),
-            host=str(lease["host"]),
-            started_at=datetime.fromisoformat(started) if started else None,
-            release=str(lease.get("release", "")),
-        )
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None
+    with suppress(ValueError):  # none is held, or it is just being written
+        return _LEASE.parse(content)
+    return None
 
 
 def _may_be_alive(named: Holder) -> bool:

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 from common.config.paths import GAPS, Layout
 from common.declare import Pipeline, Stream
@@ -121,6 +121,14 @@ def append_gaps(layout: Layout, gaps: Sequence[Gap]) -> None:
 
 def _table(layout: Layout) -> SmallTable:
     return SmallTable(layout.table_path(GAPS), {"delta.appendOnly": "true"})
+
+
+def not_accepted(layout: Layout, bronze: str, gaps: Iterable[Gap]) -> Iterator[Gap]:
+    """Gaps of a bronze table without the offsets that were accepted before, accepted now."""
+    known, now = read_gaps(layout, bronze), datetime.now(UTC)
+    for gap in gaps:
+        for first, last in without(gap, known):
+            yield replace(gap, first_offset=first, last_offset=last, accepted_at=now)
 
 
 def without(gap: Gap, known: Iterable[Gap]) -> list[tuple[int, int]]:

@@ -8,7 +8,6 @@ atomically.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -17,6 +16,7 @@ from pathlib import Path
 from common.config.paths import Layout
 from common.delta.checkpoint import DeltaPosition
 from common.delta.log import LogReader
+from common.machine.files.state_file import replace_file
 from orchestration.records.audit.offset_ranges import bronze_progress, is_read
 from orchestration.records.audit.starting_point import PartitionCounts, StartingPoint
 from orchestration.records.audit.table_log import (
@@ -153,9 +153,5 @@ def save(
             for (topic, partition), one in sorted(counts.items())
         ],
     }
-    file = file_of(layout, pins.silver.table)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_suffix(".part")
-    part.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    os.replace(part, file)  # noqa: PTH105  # atomic
+    replace_file(file_of(layout, pins.silver.table), json.dumps(document, indent=1).encode() + b"\n")
     return True

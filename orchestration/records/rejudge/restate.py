@@ -56,9 +56,10 @@ from orchestration.records.rejudge.select import (
 from orchestration.records.rejudge.stage import (
     Restatement,
     StagedRows,
+    Switch,
     keep_record,
-    last_record,
-    refuse_unfinished_switch,
+    refuse_unfinished,
+    unfinished,
 )
 from silver.query import builder_of
 from silver.read.column_names import PLACE
@@ -115,12 +116,11 @@ def restate(  # noqa: PLR0913, PLR0917  # the options of the command
             cannot be known any more.
     """
     _refuse_elements(silver)
-    refuse_unfinished_switch(layout, silver.table)
+    refuse_unfinished(layout, silver.table, Switch)
     work = _Restatement(spark, pipeline, settings, layout, silver, say)
-    unfinished = last_record(layout, silver.table, Restatement)
-    if unfinished is not None and not unfinished.is_done:
-        say(f"{silver.table}: a restatement that was cut off is finished ({unfinished.options})")
-        work.apply(unfinished)
+    if (begun := unfinished(layout, silver.table, Restatement)) is not None:
+        say(f"{silver.table}: a restatement that was cut off is finished ({begun.options})")
+        work.apply(begun)
     judged = work.stage(records)
     if judged is None:
         return Restated()
@@ -138,9 +138,8 @@ def require_restatable(layout: Layout, silver: Silver) -> None:
         UsageError: The query has work to finish, or has not begun; or a record has several rows.
     """
     _refuse_elements(silver)
-    refuse_unfinished_switch(layout, silver.table)
-    unfinished = last_record(layout, silver.table, Restatement)
-    if unfinished is None or unfinished.is_done:
+    refuse_unfinished(layout, silver.table, Switch)
+    if unfinished(layout, silver.table, Restatement) is None:
         _refuse_unread(silver, read_until(layout, silver))
 
 

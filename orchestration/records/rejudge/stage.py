@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """What is needed to finish a switch that was cut off, and to take it back.
+    """What is needed to finish the switch of a rebuild that was cut off, and to take it back.
 
     Attributes:
         query_id: The query whose rows and checkpoint come into the place of the live ones.
@@ -66,7 +66,8 @@ class Restatement:
     is_done: bool = False
 
 
-RecordT = TypeVar("RecordT", Switch, Restatement)
+RecordT = TypeVar("RecordT", bound=Switch | Restatement)
+_KINDS: tuple[type[Switch | Restatement], ...] = (Switch, Restatement)
 
 
 def last_record(layout: Layout, table: str, kind: type[RecordT]) -> RecordT | None:
@@ -88,32 +89,31 @@ def keep_record(layout: Layout, table: str, record: Switch | Restatement) -> Non
 
 def record_paths(layout: Layout, table: str) -> tuple[str, ...]:
     """Where the records of a silver table's last switch and last restatement are, if there are any."""
-    kinds: tuple[type, ...] = (Switch, Restatement)
-    return tuple(f"{folder.path}/{name}" for folder, name in (_file(layout, table, kind) for kind in kinds))
+    return tuple(f"{folder.path}/{name}" for folder, name in (_file(layout, table, kind) for kind in _KINDS))
 
 
-def refuse_unfinished(layout: Layout, table: str) -> None:
-    """Refuse to work with tables whose switch or restatement was cut off.
+def unfinished(layout: Layout, table: str, kind: type[RecordT]) -> RecordT | None:
+    """The record of a change that was cut off; None where none was."""
+    found = last_record(layout, table, kind)
+    return None if found is None or found.is_done else found
+
+
+def refuse_unfinished(layout: Layout, table: str, *kinds: type[Switch | Restatement]) -> None:
+    """Refuse to work with tables whose switch or restatement was cut off; of one kind alone, if it is named.
 
     Raises:
         CheckpointMismatchError: Names the command that finishes it.
     """
-    refuse_unfinished_restatement(layout, table)
-    refuse_unfinished_switch(layout, table)
-
-
-def refuse_unfinished_restatement(layout: Layout, table: str) -> None:
-    """As ``refuse_unfinished``, for a restatement alone."""
-    found = last_record(layout, table, Restatement)
-    if found is not None and not found.is_done:
-        raise _unfinished(table, "restatement", f"medallion restate {table} {found.options}")
-
-
-def refuse_unfinished_switch(layout: Layout, table: str) -> None:
-    """As ``refuse_unfinished``, for a switch alone."""
-    found = last_record(layout, table, Switch)
-    if found is not None and not found.is_done:
-        raise _unfinished(table, "rebuild", f"medallion rebuild {table}")
+    for kind in kinds or _KINDS:
+        if (found := unfinished(layout, table, kind)) is None:
+            continue
+        what, command = "rebuild", f"rebuild {table}"
+        if isinstance(found, Restatement):
+            what, command = "restatement", f"restate {table} {found.options}"
+        raise CheckpointMismatchError(
+            f"{table}: a {what} of the table was cut off while its rows were being replaced. Nothing was "
+            f"written. Finish it: medallion {command}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,13 +144,6 @@ class StagedRows:
     def discard(self, spark: SparkSession) -> None:
         """Delete the folder, if it is there."""
         first_load.discard(spark, self.path)
-
-
-def _unfinished(table: str, what: str, command: str) -> CheckpointMismatchError:
-    return CheckpointMismatchError(
-        f"{table}: a {what} of the table was cut off while its rows were being replaced. Nothing was "
-        f"written. Finish it: {command}"
-    )
 
 
 def _file(layout: Layout, table: str, kind: type) -> tuple[StorageFolder, str]:

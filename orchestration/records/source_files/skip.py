@@ -8,7 +8,6 @@ another name is a new file.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 
 from common.config.paths import Layout
 from common.declare import Files, Pipeline
@@ -16,7 +15,7 @@ from common.delta.lease.job_leases import TableLeases
 from common.errors import UsageError, nearest
 from common.machine.storage_folder import StorageFolder
 from common.streaming.file_list import ITSELF, FileList, ListedFile, SkippedFile, shown
-from orchestration.records.audit.accepted_gaps import SKIPPED, Gap, append_gaps, read_gaps, without
+from orchestration.records.audit.accepted_gaps import SKIPPED, Gap, append_gaps, not_accepted
 from orchestration.records.source_files.contents import read_up_to, select_files
 
 
@@ -132,19 +131,9 @@ def _skip(files: Files, path: str, one: ListedFile | None, end: int, listed: Fil
 
 
 def _write(layout: Layout, files: Files, listed: FileList, skip: Skip, entry: SkippedFile) -> None:
-    bronze = files.into or files.table
     if skip.offset is not None:
-        gap = Gap(
-            bronze,
-            skip.topic,
-            0,
-            skip.offset,
-            skip.offset + skip.records - 1,
-            f"{SKIPPED} {skip.path}: {entry.why}",
-            accepted_at=datetime.now(UTC),
-        )
-        left = without(gap, read_gaps(layout, bronze))
-        gaps = [replace(gap, first_offset=first, last_offset=last) for first, last in left]
-        if gaps:
+        bronze, end = files.into or files.table, skip.offset + skip.records - 1
+        gap = Gap(bronze, skip.topic, 0, skip.offset, end, f"{SKIPPED} {skip.path}: {entry.why}")
+        if gaps := list(not_accepted(layout, bronze, [gap])):
             append_gaps(layout, gaps)
     listed.skip(entry)

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from common.declare import Silver
 from common.errors import UsageError
 from common.streaming.query import Stream, Unbuilt
-from orchestration.access.declaration.lineage import connected, read_by
+from orchestration.access.declaration.lineage import connected, read_by, written_by
 from orchestration.quality.engines import Pinned
 from orchestration.quality.judgement import SuiteResult
 from orchestration.quality.session import QualitySession
@@ -58,16 +58,8 @@ class Commands:
 
     def operations(self) -> Mapping[str, Operation]:
         """The work by the name that a request has."""
-        return {
-            "audit": self.audit,
-            "replay": self.replay,
-            "maintain": self.maintain,
-            "rebuild": self.rebuild,
-            "erase": self.erase,
-            "quality": self.quality,
-            "stop": self.stop,
-            "start": self.start,
-        }
+        names = ("audit", "replay", "maintain", "rebuild", "erase", "quality", "stop", "start")
+        return {name: getattr(self, name) for name in names}
 
     def audit(self, spark: SparkSession, arguments: Mapping[str, Any], say: Say) -> Any:
         """``table``, ``since`` and ``gold`` as the command has them; the accounts. Reads only."""
@@ -235,10 +227,6 @@ class Commands:
     def _query_of(self, table: str) -> str:
         """The query that writes a table or side table."""
         for declared in self._pipeline.tables:
-            if table in _written_by(declared.table, declared.side_tables):
+            if table in written_by(declared):
                 return declared.table
         raise UsageError(f"{table} is written by no query of this pipeline")
-
-
-def _written_by(table: str, side_tables: Sequence[str]) -> tuple[str, ...]:
-    return (table, *side_tables)

@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 from common.declare import KafkaSink
 from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.author.check.pipeline import check
+from orchestration.cli.options import register
 from orchestration.cli.records import erase
 from orchestration.run.maintenance import maintain
 from tests.conftest import make_settings
@@ -68,7 +69,7 @@ def test_the_example_of_an_erasure(spark: Any, tmp_path: Path, monkeypatch: pyte
     append_batch(engine, 0, {0: [line.encode() for line in blocks["json"].splitlines()]}, {0: 0})
     engine.run("silver", "gold")
     app = typer.Typer()
-    erase.register(app)
+    register(app, erase)
     monkeypatch.setattr(erase, "context", lambda *given: engine)
     monkeypatch.setattr("orchestration.run.job.spark_for_writing", session_of(engine))
     for option in ("--plan", "--yes"):

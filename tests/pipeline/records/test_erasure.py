@@ -23,6 +23,7 @@ from common.delta import merge as delta_merge
 from common.delta import table as delta_table
 from common.delta.lease.local_leases import Leases
 from common.errors import LeaseHeldError, UsageError
+from orchestration.cli.options import register
 from orchestration.cli.records import erase as command
 from orchestration.records.audit.result import Account
 from orchestration.records.erasure.erase import Plan, planned
@@ -240,7 +241,7 @@ def test_the_command_counts_first_asks_and_refuses_beside_a_job(
     copy: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = typer.Typer()
-    command.register(app)
+    register(app, command)
     monkeypatch.setattr(command, "context", lambda *given: copy)
     monkeypatch.setattr("orchestration.run.job.spark_for_writing", session_of(copy))
     version = copy.version("bronze.orders")

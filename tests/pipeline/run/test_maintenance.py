@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from common.declare import Pipeline, Storage, Topic, Upsert
 from common.delta.lease.local_leases import Leases
 from common.errors import LeaseHeldError, UsageError
+from orchestration.cli.options import register
 from orchestration.cli.run import maintain as command
 from orchestration.run.maintenance import maintain, plan_maintenance, select_tables
 from tests.conftest import make_settings
@@ -140,7 +141,7 @@ def test_the_verb_waits_for_no_job_and_knows_the_tables(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = typer.Typer()
-    command.register(app)
+    register(app, command)
     monkeypatch.setattr(command, "context", lambda *given: _Ready(engine))
     shown = CliRunner().invoke(app, ["--plan", "--json", "gold.latest"])
     (row,) = json.loads(shown.output)["tables"]

@@ -15,7 +15,8 @@ from common.config.paths import Layout
 from common.errors import UsageError
 from orchestration.access.query import duckdb_views
 from orchestration.access.query.duckdb_views import Database, run_query
-from orchestration.cli.access.query import register
+from orchestration.cli.access import query as command
+from orchestration.cli.options import register
 
 TABLES = ("silver.quakes", "gold.latest")
 
@@ -184,7 +185,7 @@ def test_the_command_is_confined_unless_told_otherwise(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MEDALLION_PIPELINE", "pipeline.py")
     app = typer.Typer()
-    register(app)
+    register(app, command)
     sql = f"copy (select quake_id from silver.quakes order by 1) to '{outside}/copy.csv'"
     refused = CliRunner().invoke(app, [sql])
     assert isinstance(refused.exception, UsageError)

@@ -21,8 +21,9 @@ from common.config.paths import Layout
 from common.errors import TableMissingError, UsageError
 from orchestration.access.query import duckdb_views as query_module
 from orchestration.access.query.duckdb_views import Database, QueryResult, count_reasons, run_query
-from orchestration.cli.access.query import register
+from orchestration.cli.access import query as module
 from orchestration.cli.access.query_output import print_table, write_json
+from orchestration.cli.options import register
 from orchestration.records.audit.accepted_gaps import Gap, append_gaps
 
 TABLES = ("bronze.quakes", "silver.quakes", "silver.quakes__quarantine", "gold.by_network", "gold.latest")
@@ -60,7 +61,7 @@ def command(tmp_path: Path, layout: Layout, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MEDALLION_PIPELINE", "pipeline.py")
     app = typer.Typer()
-    register(app)
+    register(app, module)
     return app
 
 

@@ -30,7 +30,8 @@ from common.declare import (
 )
 from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.author.check.notes import notes
-from orchestration.cli.author.check import register
+from orchestration.cli.author import check as command
+from orchestration.cli.options import register
 
 WINDOW: dict[str, Any] = {
     "reads": "silver.s",
@@ -259,7 +260,7 @@ pipeline = Pipeline("shop", bronze=[Topic("orders")], silver=[Silver("orders", r
         encoding="utf-8",
     )
     app = typer.Typer()
-    register(app)
+    register(app, command)
     shown = CliRunner().invoke(app, [str(file)])
     assert shown.exit_code == 0, shown.output
     assert "note  gold.n takes no row back" in shown.output

@@ -43,7 +43,8 @@ from orchestration.author.check.pipeline import (
     unchecked,
 )
 from orchestration.author.check.settings import setting_problems
-from orchestration.cli.author.check import register
+from orchestration.cli.author import check as command
+from orchestration.cli.options import register
 from orchestration.cli.run import run
 from tests.support.oracles.protobuf import REFUND, descriptors
 
@@ -561,7 +562,7 @@ def test_any_column_with_one_letter_changed_is_told_and_the_right_one_named(
 def _cli() -> typer.Typer:
     app = typer.Typer()
     app.callback()(lambda: None)
-    register(app)
+    register(app, command)
     return app
 
 

@@ -33,6 +33,7 @@ from orchestration.author.propose.texts import time_layouts
 from orchestration.cli.access import produce
 from orchestration.cli.author import init
 from orchestration.cli.main import app
+from orchestration.cli.options import register
 
 ROOT = Path(__file__).parents[5]
 CAPTURED = Path(os.environ.get("TEST_DATA", ROOT.parent / "shared" / "data"))
@@ -655,7 +656,7 @@ def test_init_reads_a_file_and_names_the_command_that_sends_it(tmp_path: Path) -
     file, output = tmp_path / "t.jsonl", tmp_path / "made.py"
     file.write_text("\n".join(json.dumps(each) for each in ORDERS))
     app = typer.Typer()
-    init.register(app)
+    register(app, init)
     done = CliRunner().invoke(app, ["--from-file", str(file), "--output", str(output), "--force"])
     assert done.exit_code == 0, done.output
     assert f"medallion produce --from-file {file} -p {output}" in done.output
@@ -724,7 +725,7 @@ def test_init_on_the_captured_feed_keeps_every_event(name: str, tmp_path: Path) 
     file = CAPTURED / "usgs_earthquakes" / f"{name}.jsonl.gz"
     output = tmp_path / "made.py"
     app = typer.Typer()
-    init.register(app)
+    register(app, init)
     done = CliRunner().invoke(app, ["--from-file", str(file), "--output", str(output)])
     assert done.exit_code == 0, done.output
     pipeline = load_pipeline(output)

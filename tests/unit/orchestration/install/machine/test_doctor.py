@@ -23,6 +23,7 @@ from common.java.sealed_file import seal
 from common.machine.processes import describe_listener, is_port_free
 from common.spark import class_archive
 from orchestration.cli.install import doctor as command
+from orchestration.cli.options import register
 from orchestration.install.machine import doctor, setup
 from orchestration.install.machine.doctor import Finding, examine
 
@@ -248,7 +249,7 @@ def test_a_java_that_the_settings_name_is_not_replaced(
 
 def run(*arguments: str) -> tuple[int, str]:
     app = typer.Typer()
-    command.register(app)
+    register(app, command)
     result = CliRunner().invoke(app, list(arguments))
     return result.exit_code, result.stdout
 

@@ -26,8 +26,9 @@ from common.delta.checkpoint import Checkpoint, PlannedBatch, kafka_position
 from common.delta.lease.local_leases import Leases
 from orchestration.access.history.catalog_state import CatalogEntry, write_entries
 from orchestration.access.progress.query_states import QueryState, Restart, write_state
-from orchestration.cli.observe.status import register
+from orchestration.cli.observe import status as module
 from orchestration.cli.observe.status_output import render
+from orchestration.cli.options import register
 from orchestration.observe.status.collect import Collector
 from orchestration.observe.status.document import document
 from orchestration.observe.status.lease_holder import find_holder
@@ -480,7 +481,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tu
     )
     monkeypatch.chdir(tmp_path)
     app = typer.Typer()
-    register(app)
+    register(app, module)
 
     def run(*words: str) -> tuple[int, str]:
         result = CliRunner().invoke(app, ["-p", "pipeline.py", *words])

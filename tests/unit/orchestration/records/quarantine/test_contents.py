@@ -19,7 +19,8 @@ from common.config.paths import Layout
 from common.errors import TableMissingError, UsageError
 from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.access.query.shown_values import escaped, escaped_start
-from orchestration.cli.records.quarantine import register
+from orchestration.cli.options import register
+from orchestration.cli.records import quarantine as module
 from orchestration.cli.records.quarantine_output import row_lines
 from orchestration.records.quarantine.added import QuarantinedMeanwhile
 from orchestration.records.quarantine.contents import Place, Row, select_silver_tables
@@ -87,7 +88,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> typer.Typer:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MEDALLION_PIPELINE", "pipeline.py")
     app = typer.Typer()
-    register(app)
+    register(app, module)
     return app
 
 

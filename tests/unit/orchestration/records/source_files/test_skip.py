@@ -14,7 +14,8 @@ from common.declare import Files, Pipeline, Topic
 from common.delta.lease.job_leases import TableLeases
 from common.errors import LeaseHeldError, UsageError
 from common.streaming.file_list import FileList
-from orchestration.cli.records.files import register
+from orchestration.cli.options import register
+from orchestration.cli.records import files as command
 from orchestration.records.audit.accepted_gaps import given_up, read_gaps
 from orchestration.records.source_files.contents import source_files
 from orchestration.records.source_files.skip import skip_file
@@ -215,7 +216,7 @@ def test_the_commands_tell_what_they_did(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "medallion.yaml").write_text("pipeline: shop.py\n")
     monkeypatch.chdir(tmp_path)
     app = typer.Typer()
-    register(app)
+    register(app, command)
     run = CliRunner().invoke
     assert "No file was found yet." in run(app, ["files", "list"]).output
     told = json.loads(run(app, ["files", "skip", "a.jsonl", "--why", "no", "--json"]).output)
