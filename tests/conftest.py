@@ -191,7 +191,8 @@ def session_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def broker_settings(session_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Settings:
     """Settings whose data folder contains the run's broker; all workers share the broker."""
     folder = tmp_path_factory.getbasetemp().parent if _WORKER else session_dir
-    return load_settings(file=_empty(session_dir), overrides=[f"data_dir={folder}", "kafka.heap_mb=256"])
+    overrides = [f"data_dir={folder}", "kafka.heap_mb=256", "kafka.start_timeout_seconds=300"]
+    return load_settings(file=_empty(session_dir), overrides=overrides)
 
 
 @pytest.fixture(scope="session")

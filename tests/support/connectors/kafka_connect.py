@@ -26,7 +26,7 @@ from common.machine.processes import free_port
 from orchestration.access.embedded_broker.server_process import LOG_LAYOUT
 from tests.java.locked_jars import locked_jars
 
-_START_SECONDS = 240
+_START_SECONDS = 600
 _JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
 _WORKER = {
     "key.converter": "org.apache.kafka.connect.json.JsonConverter",

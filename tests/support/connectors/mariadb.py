@@ -18,7 +18,7 @@ import pytest
 from common.machine.processes import free_port
 from tests.support.servers.postgres import PASSWORD
 
-_START_SECONDS = 120
+_START_SECONDS = 480
 
 
 @dataclass(frozen=True)

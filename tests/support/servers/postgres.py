@@ -17,7 +17,7 @@ import pytest
 from common.machine.processes import free_port
 
 PASSWORD = "s3cret word"  # noqa: S105  # of a server that lives as long as a test
-_START_SECONDS = 60
+_START_SECONDS = 240
 
 
 def programs() -> Path:
