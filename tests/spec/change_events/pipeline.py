@@ -5,6 +5,7 @@ pipeline = Pipeline(
     bronze=[
         Topic("documents"),
         Topic("events", topics=["pga.shop.events"]),
+        Topic("messages", topics=["pga.message"]),
         Topic("places"),
         Topic("parts"),
         Topic("prices"),
@@ -37,6 +38,18 @@ pipeline = Pipeline(
             columns={"id": "coalesce(after.id, before.id)", "row": "after", "op": "op", "lsn": "source.lsn"}
             | {"at": "timestamp_millis(source.ts_ms)"},
             key=["id", "lsn"],
+            event_time="at",
+            watermark="1 day",
+        ),
+        Silver(
+            "messages",
+            reads="bronze.messages",
+            value=Json(
+                "ts_ms bigint, source struct<lsn: bigint>, message struct<prefix: string, content: binary>"
+            ),
+            columns={"lsn": "source.lsn", "prefix": "message.prefix", "at": "timestamp_millis(ts_ms)"}
+            | {"content": "cast(message.content as string)"},
+            key=["lsn"],
             event_time="at",
             watermark="1 day",
         ),
