@@ -70,7 +70,7 @@ def test_the_example_of_an_erasure(spark: Any, tmp_path: Path, monkeypatch: pyte
     engine.run("silver", "gold")
     app = typer.Typer()
     register(app, erase)
-    monkeypatch.setattr(erase, "context", lambda *given: engine)
+    monkeypatch.setattr("orchestration.cli.options.context", lambda *given: engine)
     monkeypatch.setattr("orchestration.run.job.spark_for_writing", session_of(engine))
     for option in ("--plan", "--yes"):
         words = ["silver.orders", "--where", "customer = 'C7'", option]

@@ -242,7 +242,7 @@ def test_the_command_counts_first_asks_and_refuses_beside_a_job(
 ) -> None:
     app = typer.Typer()
     register(app, command)
-    monkeypatch.setattr(command, "context", lambda *given: copy)
+    monkeypatch.setattr("orchestration.cli.options.context", lambda *given: copy)
     monkeypatch.setattr("orchestration.run.job.spark_for_writing", session_of(copy))
     version = copy.version("bronze.orders")
     plan = json.loads(CliRunner().invoke(app, ["orders", "--where", WHERE, "--plan", "--json"]).stdout)

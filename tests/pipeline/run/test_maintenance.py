@@ -142,7 +142,7 @@ def test_the_verb_waits_for_no_job_and_knows_the_tables(
 ) -> None:
     app = typer.Typer()
     register(app, command)
-    monkeypatch.setattr(command, "context", lambda *given: _Ready(engine))
+    monkeypatch.setattr("orchestration.cli.options.context", lambda *given: _Ready(engine))
     shown = CliRunner().invoke(app, ["--plan", "--json", "gold.latest"])
     (row,) = json.loads(shown.output)["tables"]
     assert (row["table"], row["files_after"]) == ("gold.latest", None)
