@@ -697,8 +697,8 @@ class View(Paced, GoldKind):
     one that keeps no change data feed has the view kept whole.
     """
     kept: Literal["by row", "by key", "whole"] | None = field(default=None, kw_only=True)
-    """The way that the statement must be kept in: ``by row``, ``by key`` or ``whole``; unset: the
-    cheapest that it allows, which ``medallion explain`` tells.
+    """The way in which every micro-batch keeps it: ``by row`` or ``by key``, where the statement allows it,
+    or ``whole``; unset: each micro-batch takes the cheaper one, which ``medallion explain`` tells.
     """
     storage: Storage = field(default_factory=Storage, kw_only=True)
     """How the table's files are laid out."""

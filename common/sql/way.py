@@ -45,13 +45,20 @@ class Way:
     unsure: tuple[Inexact, ...] = ()
 
 
-def way_of(statement: Statement, without_feed: Sequence[str] = ()) -> Way:
-    """The way in which a view of a statement is kept, some of whose tables keep no change data feed.
+def way_of(statement: Statement, without_feed: Sequence[str] = (), *, declared: Kept | None = None) -> Way:
+    """The way in which a view of a statement is kept.
 
     Of what adds numbers below the last step it stays unsure; see ``decided``.
+
+    Args:
+        statement: The statement.
+        without_feed: Those of its tables that keep no change data feed.
+        declared: The way that its author wants: any statement may be kept whole.
     """
     if without_feed:
         return whole(f"{' and '.join(without_feed)} keeps no change data feed")
+    if declared == "whole":
+        return whole("it is declared so")
     fault = statement.why_whole if statement.relation is None else _without_rule(statement.relation)
     if fault is not None or statement.relation is None:
         return whole(fault or "")

@@ -22,7 +22,7 @@ from distribution.bench.measure.stats import ratio
 from distribution.bench.reporting.report import Report, Section
 from distribution.bench.run import OURS, PEERS, Run, Workload
 from distribution.bench.workloads import drain, files, freshness, maintenance, restart, soak, standby
-from distribution.bench.workloads.gold import gold_tables, views
+from distribution.bench.workloads.gold import choices, gold_tables, views
 
 WORKLOADS: Mapping[str, Workload] = {
     "drain": drain.drained,
@@ -37,6 +37,7 @@ WORKLOADS: Mapping[str, Workload] = {
     "files": files.files,
     "maintenance": maintenance.maintenance,
     "views": views.views,
+    "choices": choices.choices,
     "scale_out": scale_out.scale_out,
     "soak": soak.soak,
 }

@@ -89,7 +89,7 @@ class _Asked:
         Raises:
             PySparkException: Spark cannot analyze one of them.
         """
-        each = list(below(relation))
+        each = _each(relation)
         return Types(
             {one: self.columns(one) for one in each if isinstance(one, UnionAll)},
             {one: self._keys_of_join(one) for one in each if isinstance(one, Joined)},
@@ -102,7 +102,7 @@ class _Asked:
             PySparkException: Spark cannot compute one.
         """
         found = {}
-        for each in (one for one in below(relation) if isinstance(one, Keyed)):
+        for each in (one for one in _each(relation) if isinstance(one, Keyed)):
             for call in each.inexact:
                 if call in way.unsure and call.at not in found:
                     given = self.sql(_select(f"({call.given}) AS `given`", self._change(each.input)))
@@ -121,7 +121,7 @@ class _Asked:
             PySparkException: Spark cannot compute them.
         """
         faults = [
-            self._fault_of_key(each, way, schema) for each in below(relation) if isinstance(each, Keyed)
+            self._fault_of_key(each, way, schema) for each in _each(relation) if isinstance(each, Keyed)
         ]
         return next(filter(None, faults), "")
 
@@ -138,7 +138,7 @@ class _Asked:
             return ""  # Spark is not asked of each relation
         fields = (
             one
-            for each in below(relation)
+            for each in _each(relation)
             if isinstance(each, Scan | Keyed) or (isinstance(each, Joined) and not each.is_linear)
             for columns in (self.columns(each), *([self._keys(each)] if isinstance(each, Keyed) else ()))
             for one in columns
@@ -190,6 +190,11 @@ class _Asked:
             case Joined() | Keyed():
                 plain = (_select(f"* EXCEPT (`{WEIGHT}`)", each) for each in inputs)
                 return _select(f"*, 1 AS `{WEIGHT}`", nested(relation.text, *plain))
+
+
+def _each(relation: Relation) -> list[Relation]:
+    """A relation and those below it, each once: a query that the statement names twice is asked of once."""
+    return list(dict.fromkeys(below(relation)))
 
 
 def _select(listed: str, source: str) -> str:

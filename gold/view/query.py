@@ -20,6 +20,7 @@ from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.match.source_match import Source, commits_at
 from common.errors import SqlError, TableMissingError, UsageError
 from common.rows.rows import Rows
+from common.sql.cost import TAKEN, Sizes, chosen
 from common.sql.narrowed import narrowed
 from common.sql.relations import Relation, RowWise, nested
 from common.sql.statement import Statement, read_statement
@@ -35,7 +36,7 @@ from gold.view import multiset, open_rows
 from gold.view.analyzed import NO_TYPES, analyzed
 from gold.view.copied import copied_columns
 from gold.view.delta_rule import DeltaRule, Key, Touched, Types, consolidated, sql
-from gold.view.versions import Versions
+from gold.view.versions import Versions, rows_now
 from gold.view.written_before import refuse_other_meaning
 
 _VERSIONS = "versions"
@@ -77,7 +78,10 @@ def build_query(context: Context, gold: View) -> Stream:
         )
         for place, (table, path) in enumerate(paths.items())
     )
-    target = _Kept(context.path(gold.table), by, statement, *way, paths)
+    logs = {
+        table: LogReader(path) for table, path in (*paths.items(), (gold.table, context.path(gold.table)))
+    }
+    target = _Kept(context.path(gold.table), by, statement, *way, paths, logs, gold)
     return context.query(gold, reduce(DataFrame.unionByName, changes), target.write)
 
 
@@ -98,7 +102,7 @@ def _way(
     Raises:
         UsageError: It is declared to be kept in another way.
     """
-    way = way_of(statement, without_feed)
+    way = way_of(statement, without_feed, declared=gold.kept)
     if way.kept == "whole" or statement.relation is None:
         return way, NO_TYPES
     found, types = analyzed(statement.relation, way, tables, schema)
@@ -190,17 +194,21 @@ class _Kept(Maintained):
         way: How it is kept.
         types: What Spark says of its relations.
         paths: The path of each of its tables, in the order of the query's sources.
+        logs: The log of each of them, and its own.
+        declared: The view.
     """
 
     statement: Statement
     way: Way
     types: Types
     paths: Mapping[str, str]
+    logs: Mapping[str, LogReader]
+    declared: View
 
     def whole(self, work: Work) -> Rows | None:
         versions = work.found = self._versions(work)
         work.counts |= {_VERSIONS: versions.now}
-        if self.way.kept == "whole" and self.statement.relation is not None:
+        if self.way.kept == "whole" != self.declared.kept and self.statement.relation is not None:
             work.counts |= note(self.statement, self.way)
         if work.batch.batch_id > 0 and versions.before is not None:
             return None
@@ -211,9 +219,13 @@ class _Kept(Maintained):
         versions: Versions = work.found
         if not any(versions.changed(table) for table in self.paths):
             return None
-        rule, way = self._rule(work, versions), self.way
+        way = self._chosen(versions)
+        work.found = versions, way
+        if way is not self.way:
+            work.counts |= {TAKEN: {"way": way.kept, "why": way.why}}
         if way.kept == "whole" or self.statement.relation is None:
             return work.rows
+        rule = self._rule(work, versions)
         if way.top is None:
             change = rule.change(self.statement.relation)
             found = None if change is None else work.keep(work.rows.derive(consolidated(change)))
@@ -223,8 +235,7 @@ class _Kept(Maintained):
         return found if found is not None and found.count else None
 
     def recompute(self, touched: Rows, work: Work) -> None:
-        versions: Versions = work.found
-        way = self.way
+        versions, way = work.found
         if way.kept == "by row":
             multiset.change(touched, self.path, work.batch, work.counts)
             return
@@ -249,6 +260,16 @@ class _Kept(Maintained):
         rows = work.rows.derive(sql(f"SELECT * FROM {_above(self.statement.relation)}", computed))  # noqa: S608
         work.counts |= {"keys": keys.count}
         multiset.replace(rows, keys, self.path, work.batch, work.counts)
+
+    def _chosen(self, versions: Versions) -> Way:
+        """The way that a micro-batch takes: unless one is declared, the cheaper one by what the logs say."""
+        if self.declared.kept is not None or self.way.kept == "whole":
+            return self.way
+        changed = {table: versions.changed_rows(table, self.logs[table]) for table in self.paths}
+        rows = {table: rows_now(self.logs[table]) for table in self.paths}
+        return chosen(
+            self.statement, self.way, Sizes(rows, changed, rows_now(self.logs[self.declared.table]))
+        )
 
     def _rule(self, work: Work, versions: Versions) -> DeltaRule:
         return DeltaRule(versions, lambda frame: work.keep(work.rows.derive(frame)), self.types)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from common.delta.log import LogReader
+from common.errors import MedallionError
 from common.rows.rows import Rows
 from common.sql.relations import Scan
 from gold.source.stream import CHANGE, REMOVED, at_version
@@ -54,6 +57,21 @@ class Versions:
         """Whether the micro-batch brings commits of a table."""
         return self._before(table) != self.now[table]
 
+    def changed_rows(self, table: str, log: LogReader) -> int | None:
+        """The rows of a table that the micro-batch's commits have changed; None where one does not say it."""
+        first, last = self._before(table), self.now[table]
+        if first == last:
+            return 0
+        if first is None or last is None:
+            return rows_now(log)
+        with suppress(MedallionError, OSError):
+            changed = [
+                each.changed_rows for each in log.commits(first + 1, last) if each.added or each.removed
+            ]
+            log.forget_before(last)
+            return None if None in changed else sum(each or 0 for each in changed)
+        return None
+
     def _before(self, table: str) -> int | None:
         return None if self.before is None else self.before.get(table)
 
@@ -78,6 +96,14 @@ class Versions:
         feed = reader.option("startingVersion", first + 1).option("endingVersion", self.now[scan.table])
         weight = F.when(F.col(CHANGE).isin(*REMOVED), -1).otherwise(1).alias(WEIGHT)
         return named(feed.load(path), scan, weight)
+
+
+def rows_now(log: LogReader) -> int | None:
+    """The rows of a table as it is now; None where its log does not say it."""
+    with suppress(MedallionError, OSError):
+        found = log.snapshot()
+        return None if found is None else found.rows
+    return None
 
 
 def named(rows: DataFrame, scan: Scan, *more: Column) -> DataFrame:

@@ -25,7 +25,7 @@ from distribution.bench.measure.stats import Quantile
 from distribution.bench.workloads import files, freshness, maintenance, restart, standby
 from distribution.bench.workloads.files import Count, Files, Part
 from distribution.bench.workloads.freshness import Fresh, Minute
-from distribution.bench.workloads.gold import gold_tables, views
+from distribution.bench.workloads.gold import choices, gold_tables, views
 from distribution.bench.workloads.gold.gold_tables import Cost
 from distribution.bench.workloads.restart import Gold, Kill, Restart
 from orchestration.access.declaration.load_file import load_pipeline
@@ -309,3 +309,23 @@ def test_the_pipeline_of_events_declared_whole_has_all_columns_of_the_oracle(tmp
     (silver,) = load_pipeline(file).silver
     assert sorted(silver.columns) == sorted((*SILVER, *WIDE))
     assert [rule.name for rule in silver.rules] == ["quantity_in_range"]
+
+
+# W17
+
+
+def test_what_a_view_chooses_is_compared_with_the_cheaper_of_both_ways() -> None:
+    def of(declared: str, kept: str, share: float, cpu: float) -> choices.Measured:
+        return choices.Measured("group", declared, kept, 10_000, share, Spent(cpu, cpu))
+
+    few = [of("by key", "by key", 0.1, 2.0), of("whole", "whole", 0.1, 1.0), of("free", "whole", 0.1, 1.1)]
+    all_ = [of("by key", "by key", 1.0, 3.0), of("whole", "whole", 1.0, 6.0), of("free", "whole", 1.0, 6.0)]
+    (goal,) = choices.goals([*few, *all_])
+    assert (goal.measured, goal.bound) == (2.0, choices.MOST_OF_CHEAPER)
+    text = "\n".join(choices.lines([*few, *all_], 1))
+    assert "| group | 10,000 | 0.1 | 2,000 | 1,000 | 1,100 | whole | 1.1 |" in text
+
+
+def test_each_statement_of_the_bench_is_kept_by_changes_whole_and_freely() -> None:
+    kept = [view.kept for view in choices.pipeline().gold if isinstance(view, View)]
+    assert kept == ["by key", "whole", None, "by row", "whole", None, "by key", "whole", None]

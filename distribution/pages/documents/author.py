@@ -55,8 +55,10 @@ DOCUMENTS: Mapping[str, Any] = {
                 "rows": "int?  of the source; null where it is not there, or has no statistics",
                 "changed": "int?  rows that a usual commit of it changes: the middle one of its last ten",
                 "read": "int?  rows that a micro-batch then reads of all sources; null if not known",
+                "kept": "text  the way that it then takes: by row, by key or whole; empty if not known",
             }
         },
+        "last": "text  the way that its last micro-batch took, and why; empty where it had no choice",
     },
     "medallion test": {
         "cases": [

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from statistics import median_low
-from typing import Literal
+from typing import Any, Literal
 
 from common.config.paths import Layout
 from common.declare import Pipeline, View
 from common.declare.declared import is_outside
 from common.declare.statement import statement_of, unsaid
 from common.errors import MedallionError, UsageError, nearest
-from common.sql.relations import Joined, Keyed, Relation, scans
+from common.sql.cost import TAKEN, Sizes, chosen, met, rows_read
 from common.sql.statement import Statement
 from common.sql.way import Kept, Way, in_words, noted, whole
 from orchestration.author.check.pipeline import table_scopes
@@ -42,11 +42,13 @@ class Estimate:
         changed: Rows that the middle one of its last ten commits changed.
         read: Rows that the micro-batch reads, of all sources: keys that are spread evenly are assumed, and
             rows that meet as many rows as the rows of the view tell.
+        kept: The way that such a micro-batch takes; empty where it is not known.
     """
 
     rows: int | None
     changed: int | None
     read: int | None
+    kept: Kept | Literal[""] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,7 @@ class Explanation:
         keys: The output columns by which rows are computed again, where it is kept by key.
         reads: What a micro-batch reads when a source has changed, by source.
         estimates: How many rows that are, by source, as far as the logs of the tables say it.
+        last: The way that its last micro-batch took, and why, where it had a choice.
     """
 
     table: str
@@ -74,6 +77,7 @@ class Explanation:
     keys: tuple[str, ...] = ()
     reads: Mapping[str, str] = field(default_factory=dict)
     estimates: Mapping[str, Estimate] = field(default_factory=dict)
+    last: str = ""
 
 
 def explain(pipeline: Pipeline, table: str, layout: Layout | None = None) -> Explanation:
@@ -103,21 +107,22 @@ def explain(pipeline: Pipeline, table: str, layout: Layout | None = None) -> Exp
         by_path = ", or a path without a Delta table" if any(map(is_outside, view.tables)) else ""
         raise UsageError(f"{table} reads a table whose columns are known only when the job starts{by_path}")
     way = kept_so(view, statement, scopes, without_feed(view, remote=True))
-    if layout is not None and (why := _found_at_a_start(table, statement, layout.table_path(table))):
+    counts = {} if layout is None else _last_counts(table, layout.table_path(table))
+    if why := noted(statement, counts):  # a job has found it out
         way = whole(why)
-    estimates = _estimates(table, statement, way, _sizes(table, statement, layout))
-    of_view = (way.kept, in_words(way), tuple(way.keys), _reads(statement, way), estimates)
+    estimates = _estimates(view, statement, way, _sizes(table, statement, layout))
+    last = "{way}: {why}".format(**counts[TAKEN]) if TAKEN in counts else ""
+    of_view = (way.kept, in_words(way), tuple(way.keys), _reads(statement, way), estimates, last)
     return Explanation(table, statement.text, (), statement.columns, *of_view)
 
 
-def _found_at_a_start(table: str, statement: Statement, path: str) -> str:
-    """Why a job keeps the view whole although its text has rules for changes; empty where none does."""
+def _last_counts(table: str, path: str) -> Mapping[str, Any]:
+    """The counts of the last commit of a view's query; empty where there is none."""
     from common.delta.match.checkpoint_match import last_commit_metadata  # pyarrow, as below
 
     with suppress(MedallionError, OSError):
-        last = last_commit_metadata(path, table) or {}
-        return noted(statement, last.get("counts", {}))
-    return ""
+        return (last_commit_metadata(path, table) or {}).get("counts", {})
+    return {}
 
 
 def _sizes(table: str, statement: Statement, layout: Layout | None) -> Mapping[str, _Size]:
@@ -146,55 +151,29 @@ def _size(path: str) -> _Size:
 
 
 def _estimates(
-    table: str, statement: Statement, way: Way, sizes: Mapping[str, _Size]
+    view: View, statement: Statement, way: Way, sizes: Mapping[str, _Size]
 ) -> Mapping[str, Estimate]:
     rows = {each: sizes[each].rows for each in statement.tables if each in sizes}
     known = {each: float(count) for each, count in rows.items() if count is not None}
-    made = sizes[table].rows if table in sizes else None
+    made = sizes[view.table].rows if view.table in sizes else None
     found = {}
     for source in statement.tables:
         changed = sizes[source].changed if source in sizes else None
-        is_known = len(known) == len(statement.tables) and changed is not None
-        read = _read(source, statement, way, known, changed or 0, made) if is_known else None
-        found[source] = Estimate(rows.get(source), changed, None if read is None else round(read))
+        if len(known) < len(statement.tables) or changed is None:
+            found[source] = Estimate(rows.get(source), changed, None)
+            continue
+        of_commit = dict.fromkeys(statement.tables, 0) | {source: changed}
+        taken = chosen(statement, way, Sizes(rows, of_commit, made)) if view.kept is None else way
+        read = rows_read(source, statement, taken, known, changed, made)
+        found[source] = Estimate(rows[source], changed, None if read is None else round(read), taken.kept)
     return found
-
-
-def _read(  # noqa: PLR0913, PLR0917  # what an estimate is made of
-    table: str, statement: Statement, way: Way, rows: Mapping[str, float], changed: int, made: int | None
-) -> float | None:
-    """The rows that a micro-batch reads after a commit that changes some rows of a table.
-
-    Args:
-        table: The table that has changed.
-        statement: The view's statement.
-        way: The way in which it is kept.
-        rows: The rows of its tables.
-        changed: The rows that have changed.
-        made: The rows of the view; None where it is not there yet.
-    """
-    if way.kept == "whole" or statement.relation is None:
-        return sum(rows.values())
-    if way.top is None:
-        meets = max(1.0, made / rows[table]) if made is not None and rows[table] else 1.0
-        return changed + _rows_met(statement.relation, table, rows, changed * meets)
-    if (made is None or way.top.kind == "window") and way.top.keys:
-        return None  # the number of keys is not known
-    keys = made if made is not None and way.top.keys else 1
-    share = 1 - (1 - 1 / keys) ** changed if keys > 1 else 1.0  # of the keys, by rows of any of them
-    return changed + _rows_met(way.top.input, table, rows, changed) + share * sum(rows.values())
-
-
-def _rows_met(below: Relation, table: str, rows: Mapping[str, float], most: float) -> float:
-    met = _met(below, table).items()
-    return sum(rows[other] if is_whole else min(rows[other], most) for other, is_whole in met)
 
 
 def _reads(statement: Statement, way: Way) -> Mapping[str, str]:
     if way.kept == "whole" or statement.relation is None:
         return dict.fromkeys(statement.tables, "all rows of all sources; only rows that differ are written")
     below = statement.relation if way.top is None else way.top.input
-    return {table: _of_change(table, _met(below, table), way) for table in statement.tables}
+    return {table: _of_change(table, met(below, table), way) for table in statement.tables}
 
 
 def _of_change(table: str, met: Mapping[str, bool], way: Way) -> str:
@@ -207,27 +186,3 @@ def _of_change(table: str, met: Mapping[str, bool], way: Way) -> str:
         again = f"the rows of the touched {', '.join(way.keys)} in all sources, and in the table"
         text += f"; then {again}" if way.keys else "; if any is left, then all rows of all sources"
     return text
-
-
-def _met(relation: Relation, table: str) -> Mapping[str, bool]:
-    """The tables whose rows a change of one reads by the delta rule, itself among them; True: all rows."""
-    found: dict[str, bool] = {}
-    for each in relation.inputs:
-        if not _names(each, table):
-            continue
-        for other, is_whole in _met(each, table).items():
-            found[other] = found.get(other, False) or is_whole
-        if isinstance(relation, Keyed) or (isinstance(relation, Joined) and not relation.is_linear):
-            read = [*relation.inputs]  # computed again for the touched keys, from both sides
-        else:
-            read = [one for one in relation.inputs if one is not each] if isinstance(relation, Joined) else []
-        is_whole = (isinstance(relation, Joined) and not relation.equal) or (
-            isinstance(relation, Keyed) and not relation.keys
-        )
-        for scan in (scan for one in read for scan in scans(one)):
-            found[scan.table] = found.get(scan.table, False) or is_whole
-    return found
-
-
-def _names(relation: Relation, table: str) -> bool:
-    return any(scan.table == table for scan in scans(relation))

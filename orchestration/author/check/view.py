@@ -110,7 +110,7 @@ def kept_so(view: View, statement: Statement, scopes: Mapping[str, Scope], lacki
         scopes: The columns of the pipeline's tables.
         lacking: The tables that keep no change data feed.
     """
-    way = way_of(statement, lacking)
+    way = way_of(statement, lacking, declared=view.kept)
     return decided(way, argument_types(view.statement, columns_of(view, scopes))) if way.unsure else way
 
 

@@ -65,6 +65,8 @@ def _lines(found: Explanation) -> list[str]:
         lines = [f"{found.table} is", found.statement, *(f"and beside it: {text}" for text in found.unsaid)]
     if found.kept:
         lines.append(f"{found.table} is kept {found.kept}: {found.why}")
+    if found.last:
+        lines.append(f"its last micro-batch was kept {found.last}")
     lines.append(f"columns: {', '.join(found.columns) or 'known when the job starts'}")
     if found.keys:
         lines.append(f"key: {', '.join(found.keys)}")
@@ -81,4 +83,4 @@ def _rows(estimate: Estimate) -> str:
     whole = f"{estimate.rows:,} rows{usual}"
     if estimate.read is None:
         return f"{whole}; how many it reads is not known"
-    return f"{whole}; after one it reads about {estimate.read:,}"
+    return f"{whole}; after one it reads about {estimate.read:,}{estimate.kept and f', {estimate.kept}'}"

@@ -7,11 +7,16 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
+from random import Random
 from typing import Any
+from unittest import mock
 
 from common.config.paths import Layout
 from common.declare import Pipeline, Topic, View
 from common.delta.micro_batch import MicroBatch
+from common.sql.cost import Sizes
+from common.sql.statement import Statement
+from common.sql.way import Way, whole
 from gold.table.context import Context
 from gold.view import query as view_query
 from tests.conftest import make_settings
@@ -47,7 +52,7 @@ class StoredLife:
 
 @dataclass
 class StoredView:
-    """A view over Delta tables.
+    """A view over Delta tables; each attempt at a micro-batch takes its statement's way, or is computed whole.
 
     Attributes:
         stored: Its tables.
@@ -63,6 +68,7 @@ class StoredView:
         pipeline = replace(PIPELINE, gold=[self.view])
         context = Context(self.stored.frames.spark, pipeline, self.stored.settings, self.stored.layout)
         self.stream = view_query.build_query(context, self.view)
+        self._random = Random(self.view.sql)
 
     def write(self, batch_id: int, version: int) -> None:
         """A micro-batch that reads all tables to a version; one that dies is written once more."""
@@ -70,6 +76,11 @@ class StoredView:
         batch = MicroBatch("drawn", self.view.table, "q", batch_id, positions)
         empty = self.stored.frames.spark.range(0).selectExpr("0 as source")
         crashes = CRASHES[(int(self.view.name.removeprefix("v")) + batch_id) % len(CRASHES)]
-        run_through_crashes(partial(self.stream.write, empty, batch), crashes)
+        with mock.patch.object(view_query, "chosen", self._chosen):
+            run_through_crashes(partial(self.stream.write, empty, batch), crashes)
         path = self.stored.layout.table_path(self.view.table)
         self.rows = Counter(texts(self.stored.frames.spark.read.format("delta").load(path)))
+
+    def _chosen(self, statement: Statement, way: Way, sizes: Sizes) -> Way:
+        assert not [each for each in sizes.rows if sizes.rows[each] is None or sizes.changed[each] is None]
+        return self._random.choice([way, whole("it is drawn")])

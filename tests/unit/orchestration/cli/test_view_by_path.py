@@ -72,7 +72,7 @@ def test_explain_says_that_only_a_start_knows_some_columns(shop: Path) -> None:
 def test_explain_estimates_the_rows_that_a_micro_batch_reads(shop: Path) -> None:
     """Of the logs: a usual commit of the source, its rows, and the rows of the view."""
     people, segments = shop.parent / "people", shop.parent / "data/shop/tables/gold/segments"
-    unknown = {"rows": None, "changed": None, "read": None}
+    unknown = {"rows": None, "changed": None, "read": None, "kept": ""}
     assert run(shop, "explain", "gold.named")["estimates"]["silver.orders"] == unknown
     assert run(shop, "explain", "gold.segments")["estimates"][str(people)]["read"] is None
     many = [str(number) for number in range(9_998)]
@@ -82,7 +82,11 @@ def test_explain_estimates_the_rows_that_a_micro_batch_reads(shop: Path) -> None
     DeltaTable(people).delete("customer in ('5', '6')")
     write_deltalake(segments, pa.table({"segment": many[:1_000], "n": [10] * 1_000}))
     (found,) = run(shop, "explain", "gold.segments")["estimates"].values()
-    assert found == {"rows": 9_998, "changed": 1, "read": 11}  # ten rows of one of a thousand keys
+    assert found == {"rows": 9_998, "changed": 1, "read": 9_998, "kept": "whole"}  # costs less than a step
+    shop.write_text(shop.read_text().replace("sql=alone", "sql=alone, kept='by key'"))
+    (found,) = run(shop, "explain", "gold.segments")["estimates"].values()
+    wanted = {"rows": 9_998, "changed": 1, "read": 11, "kept": "by key"}  # ten rows of one of 1,000 keys
+    assert found == wanted
     words = ["explain", "gold.segments", "-p", str(shop), "--set", f"data_dir={shop.parent / 'data'}"]
     printed = CliRunner().invoke(app, words).output.replace("\n", " ")
     assert "9,998 rows, of which a usual commit changes 1; after one it reads about 11" in printed
@@ -92,17 +96,18 @@ NUMBERED = "select customer, row_number() over (partition by customer order by s
 
 
 @pytest.mark.parametrize(
-    ("sql", "read"),
+    ("sql", "kept", "read"),
     [
-        ("select customer from {t}", 2),
-        ("select sum(length(customer)) as n from {t}", 2 + 400),
-        ("select a.customer from {t} a join {t} b on a.segment = b.segment", 2 + 2 * 4),
-        ("select a.customer, b.customer as other from {t} a cross join {t} b", 2 + 400),
-        (NUMBERED, None),
+        ("select customer from {t}", "by row", 2),
+        ("select sum(length(customer)) as n from {t}", "by key", 2 + 400),
+        ("select a.customer from {t} a join {t} b on a.segment = b.segment", "by row", 2 + 2 * 4),
+        ("select a.customer, b.customer as other from {t} a cross join {t} b", "by row", 2 + 400),
+        (NUMBERED, "by key", None),
+        ("select customer from {t}", "whole", 400),
     ],
 )
 def test_an_estimate_follows_the_way_in_which_a_view_is_kept(
-    tmp_path: Path, sql: str, read: int | None
+    tmp_path: Path, sql: str, kept: str, read: int | None
 ) -> None:
     """The view has four rows for each of the table, which has 400, of which each usual commit added two."""
     people, rows = tmp_path / "people", pa.table({"customer": ["a", "b"], "segment": ["x", "y"]})
@@ -114,6 +119,7 @@ def test_an_estimate_follows_the_way_in_which_a_view_is_kept(
         write_deltalake(people, rows, mode="append")
     write_deltalake(tmp_path / "data/shop/tables/gold/segments", pa.table({"n": range(1_600)}))
     file, statement = tmp_path / "shop.py", sql.replace("{t}", f"delta.`{people}`")
-    file.write_text(PIPELINE.format(path=people).replace("sql=alone", f"sql={statement!r}"))
+    declared = f"sql={statement!r}, kept={kept!r}"
+    file.write_text(PIPELINE.format(path=people).replace("sql=alone", declared))
     (found,) = run(file, "explain", "gold.segments")["estimates"].values()
-    assert found == {"rows": 400, "changed": 2, "read": read}
+    assert found == {"rows": 400, "changed": 2, "read": read, "kept": kept}

@@ -168,6 +168,8 @@ def test_a_way_that_the_statement_does_not_allow_is_refused() -> None:
     assert "sum(cast(amount as double)) below the last step may differ" in problem
     assert told(View("v", sql=above.format("amount"), kept="by key")) == []
     assert told(View("v", sql=REVENUE.sql, kept="by key")) == []
+    assert told(View("v", sql=REVENUE.sql, kept="whole")) == []
+    assert explain(pipeline(View("v", sql=REVENUE.sql, kept="whole")), "gold.v").why == "it is declared so"
 
 
 def test_a_table_by_its_path_is_checked_by_its_log(tmp_path: Path) -> None:
