@@ -1,7 +1,7 @@
 """What a micro-batch of a view is about to cost by changes and whole, and which of the two it takes. Pure.
 
-Costs are estimates in seconds of CPU beside what both ways take, such as the commit. The factors are those of
-W16 and W17 of the bench (docs/performance.md).
+Costs are estimates in seconds of CPU beside what both ways take, such as the commit. The factors follow from
+W16 of the bench, but for that of a row that is compared, which is assumed (docs/performance.md).
 """
 
 from __future__ import annotations

@@ -121,7 +121,8 @@ def _last_counts(table: str, path: str) -> Mapping[str, Any]:
     from common.delta.match.checkpoint_match import last_commit_metadata  # pyarrow, as below
 
     with suppress(MedallionError, OSError):
-        return (last_commit_metadata(path, table) or {}).get("counts", {})
+        if (last := last_commit_metadata(path, table)) is not None:
+            return dict(last.get("counts", {}))
     return {}
 
 
