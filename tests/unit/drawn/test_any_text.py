@@ -18,6 +18,7 @@ from tests.support.drawn.any_text import OTHER_DIALECTS, as_view, chains, draw_e
 from tests.support.drawn.checked import problems
 from tests.support.drawn.documented import documented_statements
 from tests.support.drawn.tables import COLUMNS
+from tests.support.run_cost import PIECE_CPU_SECONDS, piece_of_work
 
 SECONDS = 2.0
 SECONDS_OF_THOUSANDS = 20.0
@@ -47,8 +48,11 @@ def _logged() -> Iterator[_Warnings]:
 
 
 def faults_of(read: Callable[[str], object], texts: Iterable[str], seconds: float = SECONDS) -> list[str]:
-    """How some texts are read in another way than in words: an error, a warning, or too late."""
-    found = []
+    """How some texts are read in another way than in words: an error, a warning, or too late.
+
+    The seconds are those of the machine of the budget: a slower one may take more.
+    """
+    found, slower = [], max(1.0, piece_of_work() / PIECE_CPU_SECONDS)
     with _logged() as handler, warnings.catch_warnings():
         warnings.simplefilter("error")
         for text in texts:
@@ -65,7 +69,7 @@ def faults_of(read: Callable[[str], object], texts: Iterable[str], seconds: floa
                 how = ""
             took = time.process_time() - begun
             how = how or (handler.texts[0] if handler.texts else "")
-            how = how or (f"{took:.1f} s" if took > seconds else "")
+            how = how or (f"{took:.1f} s" if took > seconds * slower else "")
             if how:
                 found.append(f"{how} | {text[:300]!r}")
     return found

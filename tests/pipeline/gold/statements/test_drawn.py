@@ -23,6 +23,8 @@ SEED = int(os.environ.get("DRAWN_SEED", "1"))
 ALL_PARTS = SHARDS * PARTS
 """Of those of its shard a run of CI has one: the others when the shard has its next turns."""
 TRIES = 40
+ENOUGH = 20
+"""Statements of which a share can be told: a part of the stored ones has two, and both may be refused."""
 
 Constants = Mapping[str, Sequence[str]]
 
@@ -37,7 +39,8 @@ def check(drawn: Drawn, count: int) -> None:
     print(f"\n{drawn.counts}")  # noqa: T201  # what was tried is part of the result
     assert not drawn.faults, drawn.told()
     assert len(drawn.refused) <= count // 50, drawn.refused
-    assert drawn.counts["kept"] > count * 0.6
+    if count >= ENOUGH:
+        assert drawn.counts["kept"] > count * 0.6
 
 
 def test_a_drawn_statement_gives_the_rows_of_its_text(plain: Any) -> None:
