@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from common.declare.author_texts import AuthorText
 from common.declare.intervals import FOLLOW
 from common.delta.checkpoint import Checkpoint
-from common.delta.generated_code import GeneratedCode
 from common.delta.match.source_match import Source, SourceNote
 from common.delta.micro_batch import MicroBatch
 from common.delta.user_writes import clear_transaction_ids
@@ -352,8 +351,7 @@ def start(  # noqa: PLR0913  # a query and all that it shares with the others
         .outputMode(stream.output_mode)
         .option("checkpointLocation", stream.checkpoint)
     )
-    code = None if available_now else GeneratedCode(stream.streamed)
-    run_micro_batch = _micro_batch_function(stream, gate, notifier, state, code)
+    run_micro_batch = _micro_batch_function(stream, gate, notifier, state)
     writer = writer.foreachBatch(_turn_by_turn(stream.name, turns, run_micro_batch))
     if available_now:
         writer = writer.trigger(availableNow=True)
@@ -385,7 +383,7 @@ def _turn_by_turn(
 
 
 def _micro_batch_function(
-    stream: Stream, gate: Gate, notifier: CommitNotifier, state: _State, code: GeneratedCode | None
+    stream: Stream, gate: Gate, notifier: CommitNotifier, state: _State
 ) -> Callable[[DataFrame, int], None]:
     """The function that Spark calls for each micro-batch."""
     checkpoint = Checkpoint(stream.checkpoint)
@@ -417,8 +415,6 @@ def _micro_batch_function(
             sources.end(identity)
             place.end(identity)
             notifier.notify((stream.name, *stream.beside))
-            if code:
-                code.follow(frame.sparkSession, identity)
             state.finished += 1
         except Exception as error:
             state.error = state.error or error
