@@ -18,6 +18,7 @@ from common.declare.declared import source_of
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
 from common.delta.micro_batch import MicroBatch
+from common.delta.written_once import is_written
 from common.errors import Fault, PipelineError, Problem, first_line
 from common.spark import jvm
 from common.streaming.query import Stream
@@ -66,7 +67,7 @@ def typed_query(  # noqa: PLR0913  # what it reads, where it writes, and under w
     tasks = spark.sparkContext.defaultParallelism
 
     def write(frame: DataFrame, batch: MicroBatch) -> None:
-        if delta_table.is_written(path, batch, "append"):
+        if is_written(path, batch, "append"):
             return
         in_order = order is not None and batch.batch_id == 0
         taken = _ordered(frame) if in_order else frame.coalesce(tasks)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from common.declare import Aggregate, ChangeFeed, Custom, Gold, History, Join, Stateful, Upsert, View
-from common.declare.statement import why_undefined
+from common.declare.gold_statement import why_undefined
 from common.delta import table as delta_table
 from common.delta.match.batch_match import SideStep
 from common.streaming.query import Stream

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Any, TypeVar
 
@@ -12,7 +12,6 @@ from pydantic import AfterValidator, BeforeValidator, PlainValidator
 
 from common.declare.intervals import following_trigger, meant, own_trigger, parse_interval
 from common.declare.value_formats import refuse_bare_text
-from common.errors import Fault
 
 Hook = Callable[[Any], Any]
 """A function from a DataFrame to a DataFrame, row for row, for columns that SQL text cannot express."""
@@ -102,19 +101,6 @@ def topic_fault(name: str) -> str:
         hint = "; pattern=… reads topics by a regular expression" if set(name) & set("*?[(|") else ""
         return f"is no name of a topic: these have up to 249 letters of a-z, A-Z, 0-9, '.', '_' and '-'{hint}"
     return ""
-
-
-def reserved_option(option: str, reserved: Mapping[str, str]) -> Iterator[Fault]:
-    """Faults of an option of Kafka's client that is not the user's to set.
-
-    Args:
-        reserved: Why an option cannot be set, by its name.
-    """
-    bare = option.removeprefix("kafka.")
-    if bare != option:
-        yield Fault("MED-1106", f"kafka option {option!r}: write it without 'kafka.': {bare!r}")
-    if bare in reserved:
-        yield Fault("MED-1106", f"kafka option {bare!r} cannot be set: {reserved[bare]}")
 
 
 def at_least_one(items: Sequence[T]) -> tuple[T, ...]:

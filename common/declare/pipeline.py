@@ -38,7 +38,6 @@ from common.declare.field_types import (
     Trigger,
     arity_fault,
     at_least_one,
-    reserved_option,
     topic_fault,
 )
 from common.declare.files import Files
@@ -69,6 +68,7 @@ from common.declare.typed_sources import DeltaTable, Stream
 from common.declare.value_formats import Avro, Bytes, Columns, Csv, Debezium, Json, Protobuf, Text, Value
 from common.declare.windows import Session, Window, Within
 from common.errors import Fault, PipelineError, Problem, UsageError, closest, nearest
+from common.kafka_options import OF_A_CONSUMER, isolation_fault, reserved_option
 from common.sql.duckdb.pattern import pattern_fault
 
 __all__ = [
@@ -195,8 +195,8 @@ class Topic:
         if self.keep is not None and not length_of(self.keep).milliseconds:
             yield Fault("MED-1104", f"keep={self.keep!r} keeps nothing; leave keep out to keep every record")
         for option in self.kafka:
-            yield from reserved_option(option, _RESERVED)
-        yield from _isolation_fault(self.kafka)
+            yield from reserved_option(option, OF_A_CONSUMER)
+        yield from isolation_fault(self.kafka)
         yield from self.storage.unfit_for_bronze()
 
     @property
@@ -267,27 +267,6 @@ def _position_faults(topic: Topic, name: str) -> Iterator[str]:
                     f"{name}: {other!r} has {{{partition}: {position}}}; partitions begin at 0, and the "
                     f"lowest position is {least}" + (" (earliest; -1: latest)" if least < 0 else ""),
                 )
-
-
-_RESERVED = {
-    "auto.offset.reset": "use starting_offsets instead",
-    "enable.auto.commit": "Spark keeps the offsets in its checkpoint",
-    "key.deserializer": "bronze keeps raw bytes",
-    "value.deserializer": "bronze keeps raw bytes",
-    "key.serializer": "bronze keeps raw bytes",
-    "value.serializer": "bronze keeps raw bytes",
-    "interceptor.classes": "Spark's Kafka source refuses it",
-}
-
-
-_ISOLATION = ("read_committed", "read_uncommitted")
-
-
-def _isolation_fault(options: Mapping[str, str]) -> Iterator[str]:
-    given = options.get("isolation.level", _ISOLATION[0])
-    if given.lower() not in _ISOLATION and not given.startswith(("env:", "file:")):
-        hint = nearest(given, _ISOLATION)
-        yield Fault("MED-1106", f"kafka option 'isolation.level' is {given!r}; {hint}")
 
 
 @declared
@@ -612,8 +591,8 @@ class Pipeline:
         """Faults of the field values in combination."""
         yield from self._unfit_functions()
         for option in self.kafka:
-            yield from reserved_option(option, _RESERVED)
-        yield from _isolation_fault(self.kafka)
+            yield from reserved_option(option, OF_A_CONSUMER)
+        yield from isolation_fault(self.kafka)
         topics = [topic.table for topic in self.topics]
         for files in self.files:
             if files.into is not None and files.into not in topics:

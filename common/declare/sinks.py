@@ -16,12 +16,12 @@ from common.declare.field_types import (
     Expressions,
     TableName,
     arity_fault,
-    reserved_option,
     topic_fault,
 )
 from common.declare.table_options import Paced, Reading
 from common.declare.value_formats import Avro, Protobuf
 from common.errors import Fault
+from common.kafka_options import OF_A_PRODUCER, reserved_option
 
 
 def _part(value: object) -> object:
@@ -32,15 +32,6 @@ def _part(value: object) -> object:
 
 MessagePart = Annotated[str | Avro | Protobuf | None, BeforeValidator(_part)]
 """SQL text, or the format of a message's key or value."""
-
-
-_SERIALIZED = "keys and values are SQL text, Avro(…) or Protobuf(…)"
-_RESERVED = {
-    "key.serializer": _SERIALIZED,
-    "value.serializer": _SERIALIZED,
-    "transactional.id": "Spark's Kafka sink writes without transactions: a BatchSink with a producer of your "
-    "own has them",
-}
 
 
 @declared
@@ -76,7 +67,7 @@ class KafkaSink:
         if fault := topic_fault(self.topic):
             yield Fault("MED-1103", f"topic {self.topic!r} {fault}")
         for option in self.kafka:
-            yield from reserved_option(option, _RESERVED)
+            yield from reserved_option(option, OF_A_PRODUCER)
         if self.register_schemas and not framed:
             yield Fault(
                 "MED-1105",

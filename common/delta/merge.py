@@ -1,6 +1,6 @@
 """Writes that look up keys in the table: MERGE, pruned by the literal bounds of the rows' keys.
 
-A micro-batch that merges is written once, as by ``common.delta.table``.
+A micro-batch that merges is written once, as by ``common.delta.written_once``.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from common.delta import table as delta_table
 from common.delta.changes import changes_between, exactly_same, same
 from common.delta.delta_rs import ACTION, DELETED, INSERTED, UPDATED
 from common.delta.micro_batch import MicroBatch
+from common.delta.written_once import is_written
 from common.rows.arrow_rows import ArrowRows
 from common.rows.rows import Rows
 from common.rows.spark_rows import SparkRows
@@ -90,7 +91,7 @@ def replace_groups(  # noqa: PLR0913
     Returns:
         Rows ``inserted``, ``updated`` and ``deleted``; empty if the table contains the step already.
     """
-    if delta_table.is_written(path, batch, step):
+    if is_written(path, batch, step):
         return {}
     before = rows_with_keys(path, touched, group).frame
     with touched.derive(changes_between(before, frame, key)).kept() as changes:

@@ -69,6 +69,34 @@ def in_both(left: Relation, right: Relation, kind: Kind) -> Relation:
     return Joined(distinct(left), right, kind, tuple(f"{one} <=> {other}" for one, other in pairs), pairs)
 
 
+def repeated_in_both(left: Relation, right: Relation, side: str, times: str, *, is_common: bool) -> Relation:
+    """INTERSECT ALL and EXCEPT ALL: each row as often as both have it, or as the left has it oftener.
+
+    Args:
+        left: The relation whose names the columns have.
+        right: The other one.
+        side: The name of a column that no relation has.
+        times: That of another one.
+        is_common: Whether rows of both are meant.
+    """
+    sides = []
+    for relation, is_left in ((left, "true"), (right, "false")):
+        kept = tuple((name, name) for name in relation.columns)
+        listed = ", ".join(backquoted(name) for name in relation.columns)
+        sides.append(
+            RowWise(relation, f"{listed}, {is_left} AS `{side}`", "", (*relation.columns, side), kept)
+        )
+    keys = tuple(backquoted(name) for name in left.columns)
+    shown, mine, theirs = ", ".join(keys), f"count_if(`{side}`)", f"count_if(NOT `{side}`)"
+    number = f"least({mine}, {theirs})" if is_common else f"{mine} - {theirs}"
+    text = (
+        f"SELECT {shown} FROM (SELECT {shown}, {number} AS `{times}` FROM __in0__ GROUP BY {shown}) "  # noqa: S608
+        f"LATERAL VIEW explode(if(`{times}` > 0, sequence(1L, `{times}`), array())) AS `{side}`"
+    )
+    columns = tuple((name, place) for place, name in enumerate(left.columns))
+    return Keyed(UnionAll(tuple(sides)), "group", keys, text, left.columns, columns)
+
+
 # Sets of groups
 
 

@@ -25,6 +25,7 @@ from common.sql.composed import (
     of_no_rows,
     of_one_row,
     renamed,
+    repeated_in_both,
     same,
     with_sets,
 )
@@ -271,13 +272,14 @@ class _Builder:
         if isinstance(query, exp.Union):
             both = UnionAll((left, right))
             return distinct(both) if is_distinct else both
-        word = type(query).__name__.upper()
-        if not is_distinct:
-            raise WholeError(f"{word} ALL has no delta rule")
         if len(left.columns) != len(right.columns):
-            raise WholeError(f"{word} of other numbers of columns")
+            raise WholeError(f"{type(query).__name__.upper()} of other numbers of columns")
+        is_common = isinstance(query, exp.Intersect)
+        if not is_distinct:
+            side, times = (self._names.flat_name("set", name) for name in ("side", "times"))
+            return repeated_in_both(left, right, side, times, is_common=is_common)
         names = tuple((name, self._names.flat_name("other", name)) for name in right.columns)
-        return in_both(left, renamed(right, names), "semi" if isinstance(query, exp.Intersect) else "anti")
+        return in_both(left, renamed(right, names), "semi" if is_common else "anti")
 
     def _select(self, query: exp.Select) -> Relation:
         scope = self._names.scopes[id(query)]

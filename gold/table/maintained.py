@@ -14,6 +14,7 @@ from typing import Any
 
 from common.delta import table as delta_table
 from common.delta.micro_batch import MicroBatch
+from common.delta.written_once import is_written
 from common.rows.rows import Rows
 from common.rows.spark_rows import SparkRows
 
@@ -58,7 +59,7 @@ class Maintained(ABC):
     def write(self, rows: SparkRows, batch: MicroBatch) -> None:
         """Write one micro-batch, unless the table has it."""
         step = delta_table.MERGE
-        if delta_table.is_written(self.path, batch, step):
+        if is_written(self.path, batch, step):
             return
         with ExitStack() as stack:
             work = Work(rows, batch, stack)

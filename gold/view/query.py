@@ -13,7 +13,7 @@ from pyspark.sql.types import StructField, StructType
 
 from common.declare import Aggregate, Join, View
 from common.declare.declared import is_outside
-from common.declare.statement import statement_of
+from common.declare.gold_statement import statement_of
 from common.delta import table as delta_table
 from common.delta.log import LogReader
 from common.delta.match.checkpoint_match import last_commit_metadata

@@ -21,6 +21,7 @@ from common.delta import table as delta_table
 from common.delta.delta_rs import ACTION, INSERTED, UPDATED
 from common.delta.match.checkpoint_match import commits_metadata
 from common.delta.micro_batch import MicroBatch
+from common.delta.written_once import is_written
 from common.rows.rows import Rows
 from common.spark.broadcast import broadcast_if_small
 from silver.read.column_names import arrival, row_coordinates
@@ -108,7 +109,7 @@ def _changes(candidates: Rows, silver: Silver, path: str, order: Sequence[str]) 
 
 def _written_counts(path: str, batch: MicroBatch, step: str) -> Mapping[str, Any] | None:
     """The counts of the table's own commit of the batch, where it has one."""
-    if not delta_table.is_written(path, batch, step):
+    if not is_written(path, batch, step):
         return None
     for metadata in commits_metadata(path, batch.query):
         if metadata["batch_id"] == batch.batch_id and metadata.get("step") == step:

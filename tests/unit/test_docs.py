@@ -13,7 +13,7 @@ import typer.main
 import common.declare
 from common.config.settings import setting_names
 from common.declare import Aggregate, History, Join, Upsert
-from common.declare.statement import statement_of
+from common.declare.gold_statement import statement_of
 from distribution.pages import commands_reference, declarations_reference
 from distribution.pages.settings_reference import reference
 from orchestration.access.declaration.load_file import load_pipeline

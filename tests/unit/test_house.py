@@ -21,11 +21,11 @@ LONGEST_OF_NINE_IN_TEN = 25
 MOST_FILES_IN_A_FOLDER = 15
 
 BUDGET = {
-    "bronze": 1078,
-    "common": 795,
+    "bronze": 1079,
+    "common": 867,
     "common/config": 2067,
-    "common/declare": 4699,
-    "common/delta": 5858,
+    "common/declare": 4655,
+    "common/delta": 5868,
     "common/java": 1008,
     "common/machine": 1406,
     "common/rows": 1502,
@@ -34,19 +34,19 @@ BUDGET = {
     "common/sql": 5238,
     "common/streaming": 2656,
     "common/typed": 1923,
-    "gold": 7041,
+    "gold": 7042,
     "java": 11628,
     "orchestration": 33,
     "orchestration/access": 7119,
-    "orchestration/author": 9307,
-    "orchestration/change": 4763,
+    "orchestration/author": 9249,
+    "orchestration/change": 4734,
     "orchestration/cli": 8557,
     "orchestration/install": 1348,
     "orchestration/observe": 6802,
     "orchestration/quality": 3217,
-    "orchestration/records": 14416,
-    "orchestration/run": 5872,
-    "silver": 4308,
+    "orchestration/records": 14409,
+    "orchestration/run": 5860,
+    "silver": 4309,
 }
 """The most lines of each wing, docstrings and comments included.
 

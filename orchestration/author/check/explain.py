@@ -11,7 +11,7 @@ from typing import Any, Literal
 from common.config.paths import Layout
 from common.declare import Pipeline, View
 from common.declare.declared import is_outside
-from common.declare.statement import statement_of, unsaid
+from common.declare.gold_statement import statement_of, unsaid
 from common.errors import MedallionError, UsageError, nearest
 from common.sql.cost import TAKEN, Sizes, chosen, met, rows_read
 from common.sql.statement import Statement

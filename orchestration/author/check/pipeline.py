@@ -39,6 +39,7 @@ from common.declare import (
 )
 from common.declare.declared import FAULTY, UNFIT, Faulty, faulty_attributes, folder_of, source_of
 from common.declare.field_types import named
+from common.engine_reasons import ENGINE_REASONS
 from common.errors import DOUBTFUL, UNNAMED, Fault, PipelineError, Problem, as_fault, closest, nearest
 from common.schema import avro as avro_schema
 from common.schema import protobuf as protobuf_schema
@@ -68,21 +69,6 @@ from orchestration.author.check.visible_columns import (
     before_reading,
     unknown,
 )
-
-ENGINE_REASONS = frozenset(
-    {
-        *("empty_value", "not_utf8", "too_large", "too_deep", "reader_failed", "column_failed", "poison"),
-        *("malformed_json", "trailing_data", "not_an_object", "duplicate_key", "bad_unicode"),
-        *("wrong_type", "missing_required", "invalid_timestamp", "timestamp_without_offset"),
-        *("non_finite_number", "number_out_of_range", "number_rounded"),
-        *("malformed_csv", "wrong_field_count", "missing_column", "duplicate_column"),
-        *("malformed_protobuf", "unknown_enum_number"),
-        *("malformed_avro", "unknown_framing", "unknown_schema_id", "unresolvable_schema"),
-        *("unreadable_file", "unreadable_record", "no_json_form"),
-        *("null_key", "null_event_time", "future_event_time"),
-    }
-)
-"""Reasons that the engine itself gives for a quarantined row; a rule must not have one of these names."""
 
 _LAYERS = ("bronze", "silver", "gold")
 _COMPOUND = {"array", "map", "struct", "variant"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from common.declare import Custom, Gold, Stateful
-from common.declare.statement import statement_of
+from common.declare.gold_statement import statement_of
 from common.sql.quoting import backquoted
 from orchestration.observe.lineage.sources import (
     ColumnSources,

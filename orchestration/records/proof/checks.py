@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from common.sql.quoting import standard_text
-from orchestration.records.audit.gold.state import TOLERANCE
+from orchestration.records.audit.gold.close_floats import IS_CLOSE
 
 _TABLES = """\
 CREATE TABLE checks (about VARCHAR, "check" VARCHAR, verdict VARCHAR, expected VARCHAR, found VARCHAR,
@@ -16,15 +16,6 @@ CREATE MACRO shown_places(places) AS
 
 """
 
-_CLOSE = f"""\
--- Two computations of a sum of floating-point numbers may differ in their last digits, of the values and of
--- 1: terms of a sum may cancel each other. Infinities and NaN are close to nothing but themselves.
-CREATE MACRO is_close(a, b) AS
-  coalesce(a IS NOT DISTINCT FROM b
-    OR (isfinite(a) AND isfinite(b) AND abs(a - b) <= {TOLERANCE} * (1 + greatest(abs(a), abs(b)))), false);
-
-"""
-
 _SHOWN = """\
 -- Keys may hold anything: letters that control or deceive a terminal are shown as question marks.
 CREATE MACRO shown_keys(keys) AS
@@ -33,7 +24,7 @@ CREATE MACRO shown_keys(keys) AS
     '?', 'g');
 """
 
-START = _TABLES + _CLOSE + _SHOWN
+START = _TABLES + IS_CLOSE + _SHOWN
 
 END = """\
 CREATE VIEW answers AS

@@ -336,6 +336,11 @@ CASES = {
             "as m from silver.a group by k, v": "by key",
             "select x from silver.a intersect select x from silver.b": "by row",
             "select k, x from silver.a except select k, x from silver.b": "by row",
+            "select k, v from silver.a except all select k, v from silver.b": "by key",
+            "select v from silver.a intersect all (select v from silver.b union all select v from silver.a "
+            "where k is null)": "by key",
+            "select v, count(*) as n from (select v, d from silver.a except all select v, d from silver.a "
+            "where d > 0) group by v": "by key",
             "select count(*) as n, sum(d) as s, max(v) as m from silver.a where v > 1": "by key",
             "select s, count(*) as n from (select sum(d) as s from silver.a group by k) group by s": "by key",
             "select s, count(*) as n from (select sum(x) as s from silver.a group by k) group by s": "whole",

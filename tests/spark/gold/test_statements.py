@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from common.declare import Aggregate, ChangeFeed, Gold, History, Join, Session, Upsert, Window, Within
-from common.declare.statement import statement_of
+from common.declare.gold_statement import statement_of
 from common.sql.statement import read_statement
 from gold.aggregate.stateful import grouped
 from gold.join.columns import joined

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from common.declare import ChangeFeed, Custom, Gold, History, Join, Pipeline, Stateful, Storage, Upsert, View
-from common.declare.statement import statement_of, unsaid
+from common.declare.gold_statement import statement_of, unsaid
 from common.sql.statement import read_statement
 from orchestration.access.declaration.lineage import read_tables
 from orchestration.access.declaration.load_file import load_pipeline

@@ -19,6 +19,7 @@ from common.config.paths import Layout
 from common.declare import Json, Pipeline, Silver, Topic, View
 from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.micro_batch import MicroBatch
+from common.spark import jvm
 from common.spark.session import build_session
 from distribution.bench.data import history
 from distribution.bench.measure.spent import Spent, settings_in, spent
@@ -210,11 +211,7 @@ def choices(run: Run) -> Section:
             run.say(f"choices: round {round_} of {rounds}")
         failures = [fault for each in kept for fault in each.wrong()]
     finally:
-        gateway: Any = spark.sparkContext._gateway
-        spark.stop()
-        gateway.shutdown()
-        gateway.proc.kill()
-        gateway.proc.wait()
+        jvm.shut_down(spark, timeout_seconds=60)
     title = "Views: the way that a micro-batch chooses"
     return Section("choices", title, lines(found, rounds), goals(found), found, failures)
 

@@ -20,6 +20,7 @@ from deltalake import DeltaTable
 from common.config.paths import Layout
 from common.declare import Json, Pipeline, Silver, Topic, View
 from common.delta.micro_batch import MicroBatch
+from common.spark import jvm
 from common.spark.session import build_session
 from common.streaming.query import Stream
 from distribution.bench.data import history
@@ -246,11 +247,7 @@ def views(run: Run) -> Section:
             run.say(f"views: round {round_} of {rounds}")
         failures = [fault for each in kept for fault in each.wrong()]
     finally:
-        gateway: Any = spark.sparkContext._gateway
-        spark.stop()
-        gateway.shutdown()
-        gateway.proc.kill()
-        gateway.proc.wait()
+        jvm.shut_down(spark, timeout_seconds=60)
     found = Views(tuple(batches))
     title = "Views: a micro-batch by row, by key and whole"
     return Section("views", title, lines(found, sizes, rounds), goals(found, sizes), found, failures)

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DoubleType, FloatType
 
 from common.spark.literals import as_python_value, has_literal, literal
-from orchestration.records.audit.gold.state import TOLERANCE
+from orchestration.records.audit.gold.close_floats import is_close
 
 SHOWN = 10
 """Most keys that one difference lists; its numbers cover all of them."""
@@ -226,7 +226,7 @@ def _is_near(floats: int) -> Column:
 
     def are_close(one: Column, other: Column) -> Column:
         pairs = [(one[f"v{at}"], other[f"v{at}"]) for at in range(floats)]
-        return reduce(and_, (_is_close(mine, theirs) for mine, theirs in pairs))
+        return reduce(and_, (is_close(mine, theirs) for mine, theirs in pairs))
 
     ways = []
     for first in range(floats):
@@ -234,13 +234,6 @@ def _is_near(floats: int) -> Column:
         pairs = F.zip_with(have, want, are_close)
         ways.append((F.size(have) == F.size(want)) & F.forall(pairs, lambda is_same: is_same))
     return reduce(or_, ways)
-
-
-def _is_close(mine: Column, theirs: Column) -> Column:
-    """Infinities and NaN are close to nothing but themselves."""
-    size = F.lit(1.0) + F.greatest(F.abs(mine), F.abs(theirs))
-    is_near = (size < float("inf")) & (F.abs(mine - theirs) <= size * TOLERANCE)  # NaN is the greatest
-    return F.coalesce(mine.eqNullSafe(theirs) | is_near, F.lit(False))
 
 
 def _by_key(rows: DataFrame, key: Sequence[str]) -> Difference | None:

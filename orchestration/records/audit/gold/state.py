@@ -19,8 +19,6 @@ from common.errors import TableError
 from gold.source.left_out import LeftOut, by_the_logs, removing, told
 from gold.table.declaration_marks import changed, meaning
 
-TOLERANCE = 1e-9
-"""By what two computations of a float may differ: of the values, and of 1, as terms of a sum may cancel."""
 _MOST_COMMITS = 1_000
 """Commits of a gold table that are searched for one whose micro-batch read its sources to a commit's end."""
 _VERSIONS, _COVERS = "versions", "covers"

@@ -73,6 +73,10 @@ WAYS: dict[str, tuple[str, list[str]]] = {
     "select customer, amount, max(count(*)) over (partition by customer) as most "
     "from silver.orders group by customer, amount": ("by key", ["customer"]),
     "select customer from silver.orders except select customer from gold.customers": ("by row", []),
+    "select customer from silver.orders intersect all select customer from gold.customers": (
+        "by key",
+        ["customer"],
+    ),
     "select customer from silver.orders intersect select customer from gold.customers": ("by row", []),
     "select customer from silver.orders union select customer from gold.customers intersect "
     "select customer from gold.orders": ("by key", ["customer"]),
@@ -97,7 +101,6 @@ WHOLE = {
     "select first(amount) as f from silver.orders group by customer": "add orders.customer to the SELECT",
     "select customer, sum(amount) over v as s from silver.orders "
     "window w as (partition by customer), v as (w order by amount)": "a named WINDOW",
-    "select customer from silver.orders except all select customer from gold.customers": "EXCEPT ALL has no",
     "select order_id from silver.orders o where amount > (select coalesce(max(i.amount), 0) from "
     "silver.orders i where i.customer = o.customer)": "(select coalesce(max(i.amount), 0)",
     "select order_id from silver.orders o where amount > (select max(i.amount) from silver.orders i "

@@ -32,11 +32,11 @@ from common.declare import (
     Upsert,
 )
 from common.declare.declared import FAULTY
+from common.engine_reasons import ENGINE_REASONS
 from common.errors import PipelineError
 from orchestration.access.declaration.context import context
 from orchestration.access.declaration.load_file import load_draft, load_pipeline
 from orchestration.author.check.pipeline import (
-    ENGINE_REASONS,
     check,
     draft_problems,
     findings,

@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 
 from common.config.settings import Settings
 from common.declare import Custom, Json, Pipeline, Silver, Topic, Upsert, View
-from common.declare.statement import statement_of
+from common.declare.gold_statement import statement_of
 from common.errors import PipelineError, UsageError
 from orchestration.access.declaration.lineage import in_data_order, sources
 from orchestration.access.declaration.load_file import load_draft
