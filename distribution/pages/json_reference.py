@@ -104,8 +104,8 @@ def _untold(
             place += run or 1
         if begin:
             for first in range(len(shape)):
-                for last in range(first + _FEW + 1, len(shape) + 1):
-                    told.setdefault(shape[first:last], f"{begin} of {name}")
+                for end in range(first + _FEW + 1, len(shape) + 1):
+                    told.setdefault(shape[first:end], f"{begin} of {name}")
 
 
 def _told_run(shape: tuple[str, ...], told: dict[tuple[str, ...], str], *, is_whole: bool) -> int:
