@@ -57,9 +57,8 @@ class Files:
     name: TableName
     """The table: ``bronze.<name>``."""
     path: str
-    """A folder with all folders below it, or one file: absolute, relative to the folder of the pipeline
-    file, or a URI such as ``s3a://bucket/export``. Names that begin with ``.`` or ``_`` are left out, so
-    that a file can be written under such a name and be renamed when it is whole.
+    """A folder with all folders below it, or one file: absolute, relative to the folder of the pipeline file,
+    or a URI such as ``s3a://bucket/export``. Names that begin with ``.`` or ``_`` are left out.
     """
     format: Literal["jsonl", "csv", "text", "parquet", "avro", "orc"]
     """``jsonl``: a line of a file is a record, as it stands, and an empty line is none; ``text``: an empty
@@ -69,15 +68,14 @@ class Files:
     """
     header: bool | Literal["skip"] = False
     """Whether the first line of each CSV file has the names of the columns; it is no record then, and silver
-    finds the fields of ``Csv`` by their names in it. ``"skip"``: it is no record, and is not compared: fields
-    are found by their positions.
+    finds the fields of ``Csv`` by their names in it. ``"skip"``: it is no record, and fields are found by
+    their positions.
     """
     max_rows_per_trigger: int | None = None
     """Most records per micro-batch; unset: the setting ``bronze.max_offsets_per_trigger``."""
     into: str | None = None
-    """The bronze table of a topic, such as ``bronze.orders``, to which the records are appended, so that
-    one silver table reads what Kafka has and what it no longer has; unset: a table of its own. The query,
-    its checkpoint and its status keep the name ``bronze.<name>``.
+    """The bronze table of a topic, such as ``bronze.orders``, to which the records are appended; unset: a
+    table of its own. The query keeps the name ``bronze.<name>``.
     """
     keep: Interval | None = None
     """How long bronze keeps a record after it has read it, as for ``Topic``; unset: for ever. With
@@ -93,16 +91,16 @@ class Files:
     else they are read by the order of their paths.
     """
     max_file_age: Interval | None = field(default=None, kw_only=True)
-    """How much older than the newest file one may be that is read; ``medallion files list`` has the others as
-    left out. With a longer one they are read. Unset: any age.
+    """How much older than the newest file one may be that is read; with a longer one more are read. Unset:
+    any age.
     """
     file_name_only: bool = field(default=False, kw_only=True)
-    """Whether a file is known by its name, in whatever folder: one that has moved is not read again, and of
-    another one of the same name ``medallion files list`` says that it is left out.
+    """Whether a file is known by its name, in whatever folder: one that has moved is not read again, another
+    one of the same name is left out.
     """
     clean_source: Literal["archive", "delete"] | None = field(default=None, kw_only=True)
     """What becomes of a file of which bronze has all records: it is moved to ``source_archive_dir``, or
-    deleted; unset: it stays. The list keeps it, so it is not read again when it is put back.
+    deleted; unset: it stays.
     """
     source_archive_dir: str | None = field(default=None, kw_only=True)
     """The folder for ``clean_source="archive"``, outside of ``path`` and in the same store; files keep their

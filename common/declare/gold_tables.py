@@ -121,19 +121,16 @@ class Aggregate(GoldTable):
     window: Window | Session | None = None
     """Windows of event time: tumbling, sliding or sessions."""
     mode: Literal["complete", "update", "append", "recompute"] = "complete"
-    """``complete``: Spark's output mode; each micro-batch overwrites the whole result, and every group
-    stays in state, so it suits up to some ten thousand groups. ``update``: Spark's output mode; changed
-    groups are merged; state for every group, or with a ``watermark`` for open windows only. ``append``:
-    Spark's output mode; a window is written once, when the watermark closes it. ``recompute``: the groups
-    of a micro-batch's rows are computed from all of silver and merged: no state, any aggregate, and the
-    only mode that takes rows back when silver deletes or replaces them. A start in ``reading`` then says
-    from where changes are followed, not which rows count.
+    """Spark's output modes: ``complete`` overwrites the whole result, for up to some ten thousand groups;
+    ``update`` merges changed groups; ``append`` writes a window once, when the watermark closes it.
+    ``recompute``: the groups of a micro-batch's rows are computed from all of silver and merged: no state,
+    any aggregate, and the only mode that takes rows back. A start in ``reading`` then says from where changes
+    are followed, not which rows count.
     """
     watermark: Interval | None = None
-    """How late a row may arrive in a window; required for ``append``, optional for ``update``. A row
-    whose window has closed does not count, and is counted as ``late`` in the commit: once per
-    micro-batch, group and window (with sessions: group and event time). Spark's watermark begins in 1970:
-    windows that end by then are left out in whatever order they come, and counted as ``before_1970`` too.
+    """How late a row may arrive in a window; required for ``append``, optional for ``update``. A row whose
+    window has closed does not count, and is counted as ``late`` in the commit: once per micro-batch, group
+    and window (with sessions: group and event time). Windows that end by 1970 are left out (``before_1970``).
     """
 
     def mistakes(self) -> Iterator[str]:
@@ -283,15 +280,14 @@ class ChangeFeed(GoldTable):
     """
     where: str | None = field(default=None, kw_only=True)
     """SQL condition over silver's columns; a change for which it is false or null does not count, whatever
-    its operation. A delete has its row in ``before`` only, so that a condition on the row is
-    ``coalesce(after.country, before.country) = 'de'``; one without it would leave deleted rows in the table.
+    its operation. A delete has its row in ``before`` only: ``coalesce(after.country, before.country) =
+    'de'``.
     """
     truncates: str | None = field(default=None, kw_only=True)
     """SQL condition over silver's columns, such as ``op = 't'``: a change that meets it deletes each row that
     is before it in the order, whatever ``where`` says of it and however late it comes. The newest one is the
     row of ``gold.<name>__deleted`` without a key. One that is the change of a row too leaves also those that
-    are equal to it in ``sequence_by``: by ``snapshot in ('last', 'last_in_data_collection')``, a column of
-    ``source.snapshot``, a new snapshot takes away what it lacks.
+    are equal to it in ``sequence_by``, so that a new snapshot takes away what it lacks.
     """
 
     def mistakes(self) -> Iterator[str]:
@@ -344,7 +340,7 @@ class History(GoldTable):
     key: Names
     """Columns that identify the entity."""
     valid_by: str
-    """The column with the start of a version's validity; a timestamp, or any ordered type."""
+    """The column with the start of a version's validity, of any ordered type."""
     columns: Expressions
     """Columns whose change starts a new row, or ``{"name": "SQL expression"}``."""
     delete_when: str | None = None
@@ -378,9 +374,7 @@ class History(GoldTable):
     snapshots: Literal["followed", "arrived"] | None = field(default=None, kw_only=True)
     """Given where silver has full snapshots, each with a value of ``valid_by`` of its own: a key ends at the
     first complete snapshot that lacks it, and has a new row when it returns. ``followed``: a snapshot is
-    complete when a later one has a row, so the newest one ends nothing. ``arrived``: it is complete with its
-    first row; a key of a later micro-batch has ended until then. Rows that ``where`` leaves out are in no
-    snapshot.
+    complete when a later one has a row; ``arrived``: with its first row.
     """
     truncates: str | None = field(default=None, kw_only=True)
     """SQL condition over silver's columns, as in a ``ChangeFeed``: a row that meets it ends the interval of
@@ -438,13 +432,12 @@ class Join(GoldTable):
     how: Literal["inner", "left", "semi"] = "left"
     """``inner``, ``left`` (outer) or ``semi``."""
     mode: Literal["lookup", "recompute", "stream"] = "recompute"
-    """``lookup``: each row is joined once, with the other table as of its micro-batch (Spark's
-    stream-static join). ``recompute``: after a change on either side the rows of its keys are joined
-    again, so the table always equals a join of both tables as they are now. ``stream``: both sides are
-    streams (Spark's stream-stream join): a pair is written when both rows are there, a left row without a
-    match when the watermark rules one out; needs ``within``. Rows later than their watermark (counted as
-    ``late`` in the commit), rows of before 1970, where Spark's watermark begins (``before_1970``),
-    and rows without event time are not joined, and are not in a left join.
+    """``lookup``: each row is joined once, with the other table as of its micro-batch (Spark's stream-static
+    join). ``recompute``: the table always equals a join of both tables as they are now. ``stream``: both
+    sides are streams (Spark's stream-stream join): a pair is written when both rows are there, a left row
+    without a match when the watermark rules one out; needs ``within``. Rows later than their watermark
+    (``late``), of before 1970 (``before_1970``) and without event time are not joined, and are not in a left
+    join.
     """
     within: Within | None = None
     """Bounds in event time for ``mode="stream"``."""
@@ -612,13 +605,11 @@ class Stateful(GoldTable):
     """
     timers: Literal["event_time", "processing_time"] | None = None
     """What ``registerTimer`` counts by. ``event_time``: a timer expires when the watermark has passed it;
-    needs ``event_time`` and ``watermark``. ``processing_time``: by the clock, as the time to live of state
-    does; what is emitted then depends on when the query runs. Unset: no timers.
+    needs ``event_time`` and ``watermark``. ``processing_time``: by the clock. Unset: no timers.
     """
     initial: str | None = field(default=None, kw_only=True)
     """The path or URI of a Delta table with the columns of ``key``: the first micro-batch gives each of its
-    rows to the processor's ``handleInitialState``, before the rows of the source. It is read once, as it is
-    then; a rebuild reads it again.
+    rows to the processor's ``handleInitialState``, before the rows of the source.
     """
 
     def mistakes(self) -> Iterator[str]:
@@ -692,9 +683,8 @@ class View(Paced, GoldKind):
     name: TableName
     """The table: ``gold.<name>``."""
     sql: str
-    """The statement in Spark's SQL, or the name of a file ``….sql`` beside the pipeline file. It reads
-    silver and gold tables of the pipeline, and Delta tables by ``delta.`path``` with a whole path or a URI;
-    one that keeps no change data feed has the view kept whole.
+    """The statement in Spark's SQL, or the name of a file ``….sql`` beside the pipeline file. It reads silver
+    and gold tables of the pipeline, and Delta tables by ``delta.`path```.
     """
     kept: Literal["by row", "by key", "whole"] | None = field(default=None, kw_only=True)
     """The way in which every micro-batch keeps it: ``by row`` or ``by key``, where the statement allows it,

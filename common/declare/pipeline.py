@@ -153,23 +153,22 @@ class Topic:
     partitions, or per topic and partition.
     """
     max_offsets_per_trigger: int | None = None
-    """Most records per micro-batch; unset: the setting of that name."""
+    """Most records per micro-batch; unset: the setting."""
     min_partitions: int | None = None
-    """Spark's ``minPartitions``; unset: the setting of that name."""
+    """Spark's ``minPartitions``; unset: the setting."""
     fail_on_data_loss: bool = True
     """Stop when the broker has deleted offsets that were not read yet."""
     may_have_gaps: bool = False
-    """Some offsets hold no readable record, because the topic is compacted or its producers use
-    transactions. The audit then counts such offsets and reports no fault.
+    """Whether the topic is compacted or its producers use transactions: offsets without a record are then no
+    fault of the audit.
     """
     kafka: Options = field(default_factory=lambda: MappingProxyType({}))
     """Kafka client options such as ``{"security.protocol": "SSL"}``; settings win."""
     sample: Callable[[int], Iterator[Message]] | None = None
     """``seed -> iterator of Message``: offline sample data for ``medallion produce``."""
     keep: Interval | None = None
-    """How long bronze keeps a record after it has read it, such as ``90 days``. Then whole data files are
-    deleted, once every silver table has read them and an audit has found each record; unset: for ever. A
-    silver table that is added later does not get what has expired.
+    """How long bronze keeps a record after it has read it, such as ``90 days``; unset: for ever. A silver
+    table that is added later does not get what has expired.
     """
     trigger: Trigger | None = field(default=None, kw_only=True)
     """When the query starts its next micro-batch: an interval such as ``5 seconds``, or ``asap``; unset: the
@@ -280,9 +279,8 @@ class Rule:
     condition: str
     """SQL condition over the silver columns, the tables of ``lookups``, and ``_kafka``."""
     on_fail: Literal["warn", "drop", "quarantine", "fail"] = "quarantine"
-    """``warn`` counts the row and accepts it; ``quarantine`` writes the row with its raw bytes to the
-    quarantine table; ``drop`` keeps only its coordinates and reasons; ``fail`` stops the query before
-    anything of the micro-batch is written.
+    """``warn`` counts the row and accepts it; ``quarantine`` keeps it with its bytes beside the table;
+    ``drop`` keeps only its coordinates and reasons; ``fail`` stops the query before anything is written.
     """
 
 
@@ -358,10 +356,10 @@ class Silver(Paced):
     does not move the watermark.
     """
     dedupe: Literal["within_watermark", "event_time", "exact"] = "within_watermark"
-    """``within_watermark``: rows of one key within the watermark are one event; a key should not be
-    reused later for another event, because late rows, replays and a first load compare keys alone;
-    ``event_time``: rows of one key and one event time are one event; ``exact``: all rows of one key are
-    one event, found by a MERGE into the table, and no row is late.
+    """``within_watermark``: rows of one key within the watermark are one event; late rows, replays and a
+    first load compare keys alone, so no key may be reused later; ``event_time``: rows of one key and one
+    event time are one event; ``exact``: all rows of one key are one event, found by a MERGE into the table,
+    and no row is late.
     """
     keep: Literal["first", "newest"] = "first"
     """Which row of a key stays: the ``first`` to arrive, or the ``newest`` by event time (ties by Kafka
@@ -372,9 +370,9 @@ class Silver(Paced):
     it unless its key is in the table; ``keep`` does nothing more.
     """
     unknown_fields: Literal["ignore", "rescue", "evolve", "fail"] = "ignore"
-    """What happens to fields of the value that are not in its schema: ``ignore`` leaves them in bronze
-    alone, and ``medallion status`` counts them in a sample; ``rescue`` keeps them as JSON text in the
-    column ``_rescued``; ``evolve`` makes columns of them; ``fail`` stops the query.
+    """What happens to fields of the value that are not in its schema: ``ignore`` leaves them in bronze alone;
+    ``rescue`` keeps them as JSON text in the column ``_rescued``; ``evolve`` makes columns of them; ``fail``
+    stops the query.
     """
     tombstones: Literal["count", "keep"] = "count"
     """What happens to a record without a value: ``count`` leaves it in bronze; ``keep`` writes a row
@@ -383,25 +381,22 @@ class Silver(Paced):
     checked.
     """
     max_future_after: str | None = None
-    """A timestamp column; ``max_future`` then counts from this column or from Kafka's timestamp,
-    whichever is earlier. Use it where old events pass through a new topic: Kafka's timestamp is then
-    years after every event, and rejects no wrong clock. Where the column is null, Kafka's timestamp
-    decides alone.
+    """A timestamp column; ``max_future`` then counts from this column or from Kafka's timestamp, whichever is
+    earlier, and where it is null from Kafka's alone. Use it where old events pass through a new topic:
+    Kafka's timestamp rejects no wrong clock there.
     """
     where: str | None = None
-    """SQL condition over the value's fields and ``_kafka``, for a topic of many types (``"type =
-    'dns'"``). A record for which it is not true is no row of this table: it is neither checked nor kept,
-    and counted as ``other``. A record that cannot be read well enough to decide is quarantined once: by
-    the first declared of the tables of its bronze table that cannot decide. Unset: every record is this
-    table's.
+    """SQL condition over the value's fields and ``_kafka``, for a topic of many types (``"type = 'dns'"``). A
+    record for which it is not true is no row of this table: it is neither checked nor kept, and counted as
+    ``other``. A record that cannot be read well enough to decide is quarantined once. Unset: every record is
+    this table's.
     """
     storage: Storage = field(default_factory=Storage, kw_only=True)
     """How the table's files are laid out. Its side tables have the default."""
     each: str | None = field(default=None, kw_only=True)
     """The array of the value each of whose elements becomes a row: ``"items"``, or ``"order.items"``, also
     through an array on the way. Its name then means the one element (``items.sku``), ``_kafka.element`` is
-    the element's position from 0 on, and the table has it as ``_element``. Everything is decided by element;
-    a record that cannot be read is quarantined once. Unset: a record is one row.
+    the element's position from 0 on, and the table has it as ``_element``. Unset: a record is one row.
     """
 
     def mistakes(self) -> Iterator[str]:

@@ -47,8 +47,8 @@ class KafkaSink:
     fields; unset: no key.
     """
     value: MessagePart = None
-    """SQL text of the message's value; or ``Avro`` or ``Protobuf``: the columns as the schema's fields, by
-    name, with ``framing="registry"`` behind the id of the schema; unset: the row as a JSON object.
+    """SQL text of the message's value; or ``Avro`` or ``Protobuf``, as for the key; unset: the row as a JSON
+    object, nulls included.
     """
     kafka: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Kafka client options, such as ``{"bootstrap.servers": "…"}``; they override the pipeline's."""
@@ -100,8 +100,8 @@ class BatchSink:
 class FileSink:
     """Writes rows as files, each row once: a folder ``batch=<number>`` per micro-batch.
 
-    ``_manifest/<number>.json`` says that the folder is whole and names its files; a micro-batch that was cut
-    off is written anew. Nothing deletes or joins files: give the publication a ``trigger`` of minutes.
+    ``_manifest/<number>.json`` says that the folder is whole and names its files. Nothing deletes or joins
+    files: give the publication a ``trigger`` of minutes.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"path": '"export/orders"'}
@@ -193,10 +193,10 @@ class Publish(Paced):
     """The query and its checkpoint: ``publish.<name>``."""
     reads: str
     """A table of the pipeline, side tables such as ``silver.x__quarantine`` too; a gold table whose rows
-    change needs ``Storage(change_feed=True)``. Rows of a bronze table are as they came, bytes and all.
+    change needs ``Storage(change_feed=True)``.
     """
     to: KafkaSink | FileSink | BatchSink | ForeachSink | MemorySink | ConsoleSink
-    """A KafkaSink, a FileSink, a BatchSink, a ForeachSink, a MemorySink or a ConsoleSink."""
+    """The sink."""
     columns: Expressions | None = None
     """Columns to send, or ``{"name": "SQL expression"}``; unset: all."""
     where: str | None = None

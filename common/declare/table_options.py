@@ -55,9 +55,8 @@ class Reading:
     starting_timestamp: str | None = None
     """The time of the first commit to read, as ``2026-01-31 12:00:00`` in UTC."""
     event_time_order: bool = False
-    """Whether the table as it is at the first start is read in one micro-batch, of which a watermark calls
-    no row late, whatever the order of its commits; for kinds with a watermark. Later commits come in their
-    order.
+    """Whether the table as it is at the first start is read in one micro-batch, of which a watermark calls no
+    row late; for kinds with a watermark.
     """
 
     @property
@@ -124,23 +123,21 @@ class Storage:
     change_feed: bool = False
     """Keep a change data feed for readers that stream the table. Any Delta reader still reads the table."""
     deletion_vectors: bool = False
-    """Mark changed rows as deleted, and do not rewrite their files. The table gets reader version 3:
-    Spark, DuckDB, Polars and delta-rs's SQL read it; delta-rs's pyarrow and pandas readers, and Polars
-    through them, refuse it, as do readers older than deletion vectors. ``medallion status`` then counts
-    the marked rows too.
+    """Mark changed rows as deleted, and do not rewrite their files. The table gets reader version 3, which
+    delta-rs's pyarrow and pandas readers, and readers older than deletion vectors, refuse. ``medallion
+    status`` then counts the marked rows too.
     """
     location: str | None = field(default=None, kw_only=True, metadata={ADDED_LATER: True})
     """The table's own folder, elsewhere than below ``warehouse``: absolute, relative to the folder of the
-    pipeline file, or a URI of the object store that ``warehouse`` is in. Tables beside it have its name with
-    what theirs have more: ``orders__quarantine``. An environment's prefix is put before the last part.
+    pipeline file, or a URI of the object store that ``warehouse`` is in. Side tables are beside it, and an
+    environment's prefix is put before the last part.
     """
     foreign: Literal["appends", "changes"] | None = field(
         default=None, kw_only=True, metadata={ADDED_LATER: True}
     )
-    """What other programs do to a silver or gold table. ``appends``: they append rows, without coordinates
-    (``_kafka_topic`` and the others null) in a silver table, which the audit counts by themselves and gold
-    reads; ``changes``: they also update and delete rows, which readers follow where their kind can, or leave
-    out with ``Reading(changes="appends")``. Unset: a change by another program is a fault.
+    """What other programs do to a silver or gold table. ``appends``: they append rows, in a silver table
+    without coordinates; ``changes``: they also update and delete rows. Unset: a change by another program is
+    a fault.
     """
     newer_types: bool = False
     """Allow columns of the types ``timestamp_ntz`` and ``variant``. A table with such a column gets

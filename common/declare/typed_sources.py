@@ -74,8 +74,8 @@ class DeltaTable:
     """Soft limit of bytes of the source per micro-batch, such as ``512m``; unset: none."""
     event_time_order: Annotated[str | None, BeforeValidator(_named)] = field(default=None, kw_only=True)
     """The source's column of event time, or an SQL expression over its columns: the table as it is at the
-    first start is read by it, oldest rows first and all in one micro-batch, whatever the order of its files;
-    then limits count. Unset: file by file, by the times at which they were written.
+    first start is read by it, oldest rows first and all in one micro-batch. Unset: file by file, by the times
+    at which they were written.
     """
     trigger: Trigger | None = field(default=None, kw_only=True)
     """When the query starts its next micro-batch, as for ``Topic``."""
@@ -83,8 +83,7 @@ class DeltaTable:
     """How the table's files are laid out."""
     in_catalog: str | None = spelt("table", default=None)
     """Written ``table="main.sales.orders"``, in the place of ``path``: the source's name in a catalog that
-    the job has: the one of its Spark session, one of ``spark.conf``, or the Hive metastore of the setting
-    ``catalog``. Each start of the query looks up its folder.
+    the job has.
     """
 
     def mistakes(self) -> Iterator[str]:
@@ -244,7 +243,7 @@ class Stream:
     """
     replayable: bool = True
     """Whether the source gives the same rows again between two of its positions. ``False``: rows that were
-    read and not written are lost with a job that is killed; ``medallion check`` and ``status`` say so.
+    read and not written are lost with a job that is killed.
     """
     keep: Interval | None = None
     """How long bronze keeps a row after it has read it, as for ``Topic``; unset: for ever."""

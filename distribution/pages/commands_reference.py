@@ -23,6 +23,60 @@ _SHARED = {
 }
 """Options that mean the same wherever they are; a command lists them by name alone."""
 
+_TOLD_IN = {
+    "init": "author/files.md#times-as-they-are-written",
+    "check": "author/gold.md#what-check-finds-in-sql",
+    "explain": "author/gold.md#as-statements",
+    "test": "author/testing.md",
+    "schema": "author/testing.md#in-an-editor",
+    "plan": "change/plan.md",
+    "rebuild": "change/rebuild.md",
+    "recover": "change/recover.md",
+    "backfill": "change/backfill.md",
+    "up": "run/keep-running.md",
+    "hand-over": "run/standby.md#hand-over",
+    "stop": "run/keep-running.md#one-query-stopped-and-started",
+    "maintain": "access/time-travel.md#maintenance-medallion-maintain-table",
+    "status": "run/operate.md",
+    "page": "run/operate.md#the-page",
+    "metrics": "observe/metrics.md",
+    "alerts list": "run/operate.md#alerts",
+    "quality run": "quality/quality.md",
+    "audit": "records/what-happens-to-a-row.md",
+    "trace": "records/trace.md",
+    "reconcile": "records/reconcile.md",
+    "restate": "records/restate.md",
+    "erase": "records/erasure.md",
+    "quarantine replay": "records/what-happens-to-a-row.md#quarantine-and-back",
+    "files skip": "author/files.md#give-a-file-up",
+    "receipts dismiss": "records/receipts.md#a-receipt-that-is-wrong-itself",
+    "deploy": "install/deploy.md",
+    "jars export": "install/wheel.md",
+}
+"""The page that tells more of a command."""
+
+_HEAD = """\
+# Commands
+
+`medallion COMMAND --help` prints its part of this page. A default stands behind `=`. Without the address of
+a broker, the commands that need one start an embedded broker; with one (`--set
+kafka.bootstrap_servers=broker-1:9092,broker-2:9092`) they never do.
+
+Commands that print results have `--json`: one object on stdout ([all keys](json.md)), or `{"ok": false,
+"error": {…}}` where it fails before it has a result; the text for people is on stderr. Each exit code has
+[one meaning](errors.md#exit-codes); stopping `up` or `run` at a micro-batch boundary is 0. `medallion
+--version` prints the version, `medallion --install-completion` has the shell propose commands, options,
+tables, topics and settings.
+
+An option means the same in every command: `--plan` changes nothing, `--from` and `--to` are where records
+begin and end, `--from-file` is a file of messages, `--since` a time, `--as-of` a version of a table.
+
+Settings come from `medallion.yaml`, the file of an [environment](../author/testing.md#environments),
+variables and flags, in that order ([all of them](../install/settings.md)). A table's own declaration wins
+over the setting of its layer: `Upsert("daily", …, trigger="10 minutes")`.
+
+Written by `python -m distribution.pages.commands_reference > docs/reference/commands.md`."""
+
 _FEW = 9
 """Most words of an option that stands again wherever it is."""
 
@@ -30,12 +84,7 @@ _FEW = 9
 def reference() -> str:
     """The page of commands and options."""
     lines = [
-        "# Commands and their options",
-        "",
-        "`medallion COMMAND --help` prints its part of this page. A default stands behind `=`.",
-        "[Where each command is told](../commands.md).",
-        "",
-        "Written by `python -m distribution.pages.commands_reference > docs/reference/commands.md`.",
+        _HEAD,
         "",
         "*Shared options*, which a command has unless it says otherwise:",
         "",
@@ -76,7 +125,9 @@ def _command(path: tuple[str, ...], command: Any, told: dict[str, str]) -> Itera
     if arguments:
         yield f"`{' '.join(('medallion', *path, *map(_argument, arguments)))}`"
         yield ""
-    yield _text(inspect.cleandoc(command.help or "").partition("\n\n")[0])
+    page = _TOLD_IN.get(" ".join(path))
+    more = f" [More](../{page})." if page else ""
+    yield _text(inspect.cleandoc(command.help or "").partition("\n\n")[0]) + more
     if arguments or own:
         yield ""
         yield from (_row(f"`{_argument(each)}`", each) for each in arguments if each.help)

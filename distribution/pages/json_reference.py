@@ -85,17 +85,33 @@ def _section(name: str, value: Any, told: dict[tuple[str, ...], str]) -> str:
 def _untold(
     found: list[tuple[str, str, str]], name: str, told: dict[tuple[str, ...], str]
 ) -> Iterator[tuple[str, str, str]]:
-    """The rows of a document; at least three of one array or object that another has are one row."""
+    """The rows of a document; a run of rows of one array or object that another has is one row."""
     begins = [(path.rpartition(".")[0], row) for path, *row in found]
     groups = groupby(zip(begins, found, strict=True), key=lambda pair: pair[0][0])
     for begin, group in groups:
         members = [row for _, row in group]
         shape = tuple(str((path.rpartition(".")[2], *rest)) for path, *rest in members)
-        first = told.setdefault(shape, f"{begin} of {name}") if begin and len(shape) > _FEW else ""
-        if first and first != f"{begin} of {name}":
-            yield f"{begin}.…", "", f"as {first}"
-        else:
-            yield from ((path, "" if kind == "text" else kind, meaning) for path, kind, meaning in members)
+        place = 0
+        while place < len(members):
+            run = _told_run(shape[place:], told, is_whole=place == 0)
+            path, kind, meaning = members[place]
+            if run:
+                last = members[place + run - 1][0].rpartition(".")[2]
+                part = "" if run == len(members) else f", {path.rpartition('.')[2]} to {last}"
+                yield f"{begin}.…".lstrip("."), "", f"as {told[shape[place : place + run]]}{part}"
+            else:
+                yield path, "" if kind == "text" else kind, meaning
+            place += run or 1
+        if begin:
+            for first in range(len(shape)):
+                for end in range(first + _FEW + 1, len(shape) + 1):
+                    told.setdefault(shape[first:end], f"{begin} of {name}")
+
+
+def _told_run(shape: tuple[str, ...], told: dict[tuple[str, ...], str], *, is_whole: bool) -> int:
+    """How many of the rows another array or object has: all, or at least so many that one line is shorter."""
+    longest = next((end for end in range(len(shape), _FEW, -1) if shape[:end] in told), 0)
+    return longest if longest > _FEW + 1 or (is_whole and longest == len(shape)) else 0
 
 
 if __name__ == "__main__":

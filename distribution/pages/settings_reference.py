@@ -13,9 +13,8 @@ from common.spark.session_conf import Conf, OfRun, Value
 _SPARK = """
 ## Spark's own settings
 
-What the engine sets of Spark and Delta, and why. With `spark.master` `local…`, one machine whose one process
-does all the work, the value behind `=` counts; on a cluster, any other master (`local-cluster[…]` too), the
-one behind *cluster*, if there is one.
+With `spark.master` `local…` the value behind `=` counts; on a cluster, any other master (`local-cluster[…]`
+too), the one behind *cluster*, if there is one.
 
 Your own value wins over the engine's: `spark.conf.<name>` of the settings above, and over that
 `--conf <name>=…` of `spark-submit`. Five things it does not replace:
@@ -34,32 +33,23 @@ _STATE = """
 
 A query that keeps state (silver, unless `dedupe="exact"`; `Aggregate` in Spark's modes; `Join` with
 `mode="stream"`) keeps it in as many partitions as `spark.shuffle_partitions` says **when it is first
-started**: the checkpoint has the number, and the state store, for ever. A start says so when the setting and
-a checkpoint differ, and the query goes on as it began. `medallion rebuild` begins anew, with another number.
-
-Each partition is a task, and files of its own, in every micro-batch; no more cores than partitions work on
-the state. On one machine: 2, the default, up to the number of cores. On a cluster: one to two for each core
-that the executors will have when there is most to do.
+started**; `medallion rebuild` begins anew, with another number. No more cores than partitions work on the
+state. On one machine: 2, the default, up to the number of cores. On a cluster: one to two for each core that
+the executors will have when there is most to do.
 """
 
 _PLACES = """
 ## A table at a place of its own
 
-One table has another folder than below `warehouse` by its declaration:
-
-```python
-Silver("orders", …, storage=Storage(location="s3a://lake/shop/orders"))
-```
-
-Its quarantine and late rows are beside it (`orders__quarantine`), and an environment's prefix is put before
-the name (`dev_orders`). A location is in the kind of store that `warehouse` is in, local or `s3a://`. The
-lock of a local table is `_leases/orders` in the folder around it, so that two pipelines that name one folder
-exclude each other; [leases of an object store](object-stores.md) are in the folder around that one.
+`Silver("orders", …, storage=Storage(location="s3a://lake/shop/orders"))`: its quarantine and late rows are
+beside it (`orders__quarantine`), and an environment's prefix is put before the name (`dev_orders`). A
+location is in the kind of store that `warehouse` is in, local or `s3a://`. Two pipelines that name one folder
+exclude each other.
 
 To move a table: change its location, and `medallion plan` says from where to where its folders are copied,
-with all files, while no job runs. A start without the copy is refused. Readers need no change. Delete the
-former folders when the job has gone on. Checkpoints are moved like that too: without its checkpoint a start
-of bronze or silver is refused, and gold fills its table again.
+with all files, while no job runs. A start without the copy is refused. Delete the former folders when the job
+has gone on. Checkpoints are moved like that too: without its checkpoint a start of bronze or silver is
+refused, and gold fills its table again.
 """
 
 

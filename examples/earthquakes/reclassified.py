@@ -1,4 +1,4 @@
-"""The same pipeline with other magnitude classes, which silver computes: for docs/change/walkthrough.md."""
+"""The same pipeline with other magnitude classes, which silver computes."""
 
 from dataclasses import replace
 

@@ -410,10 +410,9 @@ class Quality:
     expectations: Annotated[Sequence[AnyExpectation], BeforeValidator(_expectations), AfterValidator(tuple)]
     """The expectations of the suite: short forms, ``Expect``, or classes of ``gx.expectations``."""
     gate: Literal["publish", "stop"] | None = None
-    """``publish``: readers of ``<table>__published`` get the newest version that passed the suite, for
-    gold tables only; ``stop``: the query that writes the table is stopped when a version fails. Both are
-    evaluated while the job runs and at the end of a backfill; only failures of severity ``error`` count.
-    Unset: the suite runs on command only.
+    """``publish``: readers of ``<table>__published`` get the newest version that passed the suite, for gold
+    tables only; ``stop``: the query that writes the table is stopped when a version fails. Only failures of
+    severity ``error`` count. Unset: the suite runs on command only.
     """
 
     def mistakes(self) -> Iterator[str]:
