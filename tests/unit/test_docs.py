@@ -31,7 +31,7 @@ CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 GOLD = (ROOT / "docs" / "author" / "gold.md").read_text(encoding="utf-8")
-MOST_WORDS = 89_500
+MOST_WORDS = 90_000
 """Of README.md and docs/, tables and code included."""
 
 
