@@ -33,7 +33,7 @@ from common.java.jar_cache import PACKAGES, cache_dir, jar_path, jars_of, requir
 from distribution.bench.contenders.contender import CORES, DRIVER_MEMORY
 from distribution.bench.contenders.script_options import script_options
 
-_JARS = Path(__file__).with_name("flink.yaml")
+JARS = Path(__file__).with_name("flink.yaml")
 """Settings that name the jars, each with its sha256."""
 _SOURCE = Path(__file__).with_name("Event.java")
 _OF_SPARK = (
@@ -105,7 +105,7 @@ def set_up() -> None:
         JarError: A jar cannot be fetched.
         JavaError: There is no Java.
     """
-    settings = load_settings(file=_JARS)
+    settings = load_settings(file=JARS)
     java, jars = find_java(settings), require(settings, PACKAGES)
     folder = _classes(settings)
     if not folder.exists():
@@ -133,7 +133,7 @@ def launched() -> Any:
     """A JVM with Flink, its classes as attributes; it ends with this process."""
     from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
-    settings = load_settings(file=_JARS)
+    settings = load_settings(file=JARS)
     path = list(_class_path(settings))
     opened = [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in (*_OPENED, *_OPENED_TOO)]
     port, token = launch_gateway(
@@ -173,15 +173,19 @@ def environment(jvm: Any, folder: Path, *, running: bool) -> Any:
     return made
 
 
+def tables_of(topic: str, bootstrap: str, *, running: bool) -> str:
+    """The statements that create what the jobs read and write, with ``;`` and a line between two."""
+    bounded = "" if running else ", 'scan.bounded.mode' = 'latest-offset'"
+    return _TABLES.format(options=_OPTIONS, cores=CORES, topic=topic, bootstrap=bootstrap, bounded=bounded)
+
+
 def main() -> None:
     """Drain, or run until SIGINT."""
     given = script_options()
     stopped: list[int] = []
     signal.signal(signal.SIGINT, lambda number, _: stopped.append(number))
     made = environment(launched(), given.folder, running=given.running)
-    bounded = "" if given.running else ", 'scan.bounded.mode' = 'latest-offset'"
-    names = {"topic": given.topic, "bootstrap": given.bootstrap, "bounded": bounded}
-    for statement in _TABLES.format(options=_OPTIONS, cores=CORES, **names).split(";\n"):
+    for statement in tables_of(given.topic, given.bootstrap, running=given.running).split(";\n"):
         made.executeSql(statement)
     jobs = {"bronze": _BRONZE}
     if not given.bronze_only:
