@@ -8,11 +8,12 @@ With ``--running`` the jobs stream until they are stopped: Kafka to bronze, bron
 silver to both gold tables, each reading what the one before has committed. Without it each drains what is
 there in Flink's batch mode, one after the other; ``--bronze-only`` leaves the other hops out.
 
-Settings are Flink's and Paimon's defaults, compaction included, but for: parallelism 2, a checkpoint each
-second into the folder (state is on the heap), tables that are looked at for new snapshots ten times a second
-instead of every ten seconds, and manifests that are not compressed, so that the reader needs no more than
-Avro. Events are read by a function in Java (``Event.java``), in one pass: Flink's own would read a message
-once for each column. A duplicate is known for an hour.
+Settings are Flink's and Paimon's defaults, but for: parallelism 2, a checkpoint each second into the folder
+(state is on the heap), tables that are looked at for new snapshots ten times a second instead of every ten
+seconds, no compaction (Paimon's guide gives it to a job of its own; a reader merges), and manifests that are
+not compressed, so that the reader of the bench needs no more than Avro. Events are read by a function in
+Java (``Event.java``), in one pass: Flink's own would read a message once for each column. A duplicate is
+known for an hour.
 """
 
 from __future__ import annotations
@@ -78,7 +79,9 @@ CREATE TEMPORARY TABLE events (
 CREATE TEMPORARY SYSTEM FUNCTION event AS 'bench.Event';
 CREATE TEMPORARY VIEW judged AS SELECT *, event(`value`) AS e FROM bronze
 """
-_OPTIONS = "'continuous.discovery-interval' = '100 ms', 'manifest.compression' = 'null'"
+_OPTIONS = (
+    "'continuous.discovery-interval' = '100 ms', 'write-only' = 'true', 'manifest.compression' = 'null'"
+)
 
 _BRONZE = "INSERT INTO bronze SELECT `partition`, `offset`, `timestamp`, `key`, `value` FROM events"
 _SILVER = """EXECUTE STATEMENT SET BEGIN
