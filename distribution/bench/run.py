@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from distribution.bench.contenders.contender import Contender
+from distribution.bench.contenders.flink import Flink
 from distribution.bench.contenders.ours import PIPELINE, WIDE, Ours
 from distribution.bench.contenders.script import Script
 from distribution.bench.reporting.report import Section
@@ -31,6 +32,11 @@ PEERS: dict[str, Contender] = {
             "the same jars and heap",
         ),
         Script("polars", "a hand-written loop of confluent-kafka, Polars and delta-rs, one process"),
+        Flink(
+            "flink",
+            "Flink SQL 1.20 on tables of Paimon 1.3, three chained jobs in one JVM of the same heap, a "
+            "checkpoint each second",
+        ),
     )
 }
 
@@ -52,7 +58,9 @@ class Run:
         per_second: Messages per second, likewise.
         seconds: Length of what is measured by the clock, likewise.
         warm_up: Seconds before it, likewise.
+        beside: Cores of other work, likewise; 0: freshness is measured without any.
         settings: Settings of the product, as ``--set`` takes them.
+        left_out: Why each peer that was asked for is not measured.
     """
 
     broker: Broker
@@ -64,7 +72,9 @@ class Run:
     per_second: int | None = None
     seconds: float | None = None
     warm_up: float | None = None
+    beside: float = 0.0
     settings: tuple[str, ...] = ()
+    left_out: dict[str, str] = field(default_factory=dict)
     _began: float = field(default_factory=time.monotonic)
 
     def sized(self, named: float | None, full: float, quick: float) -> int:
@@ -76,11 +86,17 @@ class Run:
         return Ours(self.settings)
 
     def contenders(self, peers: Sequence[str], *, wide: bool = False) -> list[Contender]:
-        """Ours, and the peers of a workload, unless the command line named others."""
+        """Ours, and the peers of a workload or of the command line; of these the ones that can run here."""
         names = peers if self.peers is None else self.peers
         known = WIDE_PEERS if wide else PEERS
         ours = Ours(self.settings, WIDE if wide else PIPELINE)
-        return [ours, *(known[name] for name in names if name in known)]
+        return [ours, *(known[name] for name in names if name in known and self._is_here(known[name]))]
+
+    def _is_here(self, peer: Contender) -> bool:
+        if peer.name not in self.left_out and (why := peer.set_up()) is not None:
+            self.say(f"{peer.name} is left out: {why}")
+            self.left_out[peer.name] = why
+        return peer.name not in self.left_out
 
     def scratch(self, name: str) -> Path:
         """A new, empty folder."""

@@ -33,6 +33,9 @@ class Contender(Protocol):
     what: str
     drops_beyond: bool
 
+    def set_up(self) -> str | None:
+        """Fetch what it needs, where that is not here; why it cannot run on this machine, or None."""
+
     def drain(self, folder: Path, source: Source, *, bronze_only: bool = False) -> Started:
         """Start it; it ends by itself once all is done that is there."""
 

@@ -75,6 +75,9 @@ class Ours:
     def __init__(self, settings: Sequence[str] = (), pipeline: str = PIPELINE) -> None:
         self._settings, self._pipeline = tuple(settings), pipeline
 
+    def set_up(self) -> None:
+        """It is here."""
+
     def drain(self, folder: Path, source: Source, *, bronze_only: bool = False) -> Started:
         """``medallion backfill``, or ``run bronze --available-now``."""
         words = ("run", "bronze", "--available-now") if bronze_only else ("backfill",)

@@ -23,6 +23,10 @@ class Script:
     def __init__(self, name: str, what: str, words: tuple[str, ...] = ()) -> None:
         self.name, self.what, self._words = name, what, words
 
+    def set_up(self) -> str | None:
+        """Nothing but the packages that are installed."""
+        return None
+
     def drain(self, folder: Path, source: Source, *, bronze_only: bool = False) -> Started:
         """Until it has what is there, layer after layer or as it sees fit."""
         return self._start(folder, source, *(["--bronze-only"] if bronze_only else []))

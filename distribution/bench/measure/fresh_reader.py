@@ -15,7 +15,7 @@ import polars as pl
 from distribution.bench.data.events import FIRST_USER, PRODUCTS, USERS, Batch, Stream
 from distribution.bench.measure.oracle import Tables
 from distribution.bench.measure.stats import Quantile, quantile
-from distribution.bench.measure.watch import Arrivals, Moments, Numbers, Watch
+from distribution.bench.measure.watch import Arrivals, Moments, Numbers
 
 GOLD = ("groups", "latest")
 TABLES = ("silver", *GOLD)
@@ -43,9 +43,9 @@ class Reader:
     """Polls the three tables, and knows at the end when each event was first seen."""
 
     def __init__(self, tables: Tables, stream: Stream) -> None:
-        self._silver = Watch(tables.silver, ["sent_at"])
-        self._groups = Watch(tables.groups, ["product", "newest_sent_at"])
-        self._latest = Watch(tables.latest, ["user_id", "event_time"])
+        self._silver = tables.watch("silver", ["sent_at"])
+        self._groups = tables.watch("groups", ["product", "newest_sent_at"])
+        self._latest = tables.watch("latest", ["user_id", "event_time"])
         self.arrivals = Arrivals(stream.start, stream.step)
         self.products = Moments(stream.start, PRODUCTS)
         self.users = Moments(stream.start, USERS)

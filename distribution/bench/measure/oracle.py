@@ -10,7 +10,7 @@ were sent beyond the watermark, and no others, and its gold is then compared to 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,7 @@ import polars as pl
 from deltalake import DeltaTable
 
 from distribution.bench.data.events import COUNTRIES, KINDS, PARTITIONS, Batch, Stream
+from distribution.bench.measure.watch import Watch
 
 CHUNK = 100_000
 SILVER = ("event_id", "event_time", "sent_at", "kind", "product", "cents", "quantity", "user_id", "country")
@@ -41,7 +42,8 @@ class Tables:
     """Where a contender keeps what it makes.
 
     Columns that are compared are ``SILVER`` (and ``WIDE``), ``LATEST`` and ``GROUPS``; bronze has
-    ``partition``, ``offset`` and ``value``, quarantine has ``value``. More columns are no fault.
+    ``partition``, ``offset`` and ``value``, quarantine has ``value``. More columns are no fault. These are
+    Delta tables; a contender with others gives a class of its own, with other readers.
     """
 
     bronze: Path
@@ -52,7 +54,24 @@ class Tables:
 
     def all(self) -> dict[str, Path]:
         """By name."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {name: getattr(self, name) for name in Tables.__slots__}
+
+    def watch(self, name: str, columns: Sequence[str]) -> Watch:
+        """What polls a table for new rows."""
+        return Watch(self.all()[name], columns)
+
+    def rows(self, name: str, columns: Sequence[str]) -> pl.DataFrame:
+        """A table's rows, as ``rows`` has them."""
+        return rows(self.all()[name], columns)
+
+    def facts(self, name: str) -> dict[str, int] | None:
+        """Live files, commits and bytes of a table; None where there is none."""
+        path = str(self.all()[name])
+        if not DeltaTable.is_deltatable(path):
+            return None
+        read = DeltaTable(path)
+        sizes = read.get_add_actions(flatten=True).column("size_bytes").to_pylist()
+        return {"files": len(sizes), "commits": read.version() + 1, "bytes": sum(sizes)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,27 +171,31 @@ def differences(
         may_lack_beyond: Whether events beyond the watermark may be missing in silver, and so in gold.
         bronze_only: Look at bronze alone.
     """
-    found = [*_bronze(tables.bronze, wanted)]
+    found = [*_bronze(tables.rows("bronze", ("partition", "offset", "value")), wanted)]
     if bronze_only:
         return found
-    aside = _hashes(rows(tables.quarantine, ("value",))["value"])
+    aside = _hashes(tables.rows("quarantine", ("value",))["value"])
     found += _same_hashes("quarantine", aside, wanted.quarantine)
     columns = wanted.silver.drop("is_beyond")
-    silver = rows(tables.silver, tuple(columns.columns))
+    silver = tables.rows("silver", columns.columns)
     if may_lack_beyond:
         lacking = wanted.silver.filter("is_beyond").join(silver, on="event_id", how="anti")
         columns = columns.join(lacking, on="event_id", how="anti")
     found += _same_rows("silver", silver, columns)
-    found += _same_rows("groups", rows(tables.groups, GROUPS), groups_of(columns))
-    found += _same_rows("latest", rows(tables.latest, LATEST), latest_of(columns))
+    found += _same_rows("groups", tables.rows("groups", GROUPS), groups_of(columns))
+    found += _same_rows("latest", tables.rows("latest", LATEST), latest_of(columns))
     return found
 
 
-def rows(path: Path, columns: tuple[str, ...]) -> pl.DataFrame:
-    """A table's rows as an independent reader sees them, integers and times of one width; none without it."""
+def rows(path: Path, columns: Sequence[str]) -> pl.DataFrame:
+    """A Delta table's rows as an independent reader sees them, of one width; none where it is not there."""
     if not DeltaTable.is_deltatable(str(path)):
         return pl.DataFrame(schema=dict.fromkeys(columns, pl.String))
-    frame = pl.scan_delta(str(path)).select(columns).collect()
+    return of_one_width(pl.scan_delta(str(path)).select(columns).collect())
+
+
+def of_one_width(frame: pl.DataFrame) -> pl.DataFrame:
+    """All integers of 64 bits, all times in microseconds of UTC: tables of two contenders compare."""
     wider = [pl.col(name).cast(pl.Int64) for name, kind in frame.schema.items() if kind.is_integer()]
     moments = [
         pl.col(name).cast(pl.Datetime("us", "UTC"))
@@ -182,8 +205,7 @@ def rows(path: Path, columns: tuple[str, ...]) -> pl.DataFrame:
     return frame.with_columns(*wider, *moments)
 
 
-def _bronze(path: Path, wanted: Expected) -> Iterator[str]:
-    found = rows(path, ("partition", "offset", "value"))
+def _bronze(found: pl.DataFrame, wanted: Expected) -> Iterator[str]:
     yield from _same_hashes("bronze", _hashes(found["value"]), wanted.bronze)
     if found.height != wanted.messages:
         return

@@ -44,24 +44,31 @@ class Watch:
         columns: Those to read.
     """
 
+    first = 0
+    """The number of a table's first version."""
+
     def __init__(self, path: Path, columns: Sequence[str]) -> None:
         self._path, self._columns = path, list(columns)
         self._table: DeltaTable | None = None
-        self._version = -1
+        self._version = self.first - 1
 
     def poll(self) -> Iterator[Seen]:
         """Rows of versions that are new since the last poll."""
+        if files := self._new_files():
+            rows = pl.concat([pl.read_parquet(file, columns=self._columns) for file in files])
+            yield Seen(time.time_ns() // 1_000, rows)
+
+    def _new_files(self) -> list[Path]:
+        """What the versions since the last call have added."""
         if not self._commit(self._version + 1).exists():
-            return
+            return []
         if self._table is None:
             self._table = DeltaTable(str(self._path))
         self._table.update_incremental()
         newest = self._table.version()
         files = [file for version in range(self._version + 1, newest + 1) for file in self._added(version)]
         self._version = newest
-        if files:
-            rows = pl.concat([pl.read_parquet(file, columns=self._columns) for file in files])
-            yield Seen(time.time_ns() // 1_000, rows)
+        return files
 
     def _added(self, version: int) -> Iterator[Path]:
         for line in self._commit(version).read_bytes().splitlines():

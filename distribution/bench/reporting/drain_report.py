@@ -15,6 +15,8 @@ from distribution.bench.run import OURS
 BROKER = "broker"
 TIMES_THE_TUTORIAL, OF_THE_LOOP = 4.5, 0.5
 """How much faster than the tutorial, and than the hand-written loop, a drain should be."""
+OF_FLINK = 0.6
+"""CPU of a drain in times of Flink's."""
 _REST = "start, end and between"
 
 
@@ -149,7 +151,7 @@ def intro(drain: Drain, names: Sequence[Contender], what: str) -> str:
 
 
 def goals(drain: Drain) -> list[Goal]:
-    """The bounds are for a million beside the tutorial, and for ten beside the loop."""
+    """The bounds are for a million beside the tutorial, two beside Flink, and ten beside the loop."""
     goals, size = [], f"W1 {drain.events:,} cold"
     if "tutorial" in drain.contenders:
         cpu = ratio(drain.cpu("tutorial"), drain.cpu(OURS))
@@ -165,6 +167,9 @@ def goals(drain: Drain) -> list[Goal]:
             Goal(f"{size}, speed of ours / the Polars loop", wall, OF_THE_LOOP, "at least", why(wall)),
             Goal(f"{size}, CPU of the Polars loop / ours", cpu, OF_THE_LOOP, "at least"),
         ]
+    if "flink" in drain.contenders:
+        cpu = ratio(drain.cpu(OURS), drain.cpu("flink"))
+        goals.append(Goal(f"{size}, CPU of ours / Flink", cpu, OF_FLINK, "at most"))
     return goals
 
 

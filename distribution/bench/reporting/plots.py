@@ -87,12 +87,13 @@ class Lines:
         parts.append(
             f'<text x="{_WIDTH - _RIGHT}" y="{_HEIGHT - 6}" text-anchor="end">{escape(self.x)}</text>'
         )
+        step = min(130, (_WIDTH - _LEFT - _RIGHT) // len(shown))
         for at, (name, each) in enumerate(shown.items()):
             path = " ".join("{:.1f},{:.1f}".format(*place(x, y)) for x, y in each)
             colour = _COLOURS[at % 6]
             parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.8"/>')
             parts.append(
-                f'<text x="{_LEFT + 8 + at * 130}" y="{_TOP + 12}" fill="{colour}">{escape(name)}</text>'
+                f'<text x="{_LEFT + 8 + at * step}" y="{_TOP + 12}" fill="{colour}">{escape(name)}</text>'
             )
         return _framed(f"{self.title}: {self.y}", parts, _HEIGHT)
 
@@ -109,7 +110,9 @@ def _rule(y: float, text: str) -> str:
 
 def _framed(title: str, parts: Sequence[str], height: int) -> str:
     return (
-        f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{escape(title, quote=True)}">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" role="img" '
+        f'aria-label="{escape(title, quote=True)}" font-family="sans-serif" font-size="12">'
+        f'<rect width="{_WIDTH}" height="{height}" fill="#fff"/>'
         f'<text x="4" y="16" font-weight="bold">{escape(title)}</text>{"".join(parts)}</svg>'
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ class Section:
         raw: Every figure behind the lines, for the JSON file.
         failures: Tables that were not as they should be, and anything else that makes figures void.
         plots: For the page.
+        pictures: Those that a page of docs shows too, by their file's name.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Section:
     raw: Any = None
     failures: Sequence[str] = ()
     plots: Sequence[Plot] = ()
+    pictures: Mapping[str, Plot] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +78,13 @@ class Report:
             goals = [goal for section in whole for goal in section.goals]
             for one in whole:
                 page.put(one.title, one.lines, machine_line(self.machine))
+                for name, plot in one.pictures.items():
+                    page.PAGE.with_name(name).write_text(f"{plot.svg()}\n", encoding="utf-8")
             if goals:
                 page.put_goals(goal_rows(goals), machine_line(self.machine))
 
     def _html(self, goals: Sequence[Goal]) -> str:
-        plots = [plot for section in self.sections for plot in section.plots]
+        plots = [plot for one in self.sections for plot in (*one.plots, *one.pictures.values())]
         tables = [(one.title, list(one.lines)) for one in self.sections]
         if goals:
             tables.insert(0, (page.GOALS, goal_lines(goals)))

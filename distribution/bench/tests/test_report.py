@@ -156,6 +156,15 @@ def test_docs_get_the_sections_and_the_goals(tmp_path: Path, pages: tuple[Path, 
     ]
 
 
+def test_docs_get_the_pictures_of_a_section(tmp_path: Path, pages: tuple[Path, Path]) -> None:
+    picture = Lines("Age", {"ours": [(0.0, 1.0), (1.0, 2.0)]}, "s", "s")
+    section = replace(report().sections[0], pictures={"age.svg": picture})
+    Report(MACHINE, {}, [section]).write(tmp_path, to_docs=True)
+    text = pages[0].with_name("age.svg").read_text()
+    assert text.startswith('<svg xmlns="http://www.w3.org/2000/svg"')
+    assert text.strip() in (tmp_path / "bench.html").read_text()
+
+
 def test_docs_get_no_section_with_a_failure(tmp_path: Path, pages: tuple[Path, Path]) -> None:
     whole = report().sections[0]
     report_ = Report(MACHINE, {}, [replace(whole, failures=["ours: silver: 1 row lost"])])
@@ -201,6 +210,12 @@ def test_ratios_to_the_loop_are_of_what_both_take_for_a_further_million() -> Non
     cpu, speed = drain.against_the_loop([of(1, 60, 14), of(2, 90, 24)])
     assert (cpu.measured, cpu.is_met) == (3.0, False)
     assert speed.measured == pytest.approx(24 / 180)
+
+
+def test_a_drain_beside_flink_is_judged_by_its_cpu() -> None:
+    runs = (drained("ours", 10, 30), drained("flink", 20, 40))
+    told = {goal.what: (goal.measured, goal.is_met) for goal in drain.goals(Drain(1_000_000, 1, runs))}
+    assert told == {"W1 1,000,000 cold, CPU of ours / Flink": (0.75, False)}
 
 
 def test_a_drain_that_failed_has_no_figures() -> None:

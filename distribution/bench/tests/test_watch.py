@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import polars as pl
@@ -17,7 +18,9 @@ from distribution.bench.measure.machine import Usage
 from distribution.bench.measure.oracle import LATEST, Tables, groups_of, latest_of, silver_rows
 from distribution.bench.measure.stats import Quantile
 from distribution.bench.measure.watch import Arrivals, Moments, Watch
+from distribution.bench.run import Run
 from distribution.bench.workloads import freshness
+from orchestration.access.embedded_broker.lifecycle import Broker
 
 NOW = 1_800_000_000_000_000
 
@@ -111,11 +114,22 @@ def test_what_does_not_count() -> None:
     assert not batch.late[counted(batch, "latest")].any()
 
 
-def fresh(contender: str, p50: float, *, foreign: float = 0.0, at_least: bool = False) -> freshness.Fresh:
+def fresh(
+    contender: str, p50: float, *, foreign: float = 0.0, at_least: bool = False, beside: float = 0.0
+) -> freshness.Fresh:
     ages = Ages(99, 1, Quantile(p50, at_least), Quantile(2 * p50, at_least), [(0.0, p50, 2 * p50)])
     usage = Usage(60.0, 45.0, 2**30, {}, foreign, 0.0)
     return freshness.Fresh(
-        contender, 2_000, 30, 60, 20.0, usage, dict.fromkeys(TABLES, ages), kept_up=not at_least
+        contender,
+        2_000,
+        30,
+        60,
+        20.0,
+        usage,
+        dict.fromkeys(TABLES, ages),
+        kept_up=not at_least,
+        beside=beside,
+        first=[(0.0, 25.0, 30.0), (119.0, p50, 2 * p50)],
     )
 
 
@@ -135,6 +149,40 @@ def test_goals_of_freshness_are_those_of_the_worse_table_and_of_the_peers() -> N
         "gold p99 of ours / the Polars loop": (pytest.approx(4), False),
         "cores of ours / the Polars loop": (pytest.approx(1), True),
         "gold p50 of the tutorial / ours": (pytest.approx(75), True),
+    }
+
+
+def test_flink_is_the_peer_that_ours_should_be_fresher_and_cheaper_than() -> None:
+    told = verdicts(fresh("ours", 1.2), fresh("flink", 1.6))
+    assert {what: told[what] for what in told if "Flink" in what} == {
+        "gold p50 of ours / Flink": (pytest.approx(0.75), True),
+        "gold p99 of ours / Flink": (pytest.approx(0.75), True),
+        "cores of ours / Flink": (pytest.approx(1), True),
+    }
+
+
+def test_other_work_is_judged_against_the_same_run_without_it() -> None:
+    found = [fresh(who, age, beside=cores) for who in ("ours", "flink") for age, cores in ((1, 0), (2, 0.5))]
+    told = verdicts(*found)
+    assert told["gold p50, s"] == (1, True)  # of the run without
+    assert told["gold p99 with 0.5 cores of other work / without"] == (2, False)
+    rows = [line.split(" | ")[:3] for line in freshness._lines(found, run_of()) if line.startswith("| ours")]
+    assert rows == [["| ours", "2,000", "0"], ["| ours", "2,000", "0.5"]]
+    noisy = verdicts(fresh("ours", 1), fresh("ours", 2, beside=0.5, foreign=0.5))
+    assert noisy["gold p99 with 0.5 cores of other work / without"] == (None, None)
+
+
+def run_of() -> Run:
+    return Run(cast("Broker", None), Path())
+
+
+def test_the_picture_has_the_first_two_minutes_without_other_work() -> None:
+    lines = freshness._first_minutes([fresh("ours", 1), fresh("flink", 2), fresh("ours", 9, beside=0.5)])
+    assert dict(lines.series) == {
+        "ours p50": [(0.0, 25.0), (119.0, 1)],
+        "ours p99": [(0.0, 30.0), (119.0, 2)],
+        "flink p50": [(0.0, 25.0), (119.0, 2)],
+        "flink p99": [(0.0, 30.0), (119.0, 4)],
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,15 +14,20 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from common.declare import View
+from common.errors import JarError
 from common.spark import session_conf
+from distribution.bench import __main__ as command
+from distribution.bench.contenders import flink_job
 from distribution.bench.contenders.ours import WIDE as WIDE_PIPELINE
 from distribution.bench.contenders.started_process import ContenderError, Started
 from distribution.bench.measure import footprint
 from distribution.bench.measure.fresh_reader import TABLES, Ages
-from distribution.bench.measure.machine import Usage
+from distribution.bench.measure.machine import Meter, Usage
 from distribution.bench.measure.oracle import SILVER, WIDE, Tables
 from distribution.bench.measure.spent import Spent
 from distribution.bench.measure.stats import Quantile
+from distribution.bench.reporting.report import Section
+from distribution.bench.run import Run
 from distribution.bench.workloads import files, freshness, maintenance, restart, standby
 from distribution.bench.workloads.files import Count, Files, Part
 from distribution.bench.workloads.freshness import Fresh, Minute
@@ -29,6 +35,7 @@ from distribution.bench.workloads.gold import choices, gold_tables, views
 from distribution.bench.workloads.gold.gold_tables import Cost
 from distribution.bench.workloads.restart import Gold, Kill, Restart
 from orchestration.access.declaration.load_file import load_pipeline
+from orchestration.access.embedded_broker.lifecycle import Broker
 
 GIB = 2**30
 
@@ -54,6 +61,34 @@ class Running:
 
 
 RUNNING = cast("Started", Running())
+
+
+def test_a_peer_that_cannot_be_set_up_is_left_out_and_the_reason_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse() -> None:
+        raise JarError("the jars could not be fetched\nmore")
+
+    monkeypatch.setattr(flink_job, "set_up", refuse)
+    run = Run(cast("Broker", None), Path())
+    assert [one.name for one in run.contenders(("polars", "flink"))] == ["ours", "polars"]
+    monkeypatch.setitem(command.WORKLOADS, "drain", lambda _: Section("drain", "Drain", ["text"]))  # type: ignore[arg-type]
+    assert command._section("drain", run).lines == [
+        "text",
+        "",
+        "`flink` is left out: the jars could not be fetched",
+    ]
+
+
+def test_other_work_takes_its_share_of_a_core(tmp_path: Path) -> None:
+    with Started("distribution.bench.measure.busy", ["0.5"], tmp_path / "log") as busy:
+        with Meter({"busy": busy.pid}) as meter:
+            time.sleep(0.5)  # it starts
+            before = meter.read()
+            time.sleep(1)
+            usage = meter.read().since(before, "busy")
+        busy.check()
+    assert 0.2 < usage.cores < 0.65
 
 
 # W6

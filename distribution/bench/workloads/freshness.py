@@ -11,21 +11,22 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 
 import polars as pl
 
 from distribution.bench.contenders.contender import Contender
-from distribution.bench.contenders.started_process import ContenderError
+from distribution.bench.contenders.started_process import ContenderError, Started
 from distribution.bench.data import topic
 from distribution.bench.data.events import Stream
 from distribution.bench.data.sender import sending
 from distribution.bench.measure.fresh_reader import GOLD, TABLES, Ages, Reader, ages
 from distribution.bench.measure.machine import Meter, Usage
-from distribution.bench.measure.oracle import GROUPS, Expected, Tables, differences, expected, rows
+from distribution.bench.measure.oracle import GROUPS, Expected, Tables, differences, expected
 from distribution.bench.measure.stats import Goal, Quantile, number, ratio
 from distribution.bench.reporting.plots import Lines
 from distribution.bench.reporting.report import Section, table
@@ -41,10 +42,15 @@ GRACE_SECONDS = 30.0
 CATCH_UP_SECONDS = 120.0
 _SECOND = 1_000_000
 _MINUTE = 60.0
+_FIRST_SECONDS = 120
+"""What the picture shows, from the first event on."""
+PICTURE = "freshness.svg"
 MOST_GROWTH = 1.1
 """Ages in the last minute, in times of those in the second one."""
-TIMES_THE_LOOP, CORES_OF_THE_LOOP = 3.0, 1.2
-"""Ages of rows in gold, and cores, in times of the hand-written loop's."""
+BESIDE_PEERS = {"polars": ("the Polars loop", 3.0, 1.2), "flink": ("Flink", 0.9, 1.0)}
+"""Of a peer, how it is called, and the most of ages of rows in gold, and of cores, in times of its own."""
+MOST_WITH_OTHER_WORK = 1.5
+"""Ages with other work on the machine, in times of those without."""
 FIRST_GOLD_GOAL = 12.0
 """Seconds from a cold start to the first row of gold."""
 
@@ -78,6 +84,8 @@ class Fresh:
         kept_up: Whether its tables equalled the oracle's soon after the sending had ended.
         failures: What makes its figures void.
         minutes: Every whole minute of warm-up and window.
+        beside: Cores of other work on the machine.
+        first: Median and 99th percentile in ``groups`` by second from the first event on.
     """
 
     contender: str
@@ -90,6 +98,8 @@ class Fresh:
     kept_up: bool
     failures: Sequence[str] = field(default_factory=tuple)
     minutes: Sequence[Minute] = ()
+    beside: float = 0.0
+    first: Sequence[tuple[float, float, float]] = ()
 
     def gold(self, share: str) -> Quantile:
         """The worse of both gold tables: ``p50`` or ``p99``."""
@@ -101,9 +111,11 @@ class Fresh:
         return min(ratio(a.seen, a.seen + a.unseen) for a in (self.ages[name] for name in GOLD))
 
 
-def measured(run: Run, contender: Contender, per_second: int, seconds: float, warm_up: float) -> Fresh:
-    """Run a contender under a steady stream, from nothing."""
-    name = f"fresh-{contender.name}-{per_second}"
+def measured(
+    run: Run, contender: Contender, per_second: int, seconds: float, warm_up: float, *, beside: float = 0.0
+) -> Fresh:
+    """Run a contender under a steady stream, from nothing, with so many cores of other work beside it."""
+    name = f"fresh-{contender.name}-{per_second}{'-beside' if beside else ''}"
     run.say(f"{name}: {warm_up:.0f} s after its first gold row, {seconds:.0f} s are measured")
     folder = run.scratch(name)
     source = topic.made(run.broker, name)
@@ -112,7 +124,15 @@ def measured(run: Run, contender: Contender, per_second: int, seconds: float, wa
     with (
         contender.run(folder, source) as started,
         sending(source, stream, folder) as sender,
-        Meter({contender.name: started.pid, "broker": run.broker.pid, "sender": sender.started.pid}) as meter,
+        _other_work(beside, folder) as others,
+        Meter(
+            {
+                contender.name: started.pid,
+                "broker": run.broker.pid,
+                "sender": sender.started.pid,
+                **others,
+            }
+        ) as meter,
     ):
 
         def watch(seconds: float) -> bool:
@@ -139,6 +159,8 @@ def measured(run: Run, contender: Contender, per_second: int, seconds: float, wa
         window = (begins, ends)
         found = _waited_for(watch, reader, stream, window)
         minutes = clock.ages(reader, stream)
+        start = (stream.start, min(ends, stream.start + _FIRST_SECONDS * _SECOND))
+        first = ages(reader, stream, start, time.time_ns() // 1_000)["groups"].over_time
         sent = sender.stop()
         kept_up, failures = _caught_up(contender, folder, stream, sent)
         if kept_up:
@@ -156,9 +178,21 @@ def measured(run: Run, contender: Contender, per_second: int, seconds: float, wa
         kept_up=kept_up,
         failures=void,
         minutes=minutes,
+        beside=beside,
+        first=first,
     )
     run.say(_line(name, done))
     return done
+
+
+@contextmanager
+def _other_work(cores: float, folder: Path) -> Iterator[dict[str, int]]:
+    """A process that keeps so much of a core busy, by name; none for 0."""
+    if not cores:
+        yield {}
+        return
+    with Started("distribution.bench.measure.busy", [str(cores)], folder / "busy.log") as busy:
+        yield {"other work": busy.pid}
 
 
 class _Minutes:
@@ -220,7 +254,7 @@ def _caught_up(contender: Contender, folder: Path, stream: Stream, sent: int) ->
 
 
 def _is_near(tables: Tables, wanted: Expected) -> bool:
-    total = rows(tables.groups, GROUPS)["events"].cast(pl.Int64).sum()
+    total = tables.rows("groups", GROUPS)["events"].cast(pl.Int64).sum()
     in_time = wanted.silver.filter(~pl.col("is_beyond")).height
     return bool(total >= in_time)
 
@@ -232,16 +266,20 @@ def _line(name: str, done: Fresh) -> str:
 
 
 def freshness(run: Run) -> Section:
-    """W2, at 2,000 and 20,000 messages a second; the faster stream is the shorter one."""
+    """W2, at 2,000 and 20,000 messages a second; the faster stream is the shorter one.
+
+    With ``run.beside`` each contender is measured once more, with so many cores of other work beside it.
+    """
     rates = (run.per_second,) if run.per_second else (SLOW,) if run.quick else (SLOW, FAST)
     found, failures = [], []
     for rate in rates:
-        peers = () if run.quick else ("polars", "tutorial") if rate <= SLOW else ("polars",)
+        peers = ("polars",) if rate > SLOW else ("polars", "flink", *(() if run.quick else ("tutorial",)))
         seconds = run.sized(run.seconds, 300 if rate <= SLOW else 120, 30)
         warm_up = run.sized(run.warm_up, 120 if rate <= SLOW else 60, 20)
-        for one in run.contenders(peers):
+        others = (0.0, run.beside) if run.beside else (0.0,)
+        for one, beside in product(run.contenders(peers), others):
             try:
-                found.append(measured(run, one, rate, seconds, warm_up))
+                found.append(measured(run, one, rate, seconds, warm_up, beside=beside))
             except ContenderError as error:
                 run.say(f"{one.name} FAILED: {error}")
                 failures.append(f"{one.name} at {rate:,}/s: {error}")
@@ -256,6 +294,7 @@ def freshness(run: Run) -> Section:
         found,
         failures,
         [_plot(found, rate) for rate in rates],
+        {PICTURE: _first_minutes(found)} if SLOW in rates else {},
     )
 
 
@@ -264,13 +303,15 @@ def _lines(found: Sequence[Fresh], run: Run) -> list[str]:
     what = (
         "Steady streams of messages of about 540 bytes into 4 partitions, measured over a window that "
         "begins when both gold tables have had rows and a warm-up has passed. Age: from the moment at which "
-        "an event was to be sent to the moment at which a reader (delta-rs, polled every 50 ms) has read its "
-        "row. `>`: that row had still not come, so the age is a lower bound. - where others used more than "
-        f"0.3 cores of the machine. Triggers are those that each contender runs with by itself{ours}."
+        "an event was to be sent to the moment at which a reader of files (Delta's by delta-rs), polled each "
+        "50 ms, has read its row. `>`: that row had still not come, so the age is a lower bound. - where "
+        "others used more than 0.3 cores of the machine. Triggers are those that each runs with by "
+        f"itself{ours}."
     )
     head = (
         "who",
         "messages/s",
+        "other work, cores",
         "warm-up",
         "window",
         "silver p50",
@@ -290,6 +331,7 @@ def _lines(found: Sequence[Fresh], run: Run) -> list[str]:
         (
             one.contender,
             f"{one.per_second:,}",
+            number(one.beside),
             f"{one.warm_up:.0f} s",
             f"{one.seconds:.0f} s",
             *(
@@ -314,7 +356,8 @@ def _by_minutes(found: Sequence[Fresh]) -> list[str]:
     lines = []
     for one in found:
         if len(one.minutes) > 2:  # fewer are no curve
-            head = (f"minute, {one.contender} at {one.per_second:,}/s", "gold p50", "p99", "cores")
+            other = f" beside {one.beside:g} cores" if one.beside else ""
+            head = (f"minute, {one.contender} at {one.per_second:,}/s{other}", "gold p50", "p99", "cores")
             body = [
                 (str(each.number), str(each.p50), str(each.p99), f"{each.usage.cores:.2f}")
                 for each in one.minutes
@@ -324,6 +367,8 @@ def _by_minutes(found: Sequence[Fresh]) -> list[str]:
 
 
 def _goals(found: Sequence[Fresh]) -> list[Goal]:
+    disturbed = [one for one in found if one.beside]
+    found = [one for one in found if not one.beside]
     ours = next((one for one in found if one.contender == OURS), None)
     if ours is None:
         return []
@@ -354,7 +399,15 @@ def _goals(found: Sequence[Fresh]) -> list[Goal]:
         goals.append(Goal(f"W2 {rate:,}/s, first gold row, cold, s", first, FIRST_GOLD_GOAL, "at most"))
     if rate <= SLOW:
         goals += [goal for one in found if one.contender != OURS for goal in _beside(ours, one)]
+        goals += [_with_other_work(ours, one) for one in disturbed if one.contender == OURS]
     return goals
+
+
+def _with_other_work(alone: Fresh, beside: Fresh) -> Goal:
+    noisy = alone.usage.refusal or beside.usage.refusal or ""
+    times = None if noisy else ratio(beside.gold("p99").seconds, alone.gold("p99").seconds)
+    what = f"W2 {alone.per_second:,}/s, gold p99 with {beside.beside:g} cores of other work / without"
+    return Goal(what, times, MOST_WITH_OTHER_WORK, "at most", noisy)
 
 
 def _beside(ours: Fresh, peer: Fresh) -> list[Goal]:
@@ -370,33 +423,47 @@ def _beside(ours: Fresh, peer: Fresh) -> list[Goal]:
         bound = f"the peer's {share} is a lower bound" if peer.gold(share).at_least else ""
         return noisy or bound
 
-    if peer.contender != "polars":
+    if peer.contender not in BESIDE_PEERS:
         slower = times("p50")
         faster = None if slower is None else ratio(1, slower)
         return [Goal(f"{head}gold p50 of the tutorial / ours", faster, 60, "at least", note("p50"))]
     cores = ratio(ours.usage.cores, peer.usage.cores)
+    name, times_the_peer, cores_of_the_peer = BESIDE_PEERS[peer.contender]
     return [
         *(
             Goal(
-                f"{head}gold {share} of ours / the Polars loop",
+                f"{head}gold {share} of ours / {name}",
                 times(share),
-                TIMES_THE_LOOP,
+                times_the_peer,
                 "at most",
                 note(share),
             )
             for share in ("p50", "p99")
         ),
-        Goal(f"{head}cores of ours / the Polars loop", cores, CORES_OF_THE_LOOP, "at most"),
+        Goal(f"{head}cores of ours / {name}", cores, cores_of_the_peer, "at most"),
     ]
 
 
 def _plot(found: Sequence[Fresh], rate: int) -> Lines:
-    series = {
-        f"{one.contender} {share}": [(at, values[place]) for at, *values in one.ages["groups"].over_time]
-        for one in found
-        if one.per_second == rate
+    series = [(one, one.ages["groups"].over_time) for one in found if one.per_second == rate]
+    return _lines_of(f"Age of rows in gold.groups, {rate:,} messages/s", series, "seconds of the window")
+
+
+def _first_minutes(found: Sequence[Fresh]) -> Lines:
+    """What a first user sees: ages from the start of each contender on, nothing left out."""
+    series = [(one, one.first) for one in found if one.per_second == SLOW and not one.beside]
+    title = f"The first two minutes: age of rows in gold.groups, {SLOW:,} messages/s"
+    return _lines_of(title, series, "seconds since the first event")
+
+
+def _lines_of(
+    title: str, series: Sequence[tuple[Fresh, Sequence[tuple[float, float, float]]]], x: str
+) -> Lines:
+    points = {
+        f"{one.contender} {share}{f' +{one.beside:g}' if one.beside else ''}": [
+            (at, values[place]) for at, *values in seconds
+        ]
+        for one, seconds in series
         for place, share in enumerate(("p50", "p99"))
     }
-    return Lines(
-        f"Age of rows in gold.groups, {rate:,} messages/s", series, "seconds of the window", "seconds"
-    )
+    return Lines(title, points, x, "seconds")
