@@ -1,7 +1,6 @@
 """What a micro-batch of a view is about to cost by changes and whole, and which of the two it takes. Pure.
 
-Costs are estimates in seconds of CPU beside what both ways take, such as the commit. The factors follow from
-W16 of the bench, but for that of a row that is compared, which is assumed (docs/performance.md).
+Costs are estimates in seconds of CPU. The factors follow from W16 and W17 of the bench (docs/performance.md).
 """
 
 from __future__ import annotations
@@ -16,11 +15,17 @@ from common.sql.way import Way, whole
 TAKEN = "kept"
 """In the counts of a view's commit: the way that its micro-batch took, where it had a choice, and why."""
 
-_STEP = 0.25
-"""Of a step by changes, however few rows it has: a change is computed, or the keys that it touches."""
+_STEP, _WHOLE = 0.35, 1.3
+"""Of a step by changes, and of all rows computed and compared, however few rows there are."""
 
-_BY_CHANGES, _SCANNED, _COMPARED = 2.5e-6, 0.25e-6, 2e-6
-"""Of a row that is read by changes; of one that is read whole; of one of the view's that is compared."""
+_OF_KEYS = 4
+"""Steps of a relation whose rows follow from keys: those that are touched, and their rows before and now."""
+
+_BY_CHANGES, _SCANNED = 2.5e-6, 0.25e-6
+"""Of a row that is read by changes; of one that is read whole."""
+
+_COMPARED, _EXCHANGED = 6e-6, 40e-6
+"""Of a row of the view that is compared; of one that is taken away and added by row."""
 
 _MOST = 1.2
 """By changes may be so many times as dear: it rewrites no row for a last digit, and follows the change."""
@@ -50,14 +55,16 @@ def chosen(statement: Statement, way: Way, sizes: Sizes) -> Way:
     if len(rows) < len(statement.tables) or sizes.made is None or None in sizes.changed.values():
         return way
     scanned = sum(rows[scan.table] for scan in scans(statement.relation))
-    again = scanned * _SCANNED + sizes.made * _COMPARED
+    again = _WHOLE + scanned * _SCANNED + sizes.made * _COMPARED
     steps = _steps(statement.relation, changed)
     if way.top is not None and not way.top.keys:  # if the change passes the conditions, all are read
         read, by_changes = float(sum(changed.values())), again
     else:
         each = (rows_read(table, statement, way, rows, count, sizes.made) for table, count in changed.items())
         pairs = zip(changed.values(), each, strict=True)  # of unknown keys: the change, and it once more
-        read, by_changes = sum(2 * count if found is None else found for count, found in pairs), 0.0
+        read = sum(2 * count if found is None else found for count, found in pairs)
+        share = min(1.0, sum(changed.values()) / max(1.0, scanned))
+        by_changes = share * sizes.made * (_EXCHANGED if way.top is None else _COMPARED)
     by_changes += steps * _STEP + read * _BY_CHANGES
     why = (
         f"about {by_changes:.2g} CPU s {way.kept}, where it reads {read:,.0f} rows in {steps} steps, and "
@@ -67,10 +74,11 @@ def chosen(statement: Statement, way: Way, sizes: Sizes) -> Way:
 
 
 def _steps(relation: Relation, changed: Mapping[str, int]) -> int:
-    """How many relations are computed by a job of their own, because a table below them has changed."""
+    """How many steps compute the changes of what stands above tables that have changed; the commit is one."""
     return 1 + sum(
-        isinstance(each, Joined | Keyed) and any(scan.table in changed for scan in scans(each))
+        1 if isinstance(each, Joined) and each.is_linear else _OF_KEYS
         for each in below(relation)
+        if isinstance(each, Joined | Keyed) and any(scan.table in changed for scan in scans(each))
     )
 
 
