@@ -65,7 +65,7 @@ picture: setup $(VENV)/.installed-dev ## write docs/status.svg and docs/page.png
 bench: setup $(VENV)/.installed-dev ## measure everything beside its peers, into docs/performance*.md: some hours
 	@PYTHONPATH=. $(BIN)/python -m distribution.bench $(ARGS)
 
-bench-quick: setup $(VENV)/.installed-dev ## a small drain and half a minute of freshness beside all peers, Flink among them: eight minutes on two cores
+bench-quick: setup $(VENV)/.installed-dev ## a small drain beside all peers, half a minute of freshness beside the loop and Flink: some eight minutes on two cores
 	@PYTHONPATH=. $(BIN)/python -m distribution.bench --quick --no-page $(ARGS)
 
 bench-check: setup $(VENV)/.installed-dev ## what CI may ask: the bench's own tests, and that the tutorial's way takes at least 3 times our CPU

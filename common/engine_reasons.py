@@ -1,7 +1,7 @@
 """The reasons by which the engine itself sets a record aside; those of an author's rules are their names.
 
 Each is given where it is found: by the readers of values (``Reasons.java``), by ``silver.judge`` and by
-``silver.read``. docs/records/quarantine.md explains them.
+``silver.read``. docs/records/what-happens-to-a-row.md explains them.
 """
 
 from __future__ import annotations

@@ -281,7 +281,7 @@ class ChangeFeed(GoldTable):
     where: str | None = field(default=None, kw_only=True)
     """SQL condition over silver's columns; a change for which it is false or null does not count, whatever
     its operation. A delete has its row in ``before`` only: ``coalesce(after.country, before.country) =
-    'de'``.
+    'de'``; without ``before`` deleted rows would stay in the table.
     """
     truncates: str | None = field(default=None, kw_only=True)
     """SQL condition over silver's columns, such as ``op = 't'``: a change that meets it deletes each row that

@@ -72,6 +72,8 @@ def in_both(left: Relation, right: Relation, kind: Kind) -> Relation:
 def repeated_in_both(left: Relation, right: Relation, side: str, times: str, *, is_common: bool) -> Relation:
     """INTERSECT ALL and EXCEPT ALL: each row as often as both have it, or as the left has it oftener.
 
+    The copies of one row are made at once, by a generator: hundreds of millions of one are too many.
+
     Args:
         left: The relation whose names the columns have.
         right: The other one.

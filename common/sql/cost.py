@@ -58,19 +58,28 @@ def chosen(statement: Statement, way: Way, sizes: Sizes) -> Way:
     again = _WHOLE + scanned * _SCANNED + sizes.made * _COMPARED
     steps = _steps(statement.relation, changed)
     if way.top is not None and not way.top.keys:  # if the change passes the conditions, all are read
-        read, by_changes = float(sum(changed.values())), again
+        read, by_changes = scanned, again
     else:
         each = (rows_read(table, statement, way, rows, count, sizes.made) for table, count in changed.items())
         pairs = zip(changed.values(), each, strict=True)  # of unknown keys: the change, and it once more
         read = sum(2 * count if found is None else found for count, found in pairs)
         share = min(1.0, sum(changed.values()) / max(1.0, scanned))
-        by_changes = share * sizes.made * (_EXCHANGED if way.top is None else _COMPARED)
-    by_changes += steps * _STEP + read * _BY_CHANGES
+        made = (
+            _COMPARED * sizes.made * share if way.top else _EXCHANGED * _exchanged(sizes.made, rows, changed)
+        )
+        by_changes = read * _BY_CHANGES + made
+    by_changes += steps * _STEP
     why = (
-        f"about {by_changes:.2g} CPU s {way.kept}, where it reads {read:,.0f} rows in {steps} steps, and "
-        f"{again:.2g} whole, where it reads {scanned:,.0f} and compares {sizes.made:,}"
+        f"about {by_changes:.2g} CPU s {way.kept}, where it reads {read:,.0f} rows in "
+        f"{steps} step{'s' * (steps > 1)}, and {again:.2g} whole, where it reads {scanned:,.0f} and compares "
+        f"{sizes.made:,}"
     )
     return whole(why) if again * _MOST < by_changes else replace(way, why=why)
+
+
+def _exchanged(made: int, rows: Mapping[str, float], changed: Mapping[str, int]) -> float:
+    """The rows of a view that changed rows of its tables are part of, if all are part of as many."""
+    return min(made, sum(count * max(1.0, made / max(1.0, rows[table])) for table, count in changed.items()))
 
 
 def _steps(relation: Relation, changed: Mapping[str, int]) -> int:

@@ -81,6 +81,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def _section(name: str, run: Run) -> Section:
     """What a workload found; one that a process broke off is a failure, and the others go on."""
+    run.left_out.clear()
     try:
         found = WORKLOADS[name](run)
     except ContenderError as error:

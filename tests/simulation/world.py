@@ -28,10 +28,10 @@ import silver.query
 from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import BatchSink, FileSink, Json, Pipeline, Publish, Silver, Topic, Upsert
-from common.delta import table as delta_table
 from common.delta.match.batch_match import StepHistory
 from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.micro_batch import MicroBatch
+from common.delta.written_once import is_written
 from common.errors import LeaseLostError, MedallionError
 from common.machine import lease_owner
 from common.machine.storage_folder import mounted
@@ -519,7 +519,7 @@ class World:
         counts: Mapping[str, int],
         numbers: set[int],
     ) -> None:
-        if delta_table.is_written(table(name), batch, step):
+        if is_written(table(name), batch, step):
             return
         if (happens := self._at_write.pop(table(name), None)) is not None:
             happens()

@@ -31,7 +31,7 @@ BUDGET = {
     "common/rows": 1502,
     "common/schema": 1976,
     "common/spark": 1888,
-    "common/sql": 5276,
+    "common/sql": 5287,
     "common/streaming": 2656,
     "common/typed": 1923,
     "gold": 7042,

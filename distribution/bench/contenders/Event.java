@@ -19,7 +19,8 @@ public class Event extends ScalarFunction {
     private static final String TYPE =
             "ROW<event_id STRING, event_time TIMESTAMP_LTZ(6), sent_at BIGINT, kind STRING, product STRING, "
                     + "cents BIGINT, quantity INT, user_id BIGINT, country STRING>";
-    private static final JsonFactory JSON = new JsonFactory();
+    private static final JsonFactory JSON =
+            new JsonFactory().enable(JsonParser.Feature.STRICT_DUPLICATE_DETECTION);
 
     public TypeInference getTypeInference(DataTypeFactory types) {
         return TypeInference.newBuilder()
@@ -43,6 +44,8 @@ public class Event extends ScalarFunction {
         } catch (IOException e) {
             return null;
         } catch (DateTimeException e) {
+            return null;
+        } catch (ArithmeticException e) {
             return null;
         }
     }
@@ -75,7 +78,7 @@ public class Event extends ScalarFunction {
         } else if (name.equals("cents")) {
             event.setField(5, Long.valueOf(whole(parser)));
         } else if (name.equals("quantity")) {
-            event.setField(6, Integer.valueOf((int) whole(parser)));
+            event.setField(6, Integer.valueOf(Math.toIntExact(whole(parser))));
         } else if (name.equals("user.id")) {
             event.setField(7, Long.valueOf(whole(parser)));
         } else if (name.equals("user.country")) {

@@ -211,7 +211,7 @@ def main() -> None:
 def _check(jobs: Sequence[Any]) -> None:
     for job in jobs:
         status = str(job.getJobClient().get().getJobStatus().get())
-        if status not in {"INITIALIZING", "CREATED", "RUNNING"}:
+        if status in {"FAILED", "CANCELED", "FINISHED"}:
             sys.exit(f"a job is {status}")
 
 

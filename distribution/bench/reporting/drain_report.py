@@ -151,7 +151,7 @@ def intro(drain: Drain, names: Sequence[Contender], what: str) -> str:
 
 
 def goals(drain: Drain) -> list[Goal]:
-    """The bounds are for a million beside the tutorial, two beside Flink, and ten beside the loop."""
+    """The bounds: a million beside the tutorial, two beside Flink and the loop, ten beside the loop."""
     goals, size = [], f"W1 {drain.events:,} cold"
     if "tutorial" in drain.contenders:
         cpu = ratio(drain.cpu("tutorial"), drain.cpu(OURS))

@@ -35,7 +35,7 @@ class _Computed(tuple[Source, ...]):  # noqa: SLOT001  # it has attributes
 def of_statement(sql: str, own: Sequence[str], columns: Mapping[str, Sequence[str]]) -> ColumnSources:
     """The sources of a table that a statement defines.
 
-    A statement without relations (``LIMIT``, ``EXCEPT ALL``) is not followed: each of its columns then
+    A statement without relations (``LIMIT``) is not followed: each of its columns then
     comes from all columns of all of its tables.
 
     Args:

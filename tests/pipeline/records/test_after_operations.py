@@ -1,4 +1,4 @@
-"""Audit and script are asked after each thing that a person may do to healthy tables: neither accuses one.
+"""Audit and script are asked after nine operations on healthy tables: neither accuses one.
 
 The operations come in a drawn order, with new records after some. What the script compared before an
 operation it compares after it.

@@ -19,6 +19,7 @@ from common.delta import merge as delta_merge
 from common.delta import table as delta_table
 from common.delta.log import LogReader
 from common.delta.micro_batch import MicroBatch
+from common.delta.written_once import is_written
 from common.errors import TableShapeError
 from common.rows.spark_rows import SparkRows
 from tests.conftest import IN_DRIVER
@@ -172,7 +173,7 @@ def test_each_step_of_a_batch_is_written_once_and_a_replay_does_those_that_lack(
     steps(batch(5, is_first=False))
     assert rows(path) == [(1,), (1,), (2,), (2,), (3,), (3,)]
     steps_of_5 = ("accepted", "more", "late", "another")
-    assert [delta_table.is_written(path, batch(5), each) for each in steps_of_5] == [True, True, True, False]
+    assert [is_written(path, batch(5), each) for each in steps_of_5] == [True, True, True, False]
     assert spark.conf.get("spark.databricks.delta.commitInfo.userMetadata", None) is None
 
 

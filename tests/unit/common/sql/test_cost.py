@@ -48,6 +48,16 @@ def test_a_micro_batch_takes_the_cheaper_way(sql: str, rows: int, changed: int, 
     assert f"reads {rows * (2 if sql == BY_ROW else 1):,} and compares {made:,}" in way.why
 
 
+def test_a_changed_row_that_many_rows_meet_is_as_many_rows_of_the_view() -> None:
+    statement = read_statement(BY_ROW, COLUMNS)
+    rows = {"silver.orders": 1_000_000, "silver.customers": 10}
+    ways = [
+        chosen(statement, way_of(statement), Sizes(rows, {"silver.customers": count}, 1_000_000)).kept
+        for count in (1, 5)
+    ]
+    assert ways == ["by row", "whole"]
+
+
 @pytest.mark.parametrize("unknown", [(None, 1, 1), (1, None, 1), (1, 1, None)])
 def test_where_a_log_does_not_say_how_many_rows_there_are_it_is_that_of_the_statement(
     unknown: tuple[int | None, int | None, int | None],
