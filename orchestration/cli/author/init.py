@@ -268,7 +268,7 @@ def _print_proposal(proposal: Proposal) -> None:
     )
     things = "messages" if proposal.files is None else "lines"
     say(
-        f"{proposal.topic}: {proposal.messages:,} {things}, read as {proposal.format}"
+        f"{proposal.topic}: {proposal.kinds[proposal.format]:,} {things}, read as {proposal.format}"
         + (f"; also {others}" if others else "")
     )
     say(f"  {len(proposal.columns)} columns; key {', '.join(proposal.key)}: {proposal.notes['key']}")

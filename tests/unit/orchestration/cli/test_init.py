@@ -67,6 +67,13 @@ def test_the_tests_of_a_former_file_are_named() -> None:
     assert "pipeline.cases.yaml has tests of the file that was there before" in ended.stdout + ended.stderr
 
 
+def test_a_message_of_another_kind_is_counted_once() -> None:
+    rows = [f'{{"id": {number}, "ts": {1_767_225_600_000 + number}}}\n' for number in range(200)]
+    Path("odd.jsonl").write_text("".join([*rows, '{"id": 200, "ts": "soon"}\n']))
+    ended = in_process.run("init", "--from-file", "odd.jsonl", "--force")
+    assert "odd: 200 messages, read as json; also 1 of_another_kind" in ended.stdout + ended.stderr
+
+
 def write_stations(folder: Path) -> None:
     """CSV files with names that are no words, a mark of UTF-8, columns in several orders, and other files."""
     folder.mkdir()
