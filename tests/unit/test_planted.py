@@ -163,7 +163,7 @@ def test_a_function_that_was_loaded_before_the_tests_gets_a_mutants_code_too(tmp
 def test_the_mutants_are_drawn_once_each() -> None:
     drawn = read_rows(Mutant, MUTANTS)
     assert [one.seed for one in drawn] == [one.seed for one in sorted(drawn, key=lambda one: one.place)]
-    assert len({one.seed for one in drawn}) == len(drawn) >= 180
+    assert len({one.seed for one in drawn}) == len(drawn) >= 177
 
 
 @pytest.mark.parametrize(
