@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -72,12 +73,14 @@ def test_a_peer_that_cannot_be_set_up_is_left_out_and_the_reason_is_told(
     monkeypatch.setattr(flink_job, "set_up", refuse)
     run = Run(cast("Broker", None), Path())
     assert [one.name for one in run.contenders(("polars", "flink"))] == ["ours", "polars"]
-    monkeypatch.setitem(command.WORKLOADS, "drain", lambda _: Section("drain", "Drain", ["text"]))  # type: ignore[arg-type]
-    assert command._section("drain", run).lines == [
-        "text",
-        "",
-        "`flink` is left out: the jars could not be fetched",
-    ]
+
+    def asked(peer: str, run: Run) -> Section:
+        return Section("drain", " ".join(one.name for one in run.contenders((peer,))), ["text"])
+
+    said = ["text", "", "`flink` is left out: the jars could not be fetched"]
+    for peer, lines in (("flink", said), ("polars", ["text"])):
+        monkeypatch.setitem(command.WORKLOADS, "drain", partial(asked, peer))
+        assert command._section("drain", run).lines == lines
 
 
 def test_other_work_takes_its_share_of_a_core(tmp_path: Path) -> None:
