@@ -19,15 +19,13 @@ import pytest
 from common.declare import Rule
 from orchestration.access.progress.record_range import parse_range
 from orchestration.change.rebuild.rebuild_silver import rebuild_silver
-from orchestration.records.audit.audit import audit_all
-from orchestration.records.audit.gold.content import GoldProof
 from orchestration.records.erasure.erase import planned
 from orchestration.records.quarantine.replay import replay
 from orchestration.records.rejudge.refill_gold import refill
 from orchestration.records.rejudge.restate import restate
 from orchestration.run.maintenance import maintain
 from tests.pipeline.records import test_erasure as shop
-from tests.pipeline.records.test_planted_faults import PIPELINE, SILVER
+from tests.pipeline.records.test_planted_faults import PIPELINE, SILVER, faults_of
 from tests.runs.shards import in_turn
 from tests.support.bronze_batches import EVENING, append_batch
 from tests.support.engine import Engine
@@ -80,13 +78,8 @@ class Life:
 
     def said(self) -> list[Check]:
         """The script's rows, once the audit has found no fault."""
-        engine = self.engine
-        proof = GoldProof(engine.settings)
-        audited = audit_all(
-            engine.spark, engine.pipeline, engine.pipeline.silver, engine.layout, again_seconds=0, gold=proof
-        )
-        assert [(one.table, fault.text) for one in audited for fault in one.faults] == []
-        return checks(engine.pipeline, engine.layout)
+        assert faults_of(self.engine) == []
+        return checks(self.engine.pipeline, self.engine.layout)
 
 
 def maintained(life: Life) -> None:

@@ -318,7 +318,8 @@ def lake(filled: Engine, tmp_path: Path) -> Engine:
 def faults_of(engine: Engine) -> list[Fault]:
     """The faults of all tables."""
     proof = GoldProof(engine.settings)
-    accounts = audit_all(engine.spark, PIPELINE, PIPELINE.silver, engine.layout, again_seconds=0, gold=proof)
+    own = engine.pipeline
+    accounts = audit_all(engine.spark, own, own.silver, engine.layout, again_seconds=0, gold=proof)
     return [replace(one, table=place(account, one)) for account in accounts for one in account.faults]
 
 
