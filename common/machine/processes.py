@@ -9,6 +9,8 @@ import os
 import signal
 import socket
 import time
+from contextlib import suppress
+from pathlib import Path
 
 import psutil
 
@@ -16,6 +18,7 @@ JVM_LOG = "-Dmedallion.log="
 """The option of a JVM of the engine that names its log file; by it the engine finds its JVMs."""
 
 _POLL_SECONDS = 0.05
+_LOWEST_PRIORITY = 19
 _NOT_RUNNING = {psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD}
 
 
@@ -82,6 +85,17 @@ def kill(pid: int, mark: str | None) -> None:
     """End a process by SIGKILL, unless a process of this pid has another start mark; waits for the end."""
     if _signal(pid, mark, signal.SIGKILL):
         _has_ended(pid, mark, timeout_seconds=10)
+
+
+def let_others_first(pid: int, threads: str) -> None:
+    """Give the threads of a process whose names begin so the lowest priority, where the system is Linux.
+
+    Threads that such a thread starts later have it too; a thread that has ended meanwhile is left out.
+    """
+    for task in Path(f"/proc/{pid}/task").glob("[0-9]*"):
+        with suppress(OSError):
+            if (task / "comm").read_text(encoding="utf-8").startswith(threads):
+                os.setpriority(os.PRIO_PROCESS, int(task.name), _LOWEST_PRIORITY)
 
 
 def describe_exit(code: int) -> str:

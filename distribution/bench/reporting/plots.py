@@ -12,7 +12,7 @@ from distribution.bench.measure.stats import number
 
 _WIDTH, _HEIGHT = 760, 260
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 20, 34, 40
-_COLOURS = ("#1b6ca8", "#d1495b", "#edae49", "#3b8b5a", "#7a5195", "#555555")
+_COLOURS = ("#1b6ca8", "#d1495b", "#edae49", "#3b8b5a", "#7a5195", "#555555", "#2fa4a0", "#c2571a")
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; color: #222 }
@@ -39,10 +39,10 @@ class Bars:
         parts = []
         for at, (name, value) in enumerate(known.items()):
             y = _TOP + at * 34
-            width = max(1.0, value / most * space)
+            width, colour = max(1.0, value / most * space), _COLOURS[at % len(_COLOURS)]
             parts.append(
                 f'<text x="{_LEFT + 30}" y="{y + 17}" text-anchor="end">{escape(name)}</text>'
-                f'<rect x="{_LEFT + 38}" y="{y}" width="{width:.1f}" height="24" fill="{_COLOURS[at % 6]}"/>'
+                f'<rect x="{_LEFT + 38}" y="{y}" width="{width:.1f}" height="24" fill="{colour}"/>'
                 f'<text x="{_LEFT + 44 + width:.1f}" y="{y + 17}">{number(value)} {escape(self.unit)}</text>'
             )
         return _framed(self.title, parts, _TOP + len(known) * 34 + 6)
@@ -90,7 +90,7 @@ class Lines:
         step = min(130, (_WIDTH - _LEFT - _RIGHT) // len(shown))
         for at, (name, each) in enumerate(shown.items()):
             path = " ".join("{:.1f},{:.1f}".format(*place(x, y)) for x, y in each)
-            colour = _COLOURS[at % 6]
+            colour = _COLOURS[at % len(_COLOURS)]
             parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.8"/>')
             parts.append(
                 f'<text x="{_LEFT + 8 + at * step}" y="{_TOP + 12}" fill="{colour}">{escape(name)}</text>'

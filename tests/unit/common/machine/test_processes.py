@@ -37,6 +37,16 @@ def test_a_live_process_is_known_by_start_and_command(child: subprocess.Popen[by
     assert processes.find_by_command_line("a word", "of its own", MEEK) == [child.pid]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has priorities of threads")
+def test_threads_of_a_name_let_others_first(child: subprocess.Popen[bytes]) -> None:
+    before = os.getpriority(os.PRIO_PROCESS, child.pid)
+    processes.let_others_first(child.pid, "no such name")
+    assert os.getpriority(os.PRIO_PROCESS, child.pid) == before
+    name = Path(f"/proc/{child.pid}/comm").read_text(encoding="utf-8")
+    processes.let_others_first(child.pid, name[:3])
+    assert os.getpriority(os.PRIO_PROCESS, child.pid) == 19
+
+
 def test_a_zombie_is_gone(child: subprocess.Popen[bytes]) -> None:
     child.send_signal(signal.SIGKILL)
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
