@@ -10,7 +10,6 @@ import json
 import os
 import signal
 import socket
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -101,13 +100,6 @@ def assert_told_in_words(command: Command) -> str:
     return error
 
 
-def priorities(pid: int, threads: str) -> Iterator[int]:
-    """Of the threads of a process whose names begin so."""
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        if (task / "comm").read_text(encoding="utf-8").startswith(threads):
-            yield os.getpriority(os.PRIO_PROCESS, int(task.name))
-
-
 @dataclass
 class Up:
     """``up`` with its own broker and a standby, killed while `produce` writes into it; the standby goes on
@@ -117,7 +109,6 @@ class Up:
     commands: Medallion
     killed: Command
     lines: Sequence[str]
-    optimizers: Sequence[int]
     standbys: Sequence[Standby]
     rows_at_kill: int
     up: Command
@@ -138,7 +129,6 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
         killed = commands.start("up", env=WITH_SECRET)
         killed.await_stderr("running bronze.quakes")
         lines = [process.command_line(pid) for pid in descendants(killed.pid)]
-        optimizers = [priority for pid in descendants(killed.pid) for priority in priorities(pid, "C2 ")]
         running = commands.start("up", "--standby")
         running.await_stderr("standby-1 is ready")
         standbys = find_standbys(commands.layout.leases)
@@ -162,7 +152,6 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
             commands,
             killed,
             lines,
-            optimizers,
             standbys,
             rows_at_kill,
             running,
@@ -244,13 +233,6 @@ def test_a_setting_that_may_be_a_password_is_on_no_command_line(up: Up) -> None:
     """Of the job's JVM and broker."""
     assert [line for line in up.lines if "SparkSubmit" in line]
     assert not [line for line in up.lines if SECRET in line]
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has priorities of threads")
-def test_rows_go_before_the_optimization_of_code(up: Up) -> None:
-    """The JVM optimizes code with what CPU is left: the job's; the broker's does not optimize."""
-    assert up.optimizers
-    assert set(up.optimizers) == {19}
 
 
 def test_ctrl_c_ends_up_at_a_boundary_with_exit_code_0(up: Up) -> None:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
+import sys
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import pyspark
 import pytest
+from py4j.java_gateway import launch_gateway
 
 from common.config.settings import Settings
 from common.java.find_java import find_java
@@ -74,3 +82,40 @@ def test_a_jvm_takes_the_file() -> None:
     options = ["-XX:+UnlockDiagnosticVMOptions", f"-XX:CompilerDirectivesFile={spark_session.DIRECTIVES}"]
     done = subprocess.run([str(java), *options, "-version"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture
+def jvm() -> Iterator[subprocess.Popen[bytes]]:
+    """One that waits."""
+    (jar,) = Path(pyspark.__file__).parent.glob("jars/py4j-*.jar")
+    *_, started = launch_gateway(
+        jarpath=str(jar), java_path=str(find_java(Settings()).executable), return_proc=True, die_on_exit=True
+    )
+    with started:
+        yield started
+        started.kill()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has priorities of threads")
+@pytest.mark.parametrize(
+    ("compiled", "expected"), [("all", 19), ("rows", os.getpriority(os.PRIO_PROCESS, 0))]
+)
+def test_rows_of_a_long_job_go_before_the_optimization_of_code(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    jvm: subprocess.Popen[bytes],
+    compiled: spark_session.Compiled,
+    expected: int,
+) -> None:
+    """The optimizing thread has the lowest priority, every other one that of the process."""
+    session: Any = SimpleNamespace(sparkContext=SimpleNamespace(_gateway=SimpleNamespace(proc=jvm)))
+    monkeypatch.setattr(spark_session, "_launch", lambda *_: session)
+    monkeypatch.setattr(spark_session, "_log_python", lambda _: None)
+    monkeypatch.setattr(os, "environ", {**os.environ})
+    assert spark_session.build_session(Settings(), "job", tmp_path, compiled=compiled) is session
+    others, optimizing = set[int](), set[int]()
+    for task in Path(f"/proc/{jvm.pid}/task").iterdir():
+        is_optimizer = (task / "comm").read_text(encoding="utf-8").startswith("C2 CompilerThre")
+        (optimizing if is_optimizer else others).add(os.getpriority(os.PRIO_PROCESS, int(task.name)))
+    assert optimizing == {expected}
+    assert others == {os.getpriority(os.PRIO_PROCESS, 0)}
