@@ -32,15 +32,10 @@ TIME = "__time"
 
 @dataclass
 class Numbering:
-    """The offsets of one bronze table.
+    """The offsets of one bronze table."""
 
-    Attributes:
-        path: The table.
-        coordinate: The value of the column ``topic``.
-    """
-
-    path: str
-    coordinate: str
+    path: str  # the table
+    coordinate: str  # the value of the column ``topic``
     _last: tuple[int, int] | None = field(default=None, init=False)
     """The micro-batch that was numbered last, and the end of its offsets."""
 

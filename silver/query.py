@@ -234,29 +234,18 @@ def builder_of(  # noqa: PLR0913  # what it reads, where it writes, and under wh
 
 @dataclass(frozen=True, slots=True)
 class Builder:
-    """Builds the parts of one silver query: its first load, its check of bronze, its writer.
-
-    Attributes:
-        spark: The session.
-        pipeline: The pipeline's name.
-        silver: The declaration.
-        settings: The settings in force.
-        layout: Where tables and checkpoints are.
-        lookups: The tables that the rules look up, by the lookup's name.
-        rule_version: Identifies the rules.
-        keeps_undecided: Whether the table keeps a record on which its condition cannot be decided.
-        poison: The records that end the process, as far as they are known.
-    """
+    """Builds the parts of one silver query: its first load, its check of bronze, its writer."""
 
     spark: SparkSession
-    pipeline: str
+    pipeline: str  # the pipeline's name
     silver: Silver
-    settings: Settings
-    layout: Layout
-    lookups: Mapping[str, DataFrame]
-    rule_version: str
+    settings: Settings  # the settings in force
+    layout: Layout  # where tables and checkpoints are
+    lookups: Mapping[str, DataFrame]  # the tables that the rules look up, by the lookup's name
+    rule_version: str  # identifies the rules
+    # Whether the table keeps a record on which its condition cannot be decided.
     keeps_undecided: bool | Column
-    poison: PoisonSearch
+    poison: PoisonSearch  # the records that end the process, as far as they are known
 
     @property
     def checkpoint(self) -> str:

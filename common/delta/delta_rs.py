@@ -73,17 +73,11 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class DeltaRsTable:
-    """A table that is open.
+    """A table that is open."""
 
-    Attributes:
-        table: The table at its newest version.
-        path: Its path.
-        limits: What may be read in the driver.
-    """
-
-    table: DeltaTable
+    table: DeltaTable  # the table at its newest version
     path: str
-    limits: DriverLimits
+    limits: DriverLimits  # what may be read in the driver
 
     def rows_with_keys(self, keys: pa.Table, columns: Sequence[str] | None = None) -> pa.Table | None:
         """The rows that have one of the keys, compared null-safe; ``None`` where they exceed the limits.

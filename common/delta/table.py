@@ -187,17 +187,11 @@ def logged_types(path: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class ShapeDifference:
-    """How the columns of a table differ from declared ones; false if they do not. The order does not count.
+    """How a table's columns differ from declared ones; false if they do not. The order does not count."""
 
-    Attributes:
-        missing: Declared columns that the table lacks, with their types.
-        undeclared: Columns that only the table has, with their types.
-        retyped: Columns of another type: the table's, then the declared one.
-    """
-
-    missing: Mapping[str, str]
-    undeclared: Mapping[str, str]
-    retyped: Mapping[str, tuple[str, str]]
+    missing: Mapping[str, str]  # declared columns that the table lacks, with their types
+    undeclared: Mapping[str, str]  # columns that only the table has, with their types
+    retyped: Mapping[str, tuple[str, str]]  # columns of another type: the table's, then the declared one
 
     def __bool__(self) -> bool:
         return bool(self.missing or self.undeclared or self.retyped)

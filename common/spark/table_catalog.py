@@ -59,17 +59,11 @@ _PLACES = ("hive.metastore.uris", "javax.jdo.option.ConnectionURL")
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A table of the catalog.
+    """A table of the catalog."""
 
-    Attributes:
-        location: Folder or URI of the table.
-        schema: The columns, as the JSON text of Spark's schemas.
-        comment: The table's comment.
-    """
-
-    location: str
-    schema: str
-    comment: str
+    location: str  # folder or URI of the table
+    schema: str  # the columns, as the JSON text of Spark's schemas
+    comment: str  # the table's comment
 
 
 class TableCatalog:

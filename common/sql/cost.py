@@ -33,17 +33,11 @@ _MOST = 1.2
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Rows, as far as the logs of tables say it; None where one does not.
+    """Rows, as far as the logs of tables say it; None where one does not."""
 
-    Attributes:
-        rows: All rows of each table of a statement.
-        changed: The rows of each that are changed.
-        made: The rows of the view.
-    """
-
-    rows: Mapping[str, int | None]
-    changed: Mapping[str, int | None]
-    made: int | None
+    rows: Mapping[str, int | None]  # all rows of each table of a statement
+    changed: Mapping[str, int | None]  # the rows of each that are changed
+    made: int | None  # the rows of the view
 
 
 def chosen(statement: Statement, way: Way, sizes: Sizes) -> Way:

@@ -25,17 +25,11 @@ _NAME = "attempt"
 
 @dataclass(frozen=True, slots=True)
 class EarlierAttempts:
-    """What the mark says of a micro-batch.
+    """What the mark says of a micro-batch."""
 
-    Attributes:
-        ended_processes: How many marked attempts at the micro-batch ended with their process.
-        has_raised: Whether the newest attempt raised an error, and the process lived on.
-        failed_at_row: Whether that error was that a row makes a statement fail.
-    """
-
-    ended_processes: int = 0
-    has_raised: bool = False
-    failed_at_row: bool = False
+    ended_processes: int = 0  # how many marked attempts at the micro-batch ended with their process
+    has_raised: bool = False  # whether the newest attempt raised an error, and the process lived on
+    failed_at_row: bool = False  # whether that error was that a row makes a statement fail
 
     def __bool__(self) -> bool:
         return self.ended_processes > 0 or self.has_raised

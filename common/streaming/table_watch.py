@@ -47,31 +47,22 @@ class ReadUpTo(NamedTuple):
 
 
 class NextBatch(NamedTuple):
-    """The micro-batch that a checkpoint runs next.
+    """The micro-batch that a checkpoint runs next."""
 
-    Attributes:
-        number: Its number.
-        before: The positions at the end of the one before.
-        positions: Those at its own end, if it is planned already.
-    """
-
-    number: int
-    before: tuple[Any, ...]
-    positions: tuple[Any, ...] | None = None
+    number: int  # its number
+    before: tuple[Any, ...]  # the positions at the end of the one before
+    positions: tuple[Any, ...] | None = None  # those at its own end, if it is planned already
 
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """What the checks of a query's start have judged: its watches begin there.
+    """What the checks of a query's start have judged: its watches begin there."""
 
-    Attributes:
-        tables: The state of each table that the query writes, by path; those on a local disk.
-        read: What it has read of its sources, as far as its tables or its checkpoint say.
-        follows: The micro-batch that the checkpoint runs next; None where that is not known.
-    """
-
+    # The state of each table that the query writes, by path; those on a local disk.
     tables: Mapping[str, TableState] = field(default_factory=dict)
+    # What it has read of its sources, as far as its tables or its checkpoint say.
     read: ReadUpTo = field(default_factory=ReadUpTo)
+    # The micro-batch that the checkpoint runs next; None where that is not known.
     follows: NextBatch | None = None
 
     @classmethod

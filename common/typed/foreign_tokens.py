@@ -41,14 +41,10 @@ def foreign_tokens(sql: str) -> Iterator[SqlError]:
 
 @dataclass
 class _Words:
-    """The tokens of a text, read one after the other.
-
-    Attributes:
-        around: The brackets that are open.
-    """
+    """The tokens of a text, read one after the other."""
 
     tokens: Sequence[Token]
-    around: list[str] = field(default_factory=list)
+    around: list[str] = field(default_factory=list)  # the brackets that are open
 
     def told(self, place: int, token: Token) -> Iterator[str]:
         """What is said of the token at a place."""

@@ -145,24 +145,15 @@ class _Upserted(Maintained):
 
     Grain of the latter: one row per key whose newest version is a delete; key and order columns. By its order
     an older version that comes late is recognised as older, and does not bring the row back.
-
-    Attributes:
-        gold: The declaration.
-        source: Path of the table that is read.
-        deleted_path: Path of the table of deleted keys, if rows may be deleted.
-        schema: The table's columns.
-        key: Columns that identify a row.
-        order: Columns that order the versions of a row.
-        steps: The newest micro-batch that wrote the table of deleted keys.
     """
 
     gold: Upsert | ChangeFeed
-    source: str
-    deleted_path: str | None
-    schema: StructType
-    key: tuple[str, ...]
-    order: tuple[str, ...]
-    steps: StepHistory
+    source: str  # path of the table that is read
+    deleted_path: str | None  # path of the table of deleted keys, if rows may be deleted
+    schema: StructType  # the table's columns
+    key: tuple[str, ...]  # columns that identify a row
+    order: tuple[str, ...]  # columns that order the versions of a row
+    steps: StepHistory  # the newest micro-batch that wrote the table of deleted keys
 
     @cached_property
     def unchanged(self) -> Unchanged | None:

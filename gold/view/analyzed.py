@@ -73,15 +73,10 @@ def _said(error: PySparkException | Py4JJavaError) -> str:
 
 @dataclass(frozen=True)
 class _Asked:
-    """Spark, which analyzes a text without computing it.
+    """Spark, which analyzes a text without computing it."""
 
-    Attributes:
-        sql: Analyzes a text.
-        names: The name by which a text reads each table.
-    """
-
-    sql: Callable[[str], DataFrame]
-    names: Mapping[str, str]
+    sql: Callable[[str], DataFrame]  # analyzes a text
+    names: Mapping[str, str]  # the name by which a text reads each table
 
     def types(self, relation: Relation) -> Types:
         """What Spark says of a relation and those below it.

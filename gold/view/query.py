@@ -187,23 +187,14 @@ def _statement(gold: View | Aggregate | Join, tables: Mapping[str, DataFrame]) -
 
 @dataclass(frozen=True)
 class _Kept(Maintained):
-    """A view.
+    """A view."""
 
-    Attributes:
-        statement: Its statement.
-        way: How it is kept.
-        types: What Spark says of its relations.
-        paths: The path of each of its tables, in the order of the query's sources.
-        logs: The log of each of them, and its own.
-        declared: The view.
-    """
-
-    statement: Statement
-    way: Way
-    types: Types
-    paths: Mapping[str, str]
-    logs: Mapping[str, LogReader]
-    declared: View
+    statement: Statement  # its statement
+    way: Way  # how it is kept
+    types: Types  # what Spark says of its relations
+    paths: Mapping[str, str]  # the path of each of its tables, in the order of the query's sources
+    logs: Mapping[str, LogReader]  # the log of each of them, and its own
+    declared: View  # the view
 
     def whole(self, work: Work) -> Rows | None:
         versions = work.found = self._versions(work)

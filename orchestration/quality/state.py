@@ -18,22 +18,16 @@ from orchestration.quality.results import Row
 
 @dataclass(frozen=True, slots=True)
 class PastRun:
-    """One run of a suite.
-
-    Attributes:
-        reason: ``command``, or ``gate`` of a job.
-        since: Only rows written after this version were read; None: all rows.
-        checked: The results, in no order.
-    """
+    """One run of a suite."""
 
     at: datetime
-    reason: str
+    reason: str  # ``command``, or ``gate`` of a job
     table: str
     version: int
-    since: int | None
+    since: int | None  # only rows written after this version were read; None: all rows
     rows: int | None
     seconds: float
-    checked: tuple[ExpectationResult, ...]
+    checked: tuple[ExpectationResult, ...]  # the results, in no order
 
     @property
     def failures(self) -> tuple[ExpectationResult, ...]:
@@ -48,18 +42,13 @@ class PastRun:
 
 @dataclass(frozen=True, slots=True)
 class SuiteState:
-    """The state of a suite.
-
-    Attributes:
-        newest: The newest version of the table; None if there is no table.
-        published: The version that readers of ``<table>__published`` get; None if no version is published.
-        runs: Runs over the table or a part of it, newest first.
-    """
+    """The state of a suite."""
 
     suite: Quality
-    newest: int | None
+    newest: int | None  # the newest version of the table; None if there is no table
+    # The version that readers of ``<table>__published`` get; None if no version is published.
     published: int | None
-    runs: tuple[PastRun, ...]
+    runs: tuple[PastRun, ...]  # runs over the table or a part of it, newest first
 
     @property
     def last(self) -> PastRun | None:

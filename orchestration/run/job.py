@@ -68,20 +68,15 @@ _OUT_OF_MEMORY_LINE = "Terminating due to java.lang.OutOfMemoryError"
 
 @dataclass(frozen=True)
 class Job:
-    """A process that holds its leases, with Spark and the broker running for its queries.
-
-    Attributes:
-        only: The table whose query alone a backfill runs; None: all queries of the layers.
-        commands: What commands ask, if the job does their work.
-    """
+    """A process that holds its leases, with Spark and the broker running for its queries."""
 
     layers: tuple[Layer, ...]
     wiring: Wiring
     supervisor: Supervisor
     stop: StopSignal
     gates: QualityGates | None = None
-    only: str | None = None
-    commands: Channel | None = None
+    only: str | None = None  # the table whose query alone a backfill runs; None: all queries of the layers
+    commands: Channel | None = None  # what commands ask, if the job does their work
 
     def start(self, *, available_now: bool = False) -> None:
         """Start the queries of all layers, in data order."""
@@ -173,22 +168,16 @@ class Job:
 
 @dataclass(frozen=True)
 class Start:
-    """The start of a job.
-
-    Attributes:
-        name: The job's name in leases, in what it records, and in log files.
-        only: A table of these layers: the job holds the leases of this table's query alone.
-        asked_about: Fingerprint of the pipeline file, if the job does the work of commands; None if not.
-        is_standby: Whether the process waits for the leases before.
-    """
+    """The start of a job."""
 
     pipeline: Pipeline
     settings: Settings
     layers: tuple[Layer, ...]
-    name: str
-    only: str | None = None
+    name: str  # the job's name in leases, in what it records, and in log files
+    only: str | None = None  # a table of these layers: the job holds the leases of this table's query alone
+    # Fingerprint of the pipeline file, if the job does the work of commands; None if not.
     asked_about: str | None = None
-    is_standby: bool = False
+    is_standby: bool = False  # whether the process waits for the leases before
 
     @functools.cached_property
     def layout(self) -> Layout:

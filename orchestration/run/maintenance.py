@@ -34,25 +34,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceResult:
-    """The result of a table's maintenance, or its plan.
-
-    Attributes:
-        expired: Number of records that retention deleted from a bronze table; None for a table without
-            ``Topic.keep``.
-        expired_because: Why expired records stay; empty if none stays.
-        before: The table before maintenance; None if it does not exist.
-        after: The table after maintenance; None if nothing was done.
-        deleted: Number of old files deleted; None if old files were not deleted.
-        kept_because: Why old files are kept; empty if they may be deleted.
-    """
+    """The result of a table's maintenance, or its plan."""
 
     table: str
-    before: Snapshot | None
-    after: Snapshot | None = None
-    deleted: int | None = None
-    kept_because: str = ""
+    before: Snapshot | None  # the table before maintenance; None if it does not exist
+    after: Snapshot | None = None  # the table after maintenance; None if nothing was done
+    deleted: int | None = None  # number of old files deleted; None if old files were not deleted
+    kept_because: str = ""  # why old files are kept; empty if they may be deleted
+    # Number of records that retention deleted from a bronze table; None for a table without ``Topic.keep``.
     expired: int | None = None
-    expired_because: str = ""
+    expired_because: str = ""  # why expired records stay; empty if none stays
 
 
 def select_tables(pipeline: Pipeline, names: Sequence[str]) -> tuple[str, ...]:

@@ -54,16 +54,11 @@ LastCommit = Mapping[str, Any]
 
 
 class Judged(NamedTuple):
-    """A query whose start is not refused.
+    """A query whose start is not refused."""
 
-    Attributes:
-        last: The metadata of the newest commit by the query; None if there is none or the query starts
-            afresh.
-        beginning: What was judged: the watches of the query begin there.
-    """
-
+    # The metadata of the newest commit by the query; None if there is none or the query starts afresh.
     last: LastCommit | None
-    beginning: Beginning
+    beginning: Beginning  # what was judged: the watches of the query begin there
 
 
 @contextmanager

@@ -97,23 +97,15 @@ def read_values(
 
 @dataclass(frozen=True)
 class StrictReader:
-    """One of the engine's Java readers with a declaration; equal readers give equal results.
+    """One of the engine's Java readers with a declaration; equal readers give equal results."""
 
-    Attributes:
-        java_class: The class.
-        spec: The declaration, as JSON text.
-        fields: The fields of ``value`` in a result.
-        is_framed: Whether a zero byte and a schema's id precede the document, which the class does not read.
-        root: The first field of the path to an array whose elements are rows; empty: there is none.
-        is_of_lines: Whether values are lines, whose file may name its columns.
-    """
-
-    java_class: str
-    spec: str
-    fields: StructType
+    java_class: str  # the class
+    spec: str  # the declaration, as JSON text
+    fields: StructType  # the fields of ``value`` in a result
+    # Whether a zero byte and a schema's id precede the document, which the class does not read.
     is_framed: bool = False
-    root: str = ""
-    is_of_lines: bool = False
+    root: str = ""  # the first field of the path to an array whose elements are rows; empty: there is none
+    is_of_lines: bool = False  # whether values are lines, whose file may name its columns
 
     def read_record(self, place: str = "") -> Column:
         """As ``read``, of a record; the columns of a file are found by the names that its first line has.

@@ -26,17 +26,12 @@ from silver.write.verdict_counts import Tally
 
 @dataclass(frozen=True, slots=True)
 class JudgedBatch:
-    """The judged rows of a micro-batch.
+    """The judged rows of a micro-batch."""
 
-    Attributes:
-        kept: All rows; what is computed from a few of them may come to the driver.
-        rows: All rows; what is computed from all of them comes to the driver only if they are small.
-        read: How many rows of bronze they are judged from, where that is known; with a row per element they
-            are fewer.
-    """
-
-    kept: Rows
-    rows: Rows
+    kept: Rows  # all rows; what is computed from a few of them may come to the driver
+    rows: Rows  # all rows; what is computed from all of them comes to the driver only if they are small
+    # How many rows of bronze they are judged from, where that is known; with a row per element they are
+    # fewer.
     read: int | None = None
 
     def measured(self, row_size: RowSizeEstimate, tally: Tally) -> JudgedBatch:

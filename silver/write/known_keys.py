@@ -69,16 +69,11 @@ def remember(spark: SparkSession, silver_path: str, metadata: str, newest_ms: in
 
 @dataclass
 class KeysWrittenOutsideStream:
-    """Recognises duplicates of rows that a first load or a replay wrote, until the stream's state knows them.
-
-    Attributes:
-        silver: The declaration.
-        silver_path: Its table.
-        until_ms: The watermark from which on the state knows all keys; None: no row was written outside.
-    """
+    """Recognises duplicates of rows that a first load or a replay wrote, until the state knows them."""
 
     silver: Silver
-    silver_path: str
+    silver_path: str  # its table
+    # The watermark from which on the state knows all keys; None: no row was written outside.
     until_ms: int | None
 
     def is_over(self, batch: MicroBatch) -> bool:

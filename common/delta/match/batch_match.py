@@ -35,19 +35,12 @@ _COMPARED = 20
 
 @dataclass(frozen=True, slots=True)
 class SideStep:
-    """A step of a query's micro-batches that not every micro-batch has.
+    """A step of a query's micro-batches that not every micro-batch has."""
 
-    Attributes:
-        step: The step, such as ``quarantine``.
-        table: The table that the step writes.
-        path: The table's path.
-        counts: Names of counts; a micro-batch has the step if one of them is above zero.
-    """
-
-    step: str
-    table: str
-    path: str
-    counts: tuple[str, ...] = ()
+    step: str  # the step, such as ``quarantine``
+    table: str  # the table that the step writes
+    path: str  # the table's path
+    counts: tuple[str, ...] = ()  # names of counts; a micro-batch has the step if one of them is above zero
 
 
 class StepHistory:

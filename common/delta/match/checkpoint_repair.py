@@ -24,17 +24,11 @@ from common.machine.storage_folder import StorageFolder
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One file of a checkpoint that a repair writes or takes out.
+    """One file of a checkpoint that a repair writes or takes out."""
 
-    Attributes:
-        name: The file, relative to the checkpoint.
-        content: Its new content; None takes the file out.
-        reason: Why, in words.
-    """
-
-    name: str
-    content: bytes | None
-    reason: str
+    name: str  # the file, relative to the checkpoint
+    content: bytes | None  # its new content; None takes the file out
+    reason: str  # why, in words
 
 
 def plan_repair(

@@ -19,19 +19,12 @@ _USUAL_RATE = {"bronze": 20_000.0, "silver": 5_000.0, "gold": 20_000.0, "publish
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """What the next start of the job reads.
+    """What the next start of the job reads."""
 
-    Attributes:
-        rows: Rows; None where the source does not say.
-        bytes: Size of the files that hold the rows.
-        seconds: Estimated time; None where ``rows`` is None.
-        is_measured: Whether the time is by the speed of the query's earlier micro-batches.
-    """
-
-    rows: int | None = None
-    bytes: int = 0
-    seconds: float | None = None
-    is_measured: bool = False
+    rows: int | None = None  # rows; None where the source does not say
+    bytes: int = 0  # size of the files that hold the rows
+    seconds: float | None = None  # estimated time; None where ``rows`` is None
+    is_measured: bool = False  # whether the time is by the speed of the query's earlier micro-batches
 
 
 def effort_of(layout: Layout, query: str, reads: Sequence[str]) -> Effort:

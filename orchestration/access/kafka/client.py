@@ -40,16 +40,12 @@ _MOVING = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
 
 @dataclass(frozen=True, slots=True)
 class PartitionOffsets:
-    """Offsets by topic and partition.
+    """Offsets by topic and partition."""
 
-    Attributes:
-        first: The oldest record that Kafka still has.
-        end: The last stable offset: the end for a reader of committed records.
-        high: The high watermark: the end with the records of open transactions.
-    """
-
-    first: Offsets = field(default_factory=dict)
+    first: Offsets = field(default_factory=dict)  # the oldest record that Kafka still has
+    # The last stable offset: the end for a reader of committed records.
     end: Offsets = field(default_factory=dict)
+    # The high watermark: the end with the records of open transactions.
     high: Offsets = field(default_factory=dict)
 
 

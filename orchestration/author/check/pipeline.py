@@ -76,17 +76,11 @@ _COMPOUND = {"array", "map", "struct", "variant"}
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What was found in a pipeline, in the order of its tables.
+    """What was found in a pipeline, in the order of its tables."""
 
-    Attributes:
-        problems: Its mistakes; empty if it may start.
-        doubts: What is allowed, and can hardly be meant; a start takes it.
-        notes: What was not looked at.
-    """
-
-    problems: tuple[Problem, ...] = ()
-    doubts: tuple[Problem, ...] = ()
-    notes: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()  # its mistakes; empty if it may start
+    doubts: tuple[Problem, ...] = ()  # what is allowed, and can hardly be meant; a start takes it
+    notes: tuple[str, ...] = ()  # what was not looked at
 
     @classmethod
     def of(cls, found: Iterable[Problem]) -> Findings:

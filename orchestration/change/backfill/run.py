@@ -33,23 +33,15 @@ from orchestration.run.wiring import Layer
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a backfill is to do.
+    """What a backfill is to do."""
 
-    Attributes:
-        layers: The layers that it runs, in the order of data flow.
-        table: The table whose query alone it runs; None: all queries of the layers.
-        records: Where a new bronze table begins, and where bronze stops; None: with all that is available.
-        rate: Most records per second and query; None: as many as it can.
-        options: The options that say this.
-        flush: Whether windows that are still open at the end are closed.
-    """
-
-    layers: tuple[Layer, ...]
-    table: str | None = None
+    layers: tuple[Layer, ...]  # the layers that it runs, in the order of data flow
+    table: str | None = None  # the table whose query alone it runs; None: all queries of the layers
+    # Where a new bronze table begins, and where bronze stops; None: with all that is available.
     records: RecordRange | None = None
-    rate: float | None = None
-    options: str = ""
-    flush: bool = False
+    rate: float | None = None  # most records per second and query; None: as many as it can
+    options: str = ""  # the options that say this
+    flush: bool = False  # whether windows that are still open at the end are closed
 
     @classmethod
     def of(  # noqa: PLR0913, PLR0917  # one per option
@@ -99,19 +91,13 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a run reads.
+    """What a run reads."""
 
-    Attributes:
-        reads: Per query, what it reads at most.
-        begins: Bronze tables that begin later than their topics.
-        stops: Per bronze table, the offsets at which it stops.
-        skipped: Bronze tables that have read up to there already.
-    """
-
-    reads: tuple[Reads, ...]
-    begins: tuple[Beginning, ...] = ()
+    reads: tuple[Reads, ...]  # per query, what it reads at most
+    begins: tuple[Beginning, ...] = ()  # bronze tables that begin later than their topics
+    # Per bronze table, the offsets at which it stops.
     stops: dict[str, dict[str, dict[int, int]]] | None = None
-    skipped: frozenset[str] = frozenset()
+    skipped: frozenset[str] = frozenset()  # bronze tables that have read up to there already
 
 
 def plan(pipeline: Pipeline, settings: Settings, layout: Layout, request: Request) -> Plan:

@@ -64,17 +64,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """What a rebuild has done.
+    """What a rebuild has done."""
 
-    Attributes:
-        comparison: How the former rows and the new ones differ; None where a switch was only finished.
-        again: Gold tables that the next start of the gold job fills again, because they cannot follow.
-        by_hand: Gold tables that keep what they have made of the former rows, because the engine cannot fill
-            them again: custom tables, and those that read silver's commits in the order of arrival.
-    """
-
+    # How the former rows and the new ones differ; None where a switch was only finished.
     comparison: Comparison | None
+    # Gold tables that the next start of the gold job fills again, because they cannot follow.
     again: tuple[str, ...] = ()
+    # Gold tables that keep what they have made of the former rows, because the engine cannot fill them again:
+    # custom tables, and those that read silver's commits in the order of arrival.
     by_hand: tuple[str, ...] = ()
 
 

@@ -52,16 +52,11 @@ RETENTION, NOT_READ = "retention", "not read"
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The result of one bronze table.
+    """The result of one bronze table."""
 
-    Attributes:
-        table: The bronze table.
-        gaps: The gaps that are written down, or would be.
-        kept: The folder with the checkpoint's files as they were; None where none was replaced.
-    """
-
-    table: str
-    gaps: tuple[Gap, ...]
+    table: str  # the bronze table
+    gaps: tuple[Gap, ...]  # the gaps that are written down, or would be
+    # The folder with the checkpoint's files as they were; None where none was replaced.
     kept: str | None = None
 
 

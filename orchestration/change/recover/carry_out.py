@@ -36,15 +36,10 @@ _MOST_ROUNDS = 3
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """The result of a recovery, or of a plan.
+    """The result of a recovery, or of a plan."""
 
-    Attributes:
-        steps: In data order; empty where nothing is damaged.
-        kept: The folders with what was replaced or moved aside.
-    """
-
-    steps: tuple[Step, ...]
-    kept: tuple[str, ...] = ()
+    steps: tuple[Step, ...]  # in data order; empty where nothing is damaged
+    kept: tuple[str, ...] = ()  # the folders with what was replaced or moved aside
 
 
 def recover_all(  # noqa: PLR0913  # the options of the command

@@ -90,27 +90,16 @@ Kind = Literal["repair", "refill", "rebuild", "publish again"]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What is done for one query.
+    """What is done for one query."""
 
-    Attributes:
-        query: The table that the query writes, or its publication.
-        kind: See above.
-        reasons: Why, in words; at least one.
-        reads: The tables from which the rows come again; empty for a repair.
-        changes: The files of the checkpoint that a repair writes or takes out.
-        moves: The folders that are moved aside, in this order.
-        folder: The folder of the changes; empty: the checkpoint.
-        effort: What the next start reads.
-    """
-
-    query: str
-    kind: Kind
-    reasons: tuple[str, ...]
-    reads: tuple[str, ...] = ()
-    changes: tuple[Change, ...] = ()
-    moves: tuple[str, ...] = ()
-    folder: str = ""
-    effort: Effort = field(default_factory=Effort)
+    query: str  # the table that the query writes, or its publication
+    kind: Kind  # see above
+    reasons: tuple[str, ...]  # why, in words; at least one
+    reads: tuple[str, ...] = ()  # the tables from which the rows come again; empty for a repair
+    changes: tuple[Change, ...] = ()  # the files of the checkpoint that a repair writes or takes out
+    moves: tuple[str, ...] = ()  # the folders that are moved aside, in this order
+    folder: str = ""  # the folder of the changes; empty: the checkpoint
+    effort: Effort = field(default_factory=Effort)  # what the next start reads
 
 
 def queries_in_order(pipeline: Pipeline) -> tuple[Table | Publish, ...]:

@@ -63,19 +63,12 @@ class _Block:
 
 @dataclass(frozen=True)
 class _Layout:
-    """Widths of all panels.
+    """Widths of all panels."""
 
-    Attributes:
-        panel: Columns of a panel with its borders.
-        name: Of the first column.
-        columns: Of the columns that are shown, by heading.
-        details: Of the details beside the numbers; 0 where they stand below them.
-    """
-
-    panel: int
-    name: int
-    columns: dict[str, int]
-    details: int
+    panel: int  # columns of a panel with its borders
+    name: int  # of the first column
+    columns: dict[str, int]  # of the columns that are shown, by heading
+    details: int  # of the details beside the numbers; 0 where they stand below them
 
     @classmethod
     def of(cls, blocks: Sequence[_Block], width: int) -> _Layout:

@@ -39,19 +39,12 @@ _FAILED_SECONDS = 2.0
 
 @dataclass
 class _Trial:
-    """What has been seen of the queries of the job that goes on.
+    """What has been seen of the queries of the job that goes on."""
 
-    Attributes:
-        job: The process.
-        queries: What it is to run.
-        seen: The states of each query, in order.
-        ran_at: When no query was left that had not been started; by the monotonic clock.
-    """
-
-    job: Holder
-    queries: Sequence[str] = ()
-    seen: dict[str, list[JobQuery]] = field(default_factory=dict)
-    ran_at: float | None = None
+    job: Holder  # the process
+    queries: Sequence[str] = ()  # what it is to run
+    seen: dict[str, list[JobQuery]] = field(default_factory=dict)  # the states of each query, in order
+    ran_at: float | None = None  # when no query was left that had not been started; by the monotonic clock
 
     def look(self, state: JobState) -> bool:
         """Look at the job's newest state; whether all is known about all queries."""
@@ -115,19 +108,13 @@ def hand_over(
 
 @dataclass(frozen=True)
 class _HandedOver:
-    """A job that another process goes on with.
-
-    Attributes:
-        before: The process that has ended; ``after`` the one that goes on.
-        seconds: Until its queries ran.
-        failed: The queries that have failed there, with the causes.
-    """
+    """A job that another process goes on with."""
 
     job: str
-    before: int
+    before: int  # the process that has ended; ``after`` the one that goes on
     after: int
-    seconds: float
-    failed: Mapping[str, str]
+    seconds: float  # until its queries ran
+    failed: Mapping[str, str]  # the queries that have failed there, with the causes
 
     def document(self) -> dict[str, object]:
         """As JSON has it."""

@@ -90,16 +90,12 @@ def collect(context: Context) -> Status:
 
 @dataclass(frozen=True, slots=True)
 class _Progress:
-    """What a checkpoint says; ``entry`` is the newest finished micro-batch, if its file is there.
-
-    Attributes:
-        note: The reason why the checkpoint cannot be used; empty if it can.
-        beginning: The offsets at which a Kafka source begins, before its first micro-batch.
-    """
+    """What a checkpoint says; ``entry`` is the newest finished micro-batch, if its file is there."""
 
     entry: PlannedBatch | None
     planned: Planned
-    note: str = ""
+    note: str = ""  # the reason why the checkpoint cannot be used; empty if it can
+    # The offsets at which a Kafka source begins, before its first micro-batch.
     beginning: Offsets | None = None
 
     @property

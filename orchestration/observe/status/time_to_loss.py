@@ -22,17 +22,11 @@ UNKNOWN = TimeToLoss(None)
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """The unread part of a source and the rate of its reader.
+    """The unread part of a source and the rate of its reader."""
 
-    Attributes:
-        rows: Unread rows or records.
-        seconds: Age of the oldest of them.
-        rows_per_second: The reader's rate.
-    """
-
-    rows: int
-    seconds: float
-    rows_per_second: float
+    rows: int  # unread rows or records
+    seconds: float  # age of the oldest of them
+    rows_per_second: float  # the reader's rate
 
     @property
     def written_per_second(self) -> float:

@@ -39,40 +39,29 @@ MOST_FILES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class FileOffsets:
-    """The offsets of one topic and partition in one data file; both ends are included.
-
-    Attributes:
-        oldest: Kafka's time of the oldest record; None where no record has one. ``newest`` likewise.
-    """
+    """The offsets of one topic and partition in one data file; both ends are included."""
 
     file: str
     topic: str
     partition: int
     lowest: int
     highest: int
+    # Kafka's time of the oldest record; None where no record has one. ``newest`` likewise.
     oldest: datetime | None = None
     newest: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """What retention deletes from one bronze table.
+    """What retention deletes from one bronze table."""
 
-    Attributes:
-        table: The bronze table.
-        files: The files that may go, oldest first; empty if there are none.
-        offsets: The offsets in these files.
-        firsts: By partition, the first offset that bronze ever had, as the audits say.
-        kept_because: Why older files stay; empty if none stays.
-        is_part: Whether there are more old files than one commit deletes.
-    """
-
-    table: str
-    files: tuple[DataFile, ...] = ()
-    offsets: tuple[FileOffsets, ...] = ()
+    table: str  # the bronze table
+    files: tuple[DataFile, ...] = ()  # the files that may go, oldest first; empty if there are none
+    offsets: tuple[FileOffsets, ...] = ()  # the offsets in these files
+    # By partition, the first offset that bronze ever had, as the audits say.
     firsts: Mapping[Partition, int] = field(default_factory=dict)
-    kept_because: str = ""
-    is_part: bool = False
+    kept_because: str = ""  # why older files stay; empty if none stays
+    is_part: bool = False  # whether there are more old files than one commit deletes
 
 
 def plan_expiry(  # noqa: PLR0913  # as an audit

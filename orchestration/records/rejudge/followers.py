@@ -16,17 +16,11 @@ from orchestration.records.rejudge.refill_gold import move_aside
 
 @dataclass(frozen=True, slots=True)
 class Follower:
-    """A gold table, publication or published version made, directly or not, of tables that lose rows.
+    """A gold table, publication or published version made, directly or not, of tables that lose rows."""
 
-    Attributes:
-        table: The name of the table, publication or published version.
-        follows: Whether its next micro-batches take these rows back by themselves.
-        advice: What to do if it does not follow; empty if it does.
-    """
-
-    table: str
-    follows: bool
-    advice: str = ""
+    table: str  # the name of the table, publication or published version
+    follows: bool  # whether its next micro-batches take these rows back by themselves
+    advice: str = ""  # what to do if it does not follow; empty if it does
 
 
 def followers(pipeline: Pipeline, layout: Layout, erased: Collection[str]) -> Iterator[Follower]:

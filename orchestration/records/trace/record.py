@@ -20,19 +20,12 @@ from orchestration.records.trace.tables import Place, Tables, commit_document, i
 
 @dataclass
 class Record:
-    """What is known of one record.
-
-    Attributes:
-        tables: The tables.
-        place: The record.
-        bronze: The bronze table of its topic.
-        looked: What the tables have of it, and of others that are traced with it.
-    """
+    """What is known of one record."""
 
     tables: Tables
-    place: Place
-    bronze: str
-    looked: Lookups
+    place: Place  # the record
+    bronze: str  # the bronze table of its topic
+    looked: Lookups  # what the tables have of it, and of others that are traced with it
 
     @property
     def row(self) -> dict[str, Any] | None:

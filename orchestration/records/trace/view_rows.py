@@ -37,17 +37,11 @@ class Found:
 
 @dataclass
 class ViewRows:
-    """Rows of one view and of its tables.
+    """Rows of one view and of its tables."""
 
-    Attributes:
-        connection: The database; temporary tables and views are created in it.
-        relation: The relations of the statement.
-        sources: By table of the statement, its rows in a FROM clause.
-    """
-
-    connection: DuckDBPyConnection
-    relation: Relation
-    sources: Mapping[str, str]
+    connection: DuckDBPyConnection  # the database; temporary tables and views are created in it
+    relation: Relation  # the relations of the statement
+    sources: Mapping[str, str]  # by table of the statement, its rows in a FROM clause
     _numbers: Iterator[int] = field(default_factory=count)
     _views: dict[int, str] = field(default_factory=dict)
 

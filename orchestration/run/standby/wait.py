@@ -146,21 +146,13 @@ def _not_rehearsed(spark: SparkSession, settings: Settings, mark: Path) -> str:
 
 @dataclass
 class _Wait:
-    """The wait of one standby.
+    """The wait of one standby."""
 
-    Attributes:
-        start: The job that it is to go on with.
-        place: Where others see it.
-        spark: Its session.
-        refusals: As ``open_standby`` has it.
-        warming: Keeps the session warm; None: nothing does.
-    """
-
-    start: Start
-    place: StandbyPlace
-    spark: SparkSession
-    refusals: Refusals
-    warming: Warming | None = None
+    start: Start  # the job that it is to go on with
+    place: StandbyPlace  # where others see it
+    spark: SparkSession  # its session
+    refusals: Refusals  # as ``open_standby`` has it
+    warming: Warming | None = None  # keeps the session warm; None: nothing does
 
     def __post_init__(self) -> None:
         layout = self.start.layout

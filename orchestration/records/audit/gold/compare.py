@@ -36,19 +36,12 @@ _FORMATS = {
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How a table differs from what it must be.
+    """How a table differs from what it must be."""
 
-    Attributes:
-        changed: Keys whose row has other values.
-        missing: Keys that the table lacks.
-        extra: Keys that the table has and must not have, or has too often.
-        keys: The first of them, as JSON, each with what it is.
-    """
-
-    changed: int
-    missing: int
-    extra: int
-    keys: tuple[str, ...]
+    changed: int  # keys whose row has other values
+    missing: int  # keys that the table lacks
+    extra: int  # keys that the table has and must not have, or has too often
+    keys: tuple[str, ...]  # the first of them, as JSON, each with what it is
 
     @property
     def count(self) -> int:

@@ -40,15 +40,10 @@ _EARLIER_MS = 2_000
 
 
 class Sent(NamedTuple):
-    """What comparing has found.
+    """What comparing has found."""
 
-    Attributes:
-        fault: What is wrong, in words; empty: nothing.
-        why: Why nothing was compared; empty: all was.
-    """
-
-    fault: str = ""
-    why: str = ""
+    fault: str = ""  # what is wrong, in words; empty: nothing
+    why: str = ""  # why nothing was compared; empty: all was
 
 
 def message_faults(content: ContentAudit, publish: Sequence[Publish]) -> tuple[list[Fault], list[str]]:
