@@ -21,9 +21,7 @@ def options(
     The starting position counts at the first start only; later ones go on from the checkpoint.
 
     Args:
-        topic: The declaration.
         settings: Limits where the declaration has none.
-        bootstrap_servers: The broker's address.
         client: Kafka client options without the prefix ``kafka.``; they win over ours.
     """
     chosen = {

@@ -45,7 +45,6 @@ class Numbering:
 
         Args:
             frame: Rows with ``value``, ``TIME`` and the time of ingestion; computed once.
-            batch: The micro-batch.
         """
         first = self._first(frame, batch)
         placed = frame.withColumn(_PLACE, F.monotonically_increasing_id())

@@ -63,7 +63,6 @@ def rule_change_notice(silver: Silver, last: Mapping[str, Any]) -> str | None:
     """What has changed of the rules since the newest micro-batch, as a message; ``None`` if nothing has.
 
     Args:
-        silver: The declaration.
         last: The metadata of the table's newest commit by its query. Commits of earlier versions of the
             engine have no marks.
     """
@@ -90,7 +89,6 @@ def unfinished_batch_refusal(silver: Silver, last: Mapping[str, Any], committed:
     row, or write it into both.
 
     Args:
-        silver: The declaration.
         last: The metadata of the table's newest commit by its query.
         committed: The newest micro-batch that the checkpoint has committed.
     """
@@ -122,11 +120,6 @@ def build_query(  # noqa: PLR0913  # what it reads, where it writes, and under w
     """The query of one silver table; creates the table and its side tables where there are none.
 
     Args:
-        spark: The session.
-        pipeline: The pipeline's name.
-        silver: The declaration.
-        settings: The settings in force.
-        layout: Where tables and checkpoints are.
         readers: All silver tables of its bronze tables, in the order of their declaration; of those with a
             condition, one keeps a record on which none can decide.
 
@@ -445,7 +438,6 @@ def rows(
 
     Args:
         bronze: The rows of each bronze table that it reads.
-        silver: The declaration.
         lookup_frames: The tables that the rules look up, by the lookup's name.
         keeps_undecided: Whether the table keeps a record on which its condition cannot be decided.
     """

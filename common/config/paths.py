@@ -311,11 +311,7 @@ def _root(setting: str | None, pipeline: str, default: Path) -> str:
 
 
 def _locations(pipeline: Pipeline, settings: Settings, warehouse: str) -> Mapping[str, str]:
-    """Where tables are that have a folder of their own, and those beside them.
-
-    Raises:
-        SettingsError: One is in another store than the warehouse.
-    """
+    """Where tables are that have a folder of their own, and those beside them."""
     found: dict[str, str] = {}
     for declared in pipeline.tables:
         if (folder := declared.storage.folder) is None:
@@ -343,12 +339,7 @@ def _store(path: str) -> str:
 
 
 def _followed(folder: Path) -> Path:
-    """A folder without symbolic links on its way.
-
-    Raises:
-        SettingsError: A link leads nowhere, as to a disk that is not mounted: everything would begin anew in
-            a folder made there.
-    """
+    """A folder without symbolic links on its way."""
     for place in (folder, *folder.parents):
         if place.is_symlink() and not place.exists():
             raise SettingsError(

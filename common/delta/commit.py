@@ -94,7 +94,6 @@ def parse_commit(
 
     Args:
         version: Version of the table.
-        content: The file's content.
         modified_ms: Gives the file's modification time, which counts where the commit has no timestamp.
         bounds_of: The column whose smallest and largest values are read from the statistics; empty: none.
 

@@ -125,7 +125,6 @@ class DeltaRsTable:
 
         Args:
             changes: At most one row per key, with the table's columns beside ``ACTION``.
-            metadata: The commit's metadata.
             key: Columns that identify a row; compared null-safe.
 
         Raises:
@@ -261,7 +260,6 @@ def try_write(path: str, limits: DriverLimits, metadata: str, write: Callable[[D
     """Write a table by delta-rs; whether that succeeded. Otherwise nothing is written, and Spark may write.
 
     Args:
-        path: The table.
         limits: What may be read and written in the driver.
         metadata: The metadata of the one commit that ``write`` makes.
         write: Called again where another writer was first and has only moved rows to other files.
@@ -299,11 +297,7 @@ def try_write(path: str, limits: DriverLimits, metadata: str, write: Callable[[D
 def _attempt(
     table: DeltaRsTable, metadata: str, write: Callable[[DeltaRsTable], None]
 ) -> Literal["written", "refused", "retry"]:
-    """Write once.
-
-    Raises:
-        CommitFailedError: Another writer has changed rows meanwhile.
-    """
+    """Write once."""
     import duckdb
     from deltalake.exceptions import DeltaError
 
@@ -321,11 +315,7 @@ def _attempt(
 
 
 def _may_be_retried(error: Exception, path: str, since: Sequence[Commit]) -> bool:
-    """Whether a write failed only because another writer has moved rows; after other errors Spark writes.
-
-    Raises:
-        CommitFailedError: Another writer has changed rows meanwhile.
-    """
+    """Whether a write failed only because another writer has moved rows; after other errors Spark writes."""
     from deltalake.exceptions import CommitFailedError
 
     if not isinstance(error, CommitFailedError):
@@ -347,7 +337,6 @@ def roll_back_torn_commit(
     reads the table.
 
     Args:
-        path: The table.
         query_id: The query that writes it, by its checkpoint.
         committed: The newest micro-batch that the checkpoint has as done: its files must exist.
 

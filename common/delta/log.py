@@ -65,7 +65,6 @@ class LogReader:
     """One table's log, by path or URI. Keeps the commits it has read; a second call reads only new ones.
 
     Args:
-        path: The table.
         bounds_of: A column whose bounds in each file are read from the statistics of commits; empty: none.
 
     Attributes:

@@ -31,11 +31,7 @@ class PublishedVersion:
     sha256: str | None = None  # the digest of the version's commit; None of an earlier version of the engine
 
     def fault(self, path: str) -> str | None:
-        """Why the version is not the one that was published, in words; None where it is, or nothing tells.
-
-        Args:
-            path: The table's path.
-        """
+        """Why the version is not the one that was published, in words; None where it is, or nothing tells."""
         latest = latest_version(path)
         if latest is None or self.version > latest:
             ends = "is gone" if latest is None else f"ends with version {latest}"

@@ -40,9 +40,7 @@ class SmallTable:
         """Append rows, or replace all rows; creates the table, and adds columns that it lacks.
 
         Args:
-            rows: The rows.
             mode: ``append`` or ``overwrite``.
-            metadata: The commit's metadata.
 
         Raises:
             TableError: The table cannot be written.

@@ -108,11 +108,7 @@ _NO_COLUMNS: Mapping[str, tuple[Callable[[DataType], bool], str]] = {
 
 
 def _refuse_types(table: str, schema: StructType) -> None:
-    """Refuse columns of a type that a Delta table cannot have.
-
-    Raises:
-        TableShapeError: Names the columns, their types and what to write.
-    """
+    """Refuse columns of a type that a Delta table cannot have."""
     for words, (is_such, advice) in _NO_COLUMNS.items():
         if found := [one for one in schema if is_such(one.dataType)]:
             shown = ", ".join(f"{one.name} ({one.dataType.simpleString()})" for one in found)
@@ -377,7 +373,6 @@ def append(  # noqa: PLR0913  # a write has this many parts
 
     Args:
         rows: The rows; those whose number is known fill as few files as they can, others one per partition.
-        path: The table.
         batch: The batch's identity; one whose step the table has is skipped.
         step: Names the write among the query's writes; a batch has one commit per step.
         counts: For the commit's metadata: what became of the batch's rows.
@@ -438,10 +433,8 @@ def append_nothing(rows: Rows, path: str, batch: MicroBatch, step: str, counts: 
 
     Args:
         rows: The batch's rows; only their session and their limits are used.
-        path: The table.
         batch: The batch's identity; one whose step the table has is skipped.
         step: Names the write among the query's writes.
-        counts: For the commit's metadata.
     """
     metadata = batch.metadata(step, counts)
     if is_written(path, batch, step) or delta_rs.try_write(

@@ -39,7 +39,6 @@ def output_file(folder: Path, app: str) -> Path:
     """The file with what the JVM of a session prints.
 
     Args:
-        folder: Folder of the log files.
         app: Name of the session.
     """
     return folder / f"{app}.jvm.log"

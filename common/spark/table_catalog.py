@@ -138,7 +138,6 @@ def look_up(spark: SparkSession, kind: Catalog, layout: Layout, name: str) -> No
     Args:
         spark: The session of the queries, whose settings may declare catalogs.
         kind: ``hive``: names without another catalog are those of the Hive metastore.
-        layout: Where it is written down.
         name: The name, in three parts.
 
     Raises:

@@ -215,7 +215,6 @@ def of_no_rows(node: exp.Expr, column: str) -> str:
     """The value of an aggregate's expression where the groups lack a row; empty where it is not known.
 
     Args:
-        node: The expression.
         column: The column that has its value, null where there is no group.
     """
     if called(inner_call(node)) in _ZERO_OF_NONE:

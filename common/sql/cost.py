@@ -94,9 +94,7 @@ def rows_read(  # noqa: PLR0913, PLR0917  # what an estimate is made of
 
     Args:
         table: The table that has changed.
-        statement: The view's statement.
         way: The way in which it is kept.
-        rows: The rows of its tables.
         changed: The rows that have changed.
         made: The rows of the view; None where it is not there yet.
 

@@ -46,7 +46,6 @@ def way_of(statement: Statement, without_feed: Sequence[str] = (), *, declared: 
     Of what adds numbers below the last step it stays unsure; see ``decided``.
 
     Args:
-        statement: The statement.
         without_feed: Those of its tables that keep no change data feed.
         declared: The way that its author wants: any statement may be kept whole.
     """

@@ -51,9 +51,6 @@ class AttemptMark:
 
     A mark that cannot be written or deleted raises no error: what is wrong with the folder fails in Spark's
     own writes to the checkpoint, with an error that names the cause.
-
-    Args:
-        checkpoint: Path or URI of the query's checkpoint.
     """
 
     def __init__(self, checkpoint: str) -> None:

@@ -298,7 +298,6 @@ def start(  # noqa: PLR0913  # a query and all that it shares with the others
     """Start a query in a fair scheduler pool of its own.
 
     Args:
-        spark: The session.
         stream: The description of the query.
         gate: Once closed, the query ends before its next micro-batch.
         notifier: Wakes the queries that read what this query writes, and this query; unset: no wake-ups.
@@ -458,7 +457,6 @@ def failure_of(
     """The engine's error for what ended a query, or kept it from starting.
 
     Args:
-        query: The query's name.
         errors: What the micro-batch raised, and what Spark says of the query; each None if there is none.
         described: What is known of the query, for the explanation; unset: its name only.
     """

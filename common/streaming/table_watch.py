@@ -79,7 +79,6 @@ class PlaceWatch:
     positions of an older copy would have rows written a second time.
 
     Args:
-        query: The query's name.
         checkpoint: Its checkpoint, for messages.
         beginning: What its start has judged; None: nothing is known before the first micro-batch.
     """
@@ -119,7 +118,6 @@ class TableWatch:
     """Compares each table of a query, around its micro-batches, with what it was after the last one.
 
     Args:
-        query: The query's name.
         paths: The tables that it writes, its own first: that one gets a commit of each micro-batch.
         beginning: What its start has judged; None: the tables are taken as they are at the first look.
     """
@@ -212,7 +210,6 @@ class SourceWatch:
     """Notes in each micro-batch what it has read of its sources, and refuses to read on in another history.
 
     Args:
-        query: The query's name.
         sources: The tables that it reads as streams, in the order of its checkpoint.
         note: Where to note it, if the query writes no table whose commits could.
         beginning: What its start has judged; None: nothing is compared before the second micro-batch.

@@ -158,8 +158,6 @@ def metadata_without_rows(
     """The metadata of a micro-batch of bronze without rows, which the checkpoint then follows.
 
     Args:
-        pipeline: The pipeline's name.
-        table: The bronze table.
         last: The metadata of its query's newest commit.
         ends: Per topic and partition, the next offset to read.
         facts: What else the commit names.

@@ -162,8 +162,6 @@ class Judge(Types):
         """Judge a text that Spark reads as a value of another kind.
 
         Args:
-            text: The text.
-            kind: The kind.
             said: What is done with it, with ``{}`` in the place of the text.
             to: The type that it gets.
         """

@@ -28,11 +28,7 @@ _BEFORE_QUERIES = frozenset({TokenType.UNION, TokenType.ALL, TokenType.EXCEPT, T
 
 
 def foreign_tokens(sql: str) -> Iterator[SqlError]:
-    """What the tokens of a text say that Spark's grammar does not have.
-
-    Args:
-        sql: The text.
-    """
+    """What the tokens of a text say that Spark's grammar does not have."""
     words = _Words(tokens_of(sql))
     for place, token in enumerate(words.tokens):
         for text in words.told(place, token):

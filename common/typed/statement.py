@@ -33,7 +33,6 @@ def statement_mistakes(sql: str, tables: Columns) -> tuple[SqlError, ...]:
     """The mistakes of a statement, in the order of its text; a doubtful part has the code ``DOUBTFUL``.
 
     Args:
-        sql: The statement.
         tables: The columns of its tables.
     """
     try:

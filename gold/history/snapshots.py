@@ -75,7 +75,6 @@ def followed(snapshots: DataFrame, gold: History) -> DataFrame:
 
     Args:
         snapshots: Each snapshot once; further columns are left out.
-        gold: The table.
     """
     in_time = Window.orderBy(_AT)
     following = F.lead(_AT).over(in_time)

@@ -46,7 +46,6 @@ def by_the_logs(gold: Gold, commits: Iterable[Mapping[str, Any]], paths: Sequenc
     """What the logs say, of commits by an earlier version of the engine; None where they were cleaned up.
 
     Args:
-        gold: The declaration.
         commits: The metadata of a query's commits, newest first, back to its first micro-batch.
         paths: The tables that it reads as streams, in the order of its positions.
     """

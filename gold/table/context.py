@@ -65,7 +65,6 @@ class Context:
         """The query of a declaration.
 
         Args:
-            gold: The declaration.
             frame: What the query reads, as a streaming frame.
             write: Writes one micro-batch: its rows, not computed yet, and its identity.
             output_mode: Spark's output mode.

@@ -42,7 +42,6 @@ def analyzed(
     """The way in which a view can be kept, and what Spark says of its relations.
 
     Args:
-        relation: That of its statement.
         way: The way in which the text of the statement can be kept: by row or by key.
         tables: A frame of each of its tables.
         schema: The columns of its result.

@@ -320,9 +320,7 @@ def fits_duckdb(settings: Settings, path: str, others: Sequence[str], snapshot: 
 
     Args:
         settings: The settings; ``quality.engine`` decides alone unless it is ``auto``.
-        path: The table's path or URI.
         others: Paths of the other tables that the suite reads.
-        snapshot: The table's current state.
     """
     if settings.quality.engine != "auto":
         return settings.quality.engine == "duckdb"

@@ -60,7 +60,6 @@ def read(layout: Layout, *, tables: Iterable[str] = (), days: int = DAYS) -> lis
     """The rows of some tables, or of all, oldest run first; empty before the first run.
 
     Args:
-        layout: Paths of the tables.
         tables: Full names of the tables; none: all.
         days: Runs that are older are not read.
 

@@ -208,8 +208,6 @@ class Start:
 
         Args:
             stack: Closes what is opened.
-            leases: The leases that the process holds.
-            session: Spark.
             killed: The process of another host that it goes on after, if that one was killed.
 
         Raises:
@@ -263,8 +261,6 @@ def open_job(  # noqa: PLR0913  # what a job is
     """A job that is ready to start; everything it opens is closed at the end, in reverse order.
 
     Args:
-        pipeline: The pipeline to run.
-        settings: The settings.
         layers: The layers to run; the job holds the leases of all tables that these layers write.
         name: The job's name in leases and log files.
         compiled: Which code Spark's JVM compiles with full optimization.
@@ -450,8 +446,6 @@ def spark_for_writing(
     """Spark for a command that writes these tables itself; the jobs that write them must be stopped.
 
     Args:
-        pipeline: The pipeline.
-        settings: Its settings.
         tables: The tables whose leases the command holds.
         name: The command's name in leases and log files.
         require: Raises what refuses the command, once it holds the leases and before Spark starts.
@@ -516,8 +510,6 @@ def open_broker(pipeline: Pipeline, settings: Settings, *, new_topics: Collectio
     """The address of the pipeline's broker: a named one, or the embedded one with the topics created.
 
     Args:
-        pipeline: The pipeline.
-        settings: The settings.
         new_topics: Topics that the embedded broker may create although bronze has read a topic of that name.
 
     Raises:

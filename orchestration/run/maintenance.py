@@ -65,9 +65,6 @@ def plan_maintenance(
     """The current state of a table, and the reason to keep its old files; changes nothing.
 
     Args:
-        pipeline: The pipeline.
-        layout: Paths of the tables.
-        table: The table.
         at_once: Old files may be deleted before their retention has passed.
     """
     log = LogReader(layout.table_path(table))
@@ -109,10 +106,6 @@ def maintain(  # noqa: PLR0913
     """Compact a table, and delete its old files unless a query needs them. The caller holds its lease.
 
     Args:
-        spark: The session.
-        pipeline: The pipeline.
-        layout: Paths of the tables.
-        table: The table.
         at_once: Delete old files before their retention has passed: no older version can be read afterwards.
         expiry: The expired records that are deleted first.
     """

@@ -90,11 +90,6 @@ class Recorder:
     """Records one job; ``recording`` runs it in two threads.
 
     Args:
-        pipeline: The pipeline.
-        settings: The settings.
-        layout: Paths of the pipeline.
-        job: Name of the job.
-        supervisor: Has the queries.
         is_standby: Whether the process was a standby before.
         killed: The process of another host that it goes on after, if that one was killed.
 

@@ -149,8 +149,6 @@ def check_table(context: Context, declared: Table, torn: TornCommits) -> Judged:
     """Prepare a table for its query: repair what a kill left, refuse a wrong checkpoint, print warnings.
 
     Args:
-        context: The pipeline and its settings.
-        declared: The table.
         torn: Takes away what a power cut left; of ``nothing_changed_if_refused``.
 
     Raises:
@@ -242,7 +240,6 @@ def check_sources(layout: Layout, declared: Table | Publish, last: LastCommit | 
     """Refuse to read on in a source that an older copy has replaced.
 
     Args:
-        layout: Where tables and checkpoints are.
         declared: The reading query.
         last: The metadata of the newest commit by the query; of a publication its checkpoint is asked.
 
@@ -287,8 +284,6 @@ def check_declaration(context: Context, declared: Table, last: LastCommit | None
     Call it after the table's columns were checked: ``medallion rebuild`` does not help if columns differ.
 
     Args:
-        context: The pipeline and its settings.
-        declared: The table.
         last: The return value of ``check_table``.
 
     Raises:
@@ -450,8 +445,6 @@ def list_fault(layout: Layout, files: Files, last: LastCommit | None) -> str | N
     """What is wrong with the list of files of a table, in words; None if nothing is.
 
     Args:
-        layout: Where the list is.
-        files: The declaration.
         last: The metadata of the newest commit by the table's query.
     """
     listed, path = FileList(layout.file_list_path(files.table)), layout.file_list_path(files.table)

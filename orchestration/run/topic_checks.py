@@ -100,11 +100,7 @@ def judged_topics(
     """The topics that bronze has read, as the broker has them now.
 
     Args:
-        layout: Where the tables are.
-        topic: The declaration.
         last: The metadata of bronze's newest micro-batch.
-        address: The broker's address.
-        options: Client options.
 
     Raises:
         BrokerError: The broker does not answer.

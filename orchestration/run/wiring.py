@@ -450,7 +450,6 @@ class Wiring:
         """The query, judged and built again: it was stopped, has failed, or its source was away.
 
         Raises:
-            BrokerAwayError: The broker does not answer yet.
             MedallionError: As ``streams``.
         """
         beginning = start_checks.check_beginning(self.layout, declared).beginning

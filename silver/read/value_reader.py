@@ -76,7 +76,6 @@ def read_values(
 
     Args:
         bronze: Rows with a binary column ``value``.
-        value: The format.
         rescue: Collect fields that are not in the schema.
         each: The path of an array of a strict value whose elements are rows; empty: none is.
 
@@ -160,7 +159,6 @@ def part_reader(value: Json | Debezium | Csv, whole: StructType, wanted: StructT
     """A reader of some fields of a value: only their faults, and those of the whole document, are faults.
 
     Args:
-        value: The format.
         whole: All fields of the value.
         wanted: The fields to read; of a struct perhaps some of its fields.
     """
@@ -310,11 +308,7 @@ def _raw(bronze: DataFrame) -> ReadValues:
 
 
 def _typed(bronze: DataFrame, value: Columns) -> ReadValues:
-    """The columns of a source that bronze keeps typed: nothing is parsed, and no value has a fault.
-
-    Raises:
-        PipelineError: Bronze has bytes, lacks a declared column, or has one of a type that does not fit.
-    """
+    """The columns of a source that bronze keeps typed: nothing is parsed, and no value has a fault."""
     have, source = bronze.schema["value"].dataType, source_of(value)
     if not isinstance(have, StructType):
         text = f"bronze has {have.simpleString()}, no typed columns; declare a format, such as Json(…)"

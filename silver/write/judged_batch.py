@@ -57,9 +57,7 @@ def consume_once(
 
     Args:
         frame: The micro-batch as Spark hands it out.
-        batch: Its identity.
         bronze_paths: The tables that it is read from, in the order of the query's sources.
-        limits: What may be computed in the driver.
         row_size: Of rows as they come out of the query.
     """
     read = _few_rows_read(batch, bronze_paths, limits, row_size)

@@ -58,7 +58,6 @@ def remember(spark: SparkSession, silver_path: str, metadata: str, newest_ms: in
 
     Args:
         spark: A session of the caller's own: the metadata of commits is set in it.
-        silver_path: The table.
         metadata: The commit's metadata; there is no commit where the query looks up these keys already.
         newest_ms: The newest event time of the rows, epoch milliseconds; None: no row is written.
     """
@@ -91,7 +90,6 @@ class KeysWrittenOutsideStream:
 
         Args:
             rows: The batch's accepted rows, as silver has them; their number is known.
-            batch: The batch.
         """
         if self.is_over(batch) or not rows.count:
             yield rows, 0

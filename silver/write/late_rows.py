@@ -75,7 +75,6 @@ class LateRows:
 
         Args:
             judged: The micro-batch as it came out of Spark's operators, read whole.
-            batch: Its identity.
             marked: How many of its rows are late.
             dropped: How many more late rows Spark counted and dropped.
 
@@ -166,10 +165,7 @@ def read_micro_batch(  # noqa: PLR0913  # where it was read from, and how far
     """The rows of bronze that a planned micro-batch reads, by the positions in its query's checkpoint.
 
     Args:
-        spark: The session.
-        batch_id: The micro-batch.
         bronze_paths: The tables that it reads, in the order of the query's sources.
-        checkpoint: The checkpoint of its query.
         begins: The commit of each bronze table that the query's first micro-batch begins with.
         bronze_schema: The columns of bronze.
 

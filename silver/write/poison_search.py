@@ -77,13 +77,7 @@ _KNOWN = StateFile(_Known)
 
 
 class PoisonSearch:
-    """The search for the poison records of one silver table, by the file beside its checkpoint.
-
-    Args:
-        table: The silver table.
-        checkpoint: Path or URI of its query's checkpoint.
-        say: Reports each step.
-    """
+    """The search for the poison records of one silver table, by the file beside its checkpoint."""
 
     def __init__(self, table: str, checkpoint: str, say: Callable[[str], None] = lambda text: None) -> None:
         self._table, self._say = table, say

@@ -46,7 +46,6 @@ def side_steps(silver: Silver, path: Callable[[str], str]) -> tuple[SideStep, ..
     """The steps that not every micro-batch of a silver table has.
 
     Args:
-        silver: The declaration.
         path: Gives the path of a table.
     """
     return (

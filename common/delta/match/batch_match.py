@@ -55,7 +55,6 @@ class StepHistory:
         """The micro-batch, its commits naming the newest micro-batch of each step.
 
         Args:
-            batch: The micro-batch.
             written: Whether the micro-batch has each step.
         """
         if self._newest is None:
@@ -164,8 +163,6 @@ def check_steps(table: str, table_path: str, checkpoint_path: str, steps: Sequen
 
     Args:
         table: The query's table.
-        table_path: Its path.
-        checkpoint_path: The query's checkpoint.
         steps: The steps that not every micro-batch has.
 
     Raises:

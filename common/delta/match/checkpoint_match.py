@@ -37,9 +37,6 @@ def check_checkpoint(  # noqa: PLR0913
     checked and is assumed.
 
     Args:
-        table: The table's full name.
-        table_path: Its path or URI.
-        checkpoint_path: The query's checkpoint.
         may_begin_anew: The query's first micro-batch replaces all rows of the table, so that a query which
             has not committed one may start without its checkpoint.
         query: The query that writes the table; empty: the query of the table's own name.

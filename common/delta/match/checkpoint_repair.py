@@ -43,8 +43,6 @@ def plan_repair(
 
     Args:
         table: The query's table.
-        table_path: Its path.
-        checkpoint_path: The query's checkpoint.
         has_state: Whether the query keeps state, or may do so: then a checkpoint cannot be brought to another
             micro-batch, because its state is that of its own. One without state is brought forward or back to
             the newest micro-batch of the table; the rows that the table lacks are read again.

@@ -112,7 +112,6 @@ def last_words(folder: Path, since_bytes: int) -> str:
     """The lines that explain a failed start: new errors in the log, or its last lines, and the JVM's output.
 
     Args:
-        folder: The broker's folder.
         since_bytes: Size of the log before the failed start.
     """
     content = _bytes(log_file(folder))

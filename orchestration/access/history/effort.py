@@ -31,7 +31,6 @@ def effort_of(layout: Layout, query: str, reads: Sequence[str]) -> Effort:
     """What a query reads that begins with its sources' first rows.
 
     Args:
-        layout: Where the tables are.
         query: The query, by the name of the table that it writes.
         reads: The tables that it reads.
     """
@@ -51,7 +50,6 @@ def effort_of_range(layout: Layout, query: str, reads: Sequence[str], condition:
     """What a query reads that judges some rows of its source again.
 
     Args:
-        layout: Where the tables are.
         query: The query, by the name of the table that it writes.
         reads: The tables that it reads.
         condition: Which rows, as an expression of PyArrow.
@@ -64,7 +62,6 @@ def effort(layout: Layout, query: str, rows: int, size: int) -> Effort:
     """What it takes a query to read so many rows and bytes, by its measured speed.
 
     Args:
-        layout: Where the tables are.
         query: The query, by the name of the table that it writes.
         size: The bytes of the files that hold them; 0 where that is not known.
     """

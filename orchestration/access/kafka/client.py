@@ -104,7 +104,6 @@ def wait_reachable(bootstrap: str, options: Mapping[str, str], timeout: float) -
 
     Args:
         bootstrap: ``host:port[,host:port…]``.
-        options: Kafka client options.
         timeout: Seconds to wait for an answer.
 
     Raises:
@@ -257,7 +256,6 @@ def partition_offsets(
 
     Args:
         bootstrap: ``host:port[,host:port…]``.
-        options: Kafka client options.
         partitions: The partitions of each topic to ask for; None for all of them.
 
     Raises:

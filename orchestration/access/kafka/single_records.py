@@ -155,9 +155,6 @@ def keys_since(  # noqa: PLR0913, PLR0917  # where, since when, and how much at 
     """The keys of a topic's committed messages since a time; None where not all of them can be told.
 
     Args:
-        bootstrap: The broker's address.
-        options: Client options.
-        topic: The topic.
         since_ms: Milliseconds since the epoch; None: of its newest messages.
         most: Upper bound of messages that are read.
         seconds: So long is waited for them.

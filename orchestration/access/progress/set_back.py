@@ -75,13 +75,9 @@ def with_set_back(  # noqa: PLR0913, PLR0917  # both sides
     """Topics as the broker has them, with the partitions that were set back, and what was not compared.
 
     Args:
-        layout: Where the tables are.
-        table: The bronze table.
         last: The metadata of its newest micro-batch.
         found: The topics that the broker has; topics with another id than bronze has read are left as they
             are.
-        bootstrap: The broker's address.
-        options: Client options.
 
     Raises:
         BrokerError: The topics cannot be read by this user, or the broker does not answer.
@@ -121,7 +117,6 @@ def _explained(path: str) -> Iterator[None]:
     """Name the bronze table, and what to do, where a file of it cannot be read.
 
     Raises:
-        HistoryGoneError: One cannot be read.
         OSError: The object store does not answer, or the system refuses this user or the disk.
     """
 

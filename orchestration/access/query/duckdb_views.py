@@ -120,10 +120,7 @@ def run_query(
     """Run one SQL statement over the pipeline's tables.
 
     Args:
-        database: The database to run the statement in.
-        layout: Paths of the tables.
         tables: Full names of all declared tables.
-        sql: One DuckDB statement.
         version: The table version to read, if the SQL names exactly one table; unset: the newest version.
 
     Raises:

@@ -46,10 +46,8 @@ def compare(
     """The difference between a table's rows and the expected ones; None if there is none.
 
     Args:
-        table: The table's name.
         expected: The expected rows. Without a column every row of the table is unexpected.
         fields: The table's columns.
-        rows: The table's rows.
     """
     known = {field.name: field for field in fields}
     for name in expected.columns:

@@ -193,7 +193,6 @@ def _places(
 
     Args:
         batches: The records of the cases.
-        table: The bronze table.
         starts: Where the rows of each record begin, and the number of all rows.
     """
     first = 0

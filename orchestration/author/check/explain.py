@@ -67,8 +67,6 @@ def explain(pipeline: Pipeline, table: str, layout: Layout | None = None) -> Exp
     """A gold table of a pipeline without problems.
 
     Args:
-        pipeline: The pipeline.
-        table: The table.
         layout: Where its tables are, whose logs say how many rows they have; unset: they are not read.
 
     Raises:

@@ -94,7 +94,6 @@ def check(pipeline: Pipeline, settings: Settings | None = None) -> tuple[Problem
     """Every problem of a pipeline, in the order of its tables; empty if the pipeline may start.
 
     Args:
-        pipeline: The pipeline.
         settings: The settings it runs with, which may add functions to Spark's; unset: they add none.
     """
     return findings(pipeline, settings).problems
@@ -112,7 +111,6 @@ def draft_problems(draft: Draft, settings: Settings | None) -> tuple[Problem, ..
     """Every problem of a pipeline file: of each declaration, and of all of them together.
 
     Args:
-        draft: What the pipeline file holds.
         settings: The settings that the pipeline runs with; ``None`` if they are not known: then they may add
             any function to those of Spark.
     """

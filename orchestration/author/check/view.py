@@ -29,7 +29,6 @@ def view_problems(view: View, scopes: Mapping[str, Scope]) -> Iterator[Problem]:
     """Problems of one view.
 
     Args:
-        view: The view.
         scopes: Columns of the silver tables, and of the gold tables that it may read.
     """
     yield from each(view.table, _faults(view, scopes), source_of(view))
@@ -86,7 +85,6 @@ def read_view(view: View, scopes: Mapping[str, Scope], *, remote: bool = False) 
     """The statement of a view; None where columns are known only at job start, or it has no table.
 
     Args:
-        view: The view.
         scopes: The columns of the pipeline's tables.
         remote: Whether an object store is asked for the columns of a table that is named by its URI.
 
@@ -105,8 +103,6 @@ def kept_so(view: View, statement: Statement, scopes: Mapping[str, Scope], lacki
     """The way in which a view is kept, as far as the types of its tables' columns are known.
 
     Args:
-        view: The view.
-        statement: Its statement.
         scopes: The columns of the pipeline's tables.
         lacking: The tables that keep no change data feed.
     """

@@ -53,7 +53,6 @@ def find_key(  # noqa: PLR0913, PLR0917  # what is known of the columns, and the
         times: Columns of times, the event time first.
         parts: Columns that may be parts of a key whatever their names say; a text may be one alone.
         paths: Paths of the columns in a document.
-        documents: The sampled documents.
         others: All documents at hand, read again by each call.
     """
     distinct = {digest(document): document for document in documents}

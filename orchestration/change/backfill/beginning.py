@@ -67,7 +67,6 @@ def require_not_begun(layout: Layout, topic: Topic, option: str, silver: str) ->
     A table that has read no record can begin anywhere.
 
     Args:
-        layout: Where the table is.
         option: The text of ``--from``.
         silver: A silver table that reads it, for the message.
 

@@ -230,11 +230,7 @@ def _begins(  # noqa: PLR0913, PLR0917
 
 
 def _is_to_begin(pipeline: Pipeline, layout: Layout, topic: Topic, records: RecordRange) -> bool:
-    """Whether a bronze table is to begin where ``--from`` says, and has yet to.
-
-    Raises:
-        UsageError: It has begun elsewhere.
-    """
+    """Whether a bronze table is to begin where ``--from`` says, and has yet to."""
     if records.begin is None and not _of(topic, records.first):
         return False
     reader = next((one.table for one in pipeline.silver if topic.table in one.sources), "silver.x")

@@ -42,9 +42,6 @@ def declared_columns(
     """The columns of all silver and gold tables as declared.
 
     Args:
-        spark: The session.
-        pipeline: The pipeline.
-        settings: Its settings.
         layout: Where its tables are; only their columns are read.
     """
     found = DeclaredColumns()

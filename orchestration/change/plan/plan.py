@@ -88,8 +88,6 @@ def plan(
 
     Args:
         pipeline: The pipeline as it is to be started.
-        settings: Its settings.
-        layout: Where its tables and checkpoints are.
         spark: Gives a session, and starts it where none runs; called only if types of columns have to be
             found. None: types are not compared.
         exact: Compare the columns of all tables, also of those whose declarations did not change.

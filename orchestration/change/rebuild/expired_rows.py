@@ -30,7 +30,6 @@ def expired_rows(
     """Per live table of a silver query, its rows of expired records; empty where no record has expired.
 
     Args:
-        layout: Where the tables are.
         version: The version of bronze that no longer has the records; unset: its newest. Of several bronze
             tables, in which nothing expires while such a table reads them, it is that of each now.
     """

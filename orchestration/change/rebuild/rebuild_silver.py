@@ -219,8 +219,6 @@ def rebuild_silver(  # noqa: PLR0913, PLR0917  # the options of the command
 
     Args:
         pipeline: The pipeline with the declaration of today.
-        layout: Where its tables are.
-        say: Called with what is done, as sentences.
         drops_expired: Leave rows out whose records have expired in bronze; else they are carried over.
 
     Raises:

@@ -109,9 +109,6 @@ def _require_rows(
     """Refuse to pass records of which a silver table has the last rows that there are.
 
     Behind the gap bronze would look whole, and silver would be filled again without these rows.
-
-    Raises:
-        CheckpointMismatchError: Names them.
     """
 
     def ask(topic: Topic, names: Collection[str]) -> Mapping[str, BrokerTopic]:

@@ -57,8 +57,6 @@ def recover_all(  # noqa: PLR0913  # the options of the command
 
     Args:
         pipeline: The pipeline; its jobs must be stopped.
-        settings: The settings.
-        layout: Where tables and checkpoints are.
         only: A query to look at; its readers are included where it is filled again.
         is_plan: Change nothing.
         spark: Gives a session; unset: one is started if a state is to be read.

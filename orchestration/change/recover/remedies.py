@@ -118,8 +118,6 @@ def plan(
     """The steps that make a pipeline right again, in data order; none where nothing is damaged.
 
     Args:
-        pipeline: The pipeline.
-        layout: Where its tables and checkpoints are.
         spark: Gives a session, if a state is to be read; None: no state is.
         only: A query to look at; others are included only if they read what is filled again, or have read
             what a repaired table has lost.
@@ -168,9 +166,6 @@ def _list_again(layout: Layout, files: Files, spark: SparkSource | None) -> Iter
     """The steps that write a list of files again; none where nothing is wrong with it.
 
     A micro-batch that is planned and not written is planned again: only the list named its files.
-
-    Raises:
-        CheckpointMismatchError: The rows of the table do not tell which files were read.
     """
     last = last_commit_metadata(layout.table_path(files.table), files.table)
     if last is None or (fault := list_fault(layout, files, last)) is None:

@@ -168,11 +168,7 @@ def _fill(
 def _receipts(
     ready: Context, table: Topic, topic: str, address: str, options: Mapping[str, str]
 ) -> Receipts | None:
-    """Where the run's receipts go: to the topic that the declaration names.
-
-    Raises:
-        UsageError: The broker has no such topic.
-    """
+    """Where the run's receipts go: to the topic that the declaration names."""
     if table.receipts is None:
         return None
     from orchestration.access.kafka import client as kafka

@@ -139,11 +139,7 @@ def _failure(failed: Mapping[str, str]) -> QueryFailedError:
 
 
 def _with_standby(ready: Context, deadline: float) -> list[Holder]:
-    """The jobs of this host for which a standby is ready; waits for standbys that start.
-
-    Raises:
-        UsageError: No job runs, none has a standby, or one that has read another pipeline file could go on.
-    """
+    """The jobs of this host for which a standby is ready; waits for standbys that start."""
     running = holders(ready, all_tables(ready.pipeline))
     if not running:
         raise UsageError(
@@ -169,11 +165,7 @@ def _with_standby(ready: Context, deadline: float) -> list[Holder]:
 
 
 def _require_same_file(ready: Context, standbys: Sequence[Standby]) -> None:
-    """Refuse a hand-over after which a standby could go on with the pipeline file as it was.
-
-    Raises:
-        UsageError: There is such a standby.
-    """
+    """Refuse a hand-over after which a standby could go on with the pipeline file as it was."""
     now = fingerprint(ready.settings.pipeline)
     for one in standbys:
         if one.reads != now:
@@ -184,12 +176,7 @@ def _require_same_file(ready: Context, standbys: Sequence[Standby]) -> None:
 
 
 def _handed_over(ready: Context, holder: Holder, deadline: float) -> _HandedOver:
-    """End a job, and wait until it is known of each query of a standby whether it runs.
-
-    Raises:
-        MedallionError: No standby has gone on.
-        UsageError: The job has ended by itself, or belongs to another user.
-    """
+    """End a job, and wait until it is known of each query of a standby whether it runs."""
     began = time.monotonic()
     written = holders(ready, all_tables(ready.pipeline)).get(holder)
     if not written:
@@ -219,11 +206,7 @@ def _handed_over(ready: Context, holder: Holder, deadline: float) -> _HandedOver
 
 
 def _end(holder: Holder) -> None:
-    """Have a job end at a micro-batch boundary.
-
-    Raises:
-        UsageError: It has ended by itself, or belongs to another user.
-    """
+    """Have a job end at a micro-batch boundary."""
     try:
         os.kill(holder.pid, signal.SIGTERM)
     except ProcessLookupError as error:

@@ -57,8 +57,6 @@ class Registrar:
     Args:
         connect: Opens the catalog; called in the thread, at the first table that is to be registered.
         folder: Where the entries are written for ``medallion status``.
-        job: Name of the job.
-        clock: The time, in seconds.
     """
 
     def __init__(

@@ -79,8 +79,6 @@ class Datasets:
     """Describes the datasets of the queries of one job.
 
     Args:
-        layout: Paths of the tables.
-        bootstrap_servers: Address of the broker.
         columns: The columns that a table has now.
     """
 

@@ -71,7 +71,6 @@ def run_event(
     Args:
         origin: What all events have in common.
         found: The datasets of the query.
-        declared: The declaration of the query's table.
         suites: Results of quality suites on tables that the query writes.
     """
     emission = facets.job_type_job.EmissionPattern("PERIODIC", "ACCUMULATIVE", origin.interval_seconds)

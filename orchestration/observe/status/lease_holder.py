@@ -80,7 +80,6 @@ class Holders:
         """Create a reader of leases that has read none.
 
         Args:
-            layout: Where the leases are.
             most_seconds: Seconds after which a lease on the store is read again, if its third is longer.
         """
         self._layout, self._most = layout, most_seconds

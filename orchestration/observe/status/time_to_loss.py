@@ -56,7 +56,6 @@ def in_kafka(unread: Unread, retention: Mapping[str, int], kept: int | None, top
             ``cleanup.policy.delete`` (1 or 0: a compacted topic deletes nothing by age).
         kept: The fewest records that a partition still has before bronze's position; None if the partition
             has not deleted a record yet. Negative if Kafka has deleted unread records already.
-        topic: The topic's name.
     """
     if not unread.rows:
         return NEVER
@@ -89,7 +88,6 @@ def in_delta(
         unread: What the query has not read.
         removed_at: Time of the oldest unread commit that removed files; None if none did.
         properties: The table's properties.
-        table: The table's name.
         at: The current time.
     """
     if not unread.rows:

@@ -148,8 +148,6 @@ def pin(
     its checkpoint or the tables show that all these writes are done; otherwise the state before it is used.
 
     Args:
-        silver: The declaration.
-        layout: Paths of the tables.
         firsts: Per table, the first version to read.
         last: Silver's last micro-batch before these versions.
     """
@@ -185,8 +183,6 @@ def pins_of_sources(pins: Pins, silver: Silver, layout: Layout) -> tuple[Pins, .
 
     Args:
         pins: The state, with the first bronze table.
-        silver: The declaration.
-        layout: Paths of the tables.
     """
     found = [pins]
     for place, source in enumerate(silver.sources[1:], 1):
@@ -299,7 +295,6 @@ def delta_position(batch: TableCommit, place: int = 0) -> DeltaPosition | None:
     """How far a silver micro-batch has read a bronze table, from its commit's metadata.
 
     Args:
-        batch: The micro-batch.
         place: The place of the bronze table among those that silver reads.
     """
     positions = batch.metadata.get("positions") or ()

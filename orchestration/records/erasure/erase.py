@@ -230,10 +230,8 @@ def planned(  # noqa: PLR0913  # one per option
 
     Args:
         silver: The table whose columns the condition is about.
-        layout: Paths of the tables.
         where: SQL condition over silver's columns.
         is_dry_run: The plan is only shown: silver need not have read all of bronze.
-        say: Reports each step.
 
     Raises:
         TableMissingError: The silver table does not exist yet.

@@ -80,8 +80,6 @@ def plan_expiry(  # noqa: PLR0913  # as an audit
     enough, so that no audit has to read months. Writes nothing but the end of balanced audits.
 
     Args:
-        layout: Paths of the tables.
-        topic: The declaration of the bronze table.
         accepted: Commits of gold tables that the operator has accepted, as the audit takes them.
         say: Reports what is kept and why.
         now: The present; unset: the clock's.

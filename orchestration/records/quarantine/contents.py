@@ -156,8 +156,6 @@ def groups(database: Database, layout: Layout, silver: Silver) -> tuple[Group, .
     """The rows of a table's quarantine grouped by reason, largest group first; empty before the first write.
 
     Args:
-        database: The database to read with.
-        layout: Paths of the tables.
         silver: The silver table, as it is declared now.
     """
     source = _source(database, layout, silver)

@@ -45,7 +45,6 @@ def judged_of(rows: DataFrame, records: DataFrame, judge: Callable[[DataFrame], 
 
     Args:
         rows: Rows of the quarantine table.
-        records: Their records.
         judge: Judges bronze rows.
     """
     was = rows.select(

@@ -106,12 +106,9 @@ def replay(  # noqa: PLR0913  # one per option
 
     Args:
         pipeline: The pipeline's name, for the commits' metadata.
-        silver: The current declaration.
-        layout: Paths of the tables.
         where: SQL condition over the columns of the quarantine table.
         is_with_new_rules: Also judge rows that an older declaration judged.
         is_dry_run: Only report what would happen.
-        say: Reports each step.
 
     Raises:
         TableMissingError: The quarantine table, silver or the table of a lookup does not exist yet.

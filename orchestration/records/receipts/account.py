@@ -161,7 +161,6 @@ def compare_receipts(  # noqa: PLR0913  # what may be gone is said by name
     """Compare receipts with bronze and with the broker.
 
     Args:
-        topic: The declaration of bronze.
         given: The receipts of its topics, read before the broker is asked.
         bronze: Bronze: topic, partition, offset, key, value.
         last: The metadata of its newest micro-batch, read before bronze is.

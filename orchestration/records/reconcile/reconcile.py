@@ -125,11 +125,7 @@ def _compared(  # noqa: PLR0913, PLR0917  # what is compared, and whether again
 
 
 def _declared_key(pipeline: Pipeline, table: str) -> tuple[str, ...]:
-    """The columns that identify a row by the declaration: of silver those of an event, not of its record.
-
-    Raises:
-        UsageError: No declaration says what identifies a row.
-    """
+    """The columns that identify a row by the declaration: of silver those of an event, not of its record."""
     events = {silver.table: silver.event_key for silver in pipeline.silver}
     key = events.get(table) or identity(pipeline, table)
     if not key:

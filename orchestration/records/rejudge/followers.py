@@ -24,12 +24,7 @@ class Follower:
 
 
 def followers(pipeline: Pipeline, layout: Layout, erased: Collection[str]) -> Iterator[Follower]:
-    """All gold tables, publications and published versions with erased rows, each after its sources.
-
-    Args:
-        layout: Paths of the tables.
-        erased: The tables from which records are erased.
-    """
+    """All gold tables, publications and published versions with erased rows, each after its sources."""
     changed = set(erased)
     for gold in in_data_order(pipeline.gold):
         if changed.intersection(sources(gold)):
@@ -68,7 +63,6 @@ def cannot_follow(
     filled again if they can be.
 
     Args:
-        layout: Where its tables are.
         silver: The table whose rows are replaced.
         is_same_shape: Whether the table keeps its columns.
     """

@@ -101,8 +101,6 @@ def restate(  # noqa: PLR0913, PLR0917  # the options of the command
 
     Args:
         pipeline: The pipeline with the declaration of today.
-        layout: Where its tables are.
-        say: Called with what is done, as sentences.
 
     Raises:
         CheckpointMismatchError: A rebuild of the table was cut off.

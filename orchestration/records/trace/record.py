@@ -94,7 +94,6 @@ class Record:
         """What a silver table has made of the record.
 
         Args:
-            silver: The table.
             is_alone: Whether the commits that changed its rows, and its elements, are looked for.
 
         Returns:

@@ -40,7 +40,6 @@ def row_changes(
     Versions whose files maintenance has deleted are left out.
 
     Args:
-        table: The silver table.
         bronze_version: The version of bronze that has the record; None where the log no longer says.
         is_there: Whether the table has a row of the record now.
     """

@@ -142,11 +142,7 @@ class Rehearsal:
         )
 
     def _run_query(self, wiring: Wiring, declared: Table) -> None:
-        """Run one query until it has read what is there.
-
-        Raises:
-            MedallionError: It has failed.
-        """
+        """Run one query until it has read what is there."""
         if isinstance(declared, Topic):
             declared = self._newest_records(declared)
             wiring.topics[declared.table] = topic_identity(

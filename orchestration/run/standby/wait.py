@@ -72,10 +72,6 @@ def open_standby(  # noqa: PLR0913  # what a job is, and what it has as a standb
     """The job that this process goes on with, once it has the leases; None if it was stopped before.
 
     Args:
-        pipeline: The pipeline to run.
-        settings: The settings.
-        layers: The layers to run.
-        name: The job's name.
         refusals: Judges the pipeline beside the running job, without a change.
         beside: What is opened with the leases and closed before they are released, such as a page whose
             address the running job has until then.
@@ -222,12 +218,7 @@ class _Wait:
         return None
 
     def _wait_for(self, holder: Holder) -> None:
-        """Be ready beside a process that writes, as far as a start of this pipeline would not be refused.
-
-        Raises:
-            PipelineError: It would be, or the process runs a later release. One that has just got the leases
-                is given time to repair.
-        """
+        """Be ready beside a process that writes, as far as a start of this pipeline would not be refused."""
         now = time.monotonic()
         if holder != self._holder:
             is_first, self._holder = self._holder is None, holder
@@ -261,11 +252,7 @@ class _Wait:
         return self.warming.is_warm
 
     def _compare_releases(self, holder: Holder) -> None:
-        """Say that the process runs another release than this standby.
-
-        Raises:
-            PipelineError: A later one, whose tables this release is not promised to go on with.
-        """
+        """Say that the process runs another release than this standby."""
         own = own_release()
         if not own or not holder.release or own == holder.release:
             return

@@ -69,8 +69,6 @@ def compare_sent(context: Context, publish: Publish, address: str | None) -> Sen
     """Compare the last rows of a publication to Kafka with the topic.
 
     Args:
-        context: Where the tables are.
-        publish: The publication.
         address: The pipeline's broker; None: it does not run.
     """
     sink = publish.to

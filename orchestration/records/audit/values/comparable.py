@@ -68,7 +68,6 @@ def comparable(
     """Which rows of a silver table can be compared with bronze.
 
     Args:
-        silver: The declaration.
         log: The table's.
         bronze: The logs of the bronze tables that it reads.
         accepted: Commits of other programs that the operator has accepted, as ``silver.orders@9``.
