@@ -403,7 +403,6 @@ class TablesFailedError(QueryFailedError):
         """Tell of all of them.
 
         Args:
-            tables: Those that have failed.
             told: The lines of the message, each with its problem.
         """
         self.problems = tuple(told.values())

@@ -51,7 +51,6 @@ def judge_in_driver(builder: Builder, bronze: DataFrame) -> ArrowRows | None:
     """Judge rows as the silver query does, by one job.
 
     Args:
-        builder: The builder of the query.
         bronze: Rows with bronze's columns, in one partition.
 
     Returns:
@@ -87,7 +86,6 @@ def micro_batch_writer(builder: Builder, judged: ArrowRows, bronze: StructType) 
     """What writes judged rows as micro-batches into the tables of a silver query, which exist and are empty.
 
     Args:
-        builder: The builder of the query.
         judged: Judged rows.
         bronze: The columns of bronze.
 

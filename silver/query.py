@@ -299,7 +299,6 @@ class Builder:
         """Find the records that end the process, where the planned micro-batch has ended it several times.
 
         Args:
-            bronze_schema: The columns of bronze.
             begins: The first commit of each bronze table that the query reads.
         """
         checkpoint = Checkpoint(self.checkpoint)

@@ -42,7 +42,6 @@ def reads_appends(changes: str | None, path: str, *, takes_rows_back: bool) -> b
 
     Args:
         changes: What its declaration says: ``appends``, ``feed``, or nothing.
-        path: The table that it reads.
         takes_rows_back: Whether its kind follows removed rows.
     """
     if changes == "appends" or not takes_rows_back:

@@ -223,7 +223,6 @@ def shape_difference(
 
     Args:
         have: The table's columns with their types, as Spark's ``simpleString`` has them.
-        want: The declared columns.
         may_have_more: The table may have columns that are not declared.
     """
     return ShapeDifference(

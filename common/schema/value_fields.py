@@ -311,7 +311,6 @@ def paths_in(value: Any, known: Sequence[Field], place: str = "") -> Iterator[tu
     left out.
 
     Args:
-        known: The fields of the schema.
         place: The path of the value itself.
 
     Yields:

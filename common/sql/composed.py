@@ -157,7 +157,6 @@ def with_sets(  # noqa: PLR0913, PLR0917  # what a keyed relation is made of
     """The groups of each set, one below the other, with null for the keys that a set has not.
 
     Args:
-        relation: The relation that is grouped.
         keys: The keys of all sets.
         sets: The places of the keys of each set.
         text: The text before GROUP BY.

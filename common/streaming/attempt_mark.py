@@ -97,7 +97,6 @@ def attempt(mark: AttemptMark, batch: MicroBatch, jvm_answers: Callable[[], bool
     the next attempt is Spark's.
 
     Args:
-        mark: The mark of the batch's query.
         batch: The batch as the query knows it.
         jvm_answers: Whether Spark's JVM lives. A batch that ended the JVM keeps its mark.
 

@@ -48,7 +48,6 @@ def listed_alone(spark: SparkSession, files: Files, path: str, folder: str) -> M
     """The entry that a list would have for one file, whose records are counted.
 
     Args:
-        path: The file's path in a list.
         folder: An empty folder on the local disk.
     """
     file = files.folder if path.startswith(ITSELF) else f"{files.folder.rstrip('/')}/{path}"

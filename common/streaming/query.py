@@ -298,7 +298,6 @@ def start(  # noqa: PLR0913  # a query and all that it shares with the others
     """Start a query in a fair scheduler pool of its own.
 
     Args:
-        stream: The description of the query.
         gate: Once closed, the query ends before its next micro-batch.
         notifier: Wakes the queries that read what this query writes, and this query; unset: no wake-ups.
         available_now: Whether the query processes the available data and ends.

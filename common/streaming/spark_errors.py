@@ -92,7 +92,6 @@ def explain(query: FailedQuery, text: str) -> MedallionError | None:
     """The typed error for the text of a known error; ``None`` for any other text.
 
     Args:
-        query: The query that failed.
         text: The error with all its causes, as Spark and Python print it.
     """
     for pattern, explained in _KNOWN:
@@ -449,7 +448,6 @@ def without_values(line: str, text: str = "") -> str:
     Class of the error, types, the pipeline's own expression, paths, hosts and coordinates stay.
 
     Args:
-        line: The cause in one line.
         text: The whole text of the error, which may say more of the cause than the line.
     """
     conditions = list(CONDITION.finditer(line))

@@ -89,7 +89,6 @@ def explain_sql(query: FailedQuery, failure: SqlFailure, record: str = "") -> Qu
     """The error of a query for what Spark says of its SQL.
 
     Args:
-        failure: What Spark says.
         record: A record for which it fails, by its coordinates; empty where none is known.
     """
     return _refused(query, failure) if failure.is_refused else _row_failed(query, failure, record)

@@ -163,7 +163,6 @@ class Judge(Types):
 
         Args:
             said: What is done with it, with ``{}`` in the place of the text.
-            to: The type that it gets.
         """
         text = text.unnest() if isinstance(text, exp.Paren) else text
         if not isinstance(text, exp.Literal):

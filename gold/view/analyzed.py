@@ -43,8 +43,6 @@ def analyzed(
 
     Args:
         way: The way in which the text of the statement can be kept: by row or by key.
-        tables: A frame of each of its tables.
-        schema: The columns of its result.
     """
     session = next(iter(tables.values())).sparkSession
     with views([*tables.values()]) as names:

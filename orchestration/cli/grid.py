@@ -72,12 +72,12 @@ class Grid:
 
     def _texts(self, *, is_short: bool) -> list[list[Text]]:
         return [
-            [_text(cell, is_short=is_short and column.is_time) for cell, column in self._cells(row)]
+            [
+                _text(cell, is_short=is_short and column.is_time)
+                for cell, column in zip(row, self.columns, strict=True)
+            ]
             for row in self.rows
         ]
-
-    def _cells(self, row: Sequence[Text | str]) -> Iterator[tuple[Text | str, Column]]:
-        return zip(row, self.columns, strict=True)
 
     def _width(self, shown: Sequence[int], rows: Sequence[Sequence[Text]]) -> int:
         widths = [

@@ -11,6 +11,7 @@ from common.config.paths import Layout
 from common.declare import Quality
 from common.delta.log import latest_version
 from common.delta.published_pointer import read_published
+from orchestration.access.query.shown_values import part
 from orchestration.quality import results
 from orchestration.quality.judgement import ExpectationResult
 from orchestration.quality.results import Row
@@ -128,21 +129,11 @@ def document(state: SuiteState, history: int) -> Mapping[str, object]:
 
 def _run_document(run: PastRun) -> Mapping[str, object]:
     return {
-        "at": run.at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        "reason": run.reason,
-        "version": run.version,
-        "since": run.since,
-        "rows": run.rows,
+        **part(run, "at", "reason", "version", "since", "rows"),
         "passed": not run.failures,
         "seconds": round(run.seconds, 3),
         "not_met": [
-            {
-                "expectation": one.expectation,
-                "column": one.column,
-                "severity": one.severity,
-                "observed": one.observed,
-                "failing_rows": one.failing_rows,
-            }
+            part(one, "expectation", "column", "severity", "observed", "failing_rows")
             for one in run.checked
             if not one.is_met
         ],

@@ -135,11 +135,7 @@ class BackgroundMaintenance:
         self._sweep_seconds = every.seconds if every is not None else 0.0
 
     def look(self, spark: SparkSession) -> None:
-        """Do what is due at every table, as far as the budget has room: first where the most files are.
-
-        Args:
-            spark: A session of the caller's own.
-        """
+        """Do what is due at every table, as far as the budget has room: first where the most files are."""
         due: list[_Due] = []
         for kept in self._kept if self.budget.has_room() else ():
             if not kept.is_compacted_by_query:

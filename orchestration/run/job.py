@@ -207,7 +207,6 @@ class Start:
         """The job, ready to start, in a process that holds its leases; the stack closes what it opens.
 
         Args:
-            stack: Closes what is opened.
             killed: The process of another host that it goes on after, if that one was killed.
 
         Raises:
@@ -294,7 +293,9 @@ def _enter_broker(
     address: Future[str] = Future()
     if not needs_broker(pipeline, layers):
         address.set_result("")
-    elif kafka.named_broker(pipeline, settings) is None and not _has_fixed_port(settings):
+    elif kafka.named_broker(pipeline, settings) is None and not (  # a taken port fails before Spark's start
+        settings.kafka.port or settings.kafka.controller_port
+    ):
         address = stack.enter_context(_enter_in_background(open_broker(pipeline, settings)))
     else:
         address.set_result(stack.enter_context(open_broker(pipeline, settings)))
@@ -486,11 +487,6 @@ def _lost_broker(pipeline: Pipeline, settings: Settings, address: str) -> Broker
     """The error for an embedded broker that this job uses and that has ended; None for any other broker."""
     is_embedded = bool(address) and kafka.named_broker(pipeline, settings) is None
     return broker.death(settings) if is_embedded else None
-
-
-def _has_fixed_port(settings: Settings) -> bool:
-    """Whether the settings name a port of the embedded broker; a taken port fails before Spark's start."""
-    return bool(settings.kafka.port or settings.kafka.controller_port)
 
 
 @contextmanager

@@ -161,8 +161,8 @@ def check_table(context: Context, declared: Table, torn: TornCommits) -> Judged:
         _warn_of_erased_records(context, declared)
     if isinstance(declared, Bronze):
         return judged
-    if not isinstance(declared, Silver):
-        _warn_without_change_feed(context, declared)
+    if not isinstance(declared, Silver) and (warning := missing_feed_warning(context, declared)) is not None:
+        say(warning, level="warning")
     _warn_of_other_partitions(context, declared)
     return judged
 
@@ -282,9 +282,6 @@ def check_declaration(context: Context, declared: Table, last: LastCommit | None
     was cut off after its first write. So is a class or function of the user's own that has changed.
 
     Call it after the table's columns were checked: ``medallion rebuild`` does not help if columns differ.
-
-    Args:
-        last: The return value of ``check_table``.
 
     Raises:
         PipelineError: Names the attributes that differ, and the ways to go on.
@@ -482,11 +479,6 @@ def _side_steps(layout: Layout, declared: Table) -> tuple[SideStep, ...]:
     if isinstance(declared, Silver):
         return silver_side_steps(declared, layout.table_path)
     return gold_side_steps(declared, layout.table_path)
-
-
-def _warn_without_change_feed(context: Context, declared: Gold) -> None:
-    if (warning := missing_feed_warning(context, declared)) is not None:
-        say(warning, level="warning")
 
 
 def _warn_of_other_partitions(context: Context, declared: Silver | Gold) -> None:

@@ -358,8 +358,6 @@ class Supervisor:
         Called by another thread than the one that supervises.
 
         Args:
-            name: The query.
-            streams: Builds it.
             when: Condition under which it may start, as for ``start``.
 
         Raises:

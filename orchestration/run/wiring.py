@@ -254,7 +254,6 @@ class Wiring:
         """Build queries over copies of the tables, each followed by the check of its declaration.
 
         Args:
-            copies: Where the copies are.
             chosen: The declarations, in the order of data flow.
             last: The newest commit of each table by its query.
             publish: The publications that are built too.

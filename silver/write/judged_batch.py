@@ -56,7 +56,6 @@ def consume_once(
     """Read a micro-batch whole, once, and keep its rows until the end of the block.
 
     Args:
-        frame: The micro-batch as Spark hands it out.
         bronze_paths: The tables that it is read from, in the order of the query's sources.
         row_size: Of rows as they come out of the query.
     """

@@ -167,7 +167,6 @@ def read_micro_batch(  # noqa: PLR0913  # where it was read from, and how far
     Args:
         bronze_paths: The tables that it reads, in the order of the query's sources.
         begins: The commit of each bronze table that the query's first micro-batch begins with.
-        bronze_schema: The columns of bronze.
 
     Raises:
         HistoryGoneError: A file that the micro-batch reads is gone.

@@ -41,7 +41,6 @@ class TableLeases:
         """Take what the job writes.
 
         Args:
-            tables: Their names.
             seconds: How long a lease on an object store lasts.
             published: By publication, the folder of its lock file.
         """

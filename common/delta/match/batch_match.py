@@ -161,10 +161,6 @@ def goes_back(entry: PlannedBatch, before: PlannedBatch) -> str | None:
 def check_steps(table: str, table_path: str, checkpoint_path: str, steps: Sequence[SideStep]) -> None:
     """Refuse a table of a query that lacks a step of a micro-batch which the checkpoint has committed.
 
-    Args:
-        table: The query's table.
-        steps: The steps that not every micro-batch has.
-
     Raises:
         CheckpointMismatchError: Names the table, the step, and the micro-batch that has written it.
     """

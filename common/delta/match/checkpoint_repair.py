@@ -42,7 +42,6 @@ def plan_repair(
     """What a repair changes in a checkpoint; nothing where it agrees with the table.
 
     Args:
-        table: The query's table.
         has_state: Whether the query keeps state, or may do so: then a checkpoint cannot be brought to another
             micro-batch, because its state is that of its own. One without state is brought forward or back to
             the newest micro-batch of the table; the rows that the table lacks are read again.

@@ -172,7 +172,6 @@ def compare(objects: Iterable[dict[str, Any]], known: Sequence[Field]) -> FieldU
 
     Args:
         objects: The objects, one per record.
-        known: The fields of the schema.
     """
     sample = _counted(objects, known)
     absent = tuple(path for path in _declared(known, "", sample.having) if (path, True) not in sample.having)

@@ -359,7 +359,6 @@ class RecordWatch:
 
         Args:
             start: Where the micro-batch begins, by topic and partition.
-            end: Where it ends.
 
         Raises:
             BrokerError: The topics cannot be read by this user, or the broker does not answer.

@@ -85,7 +85,6 @@ class Texts:
 
         Args:
             place: Where a problem of it is.
-            text: What its author wrote.
             sql: The same as Spark reads it.
             reads: The tables whose columns it names.
         """

@@ -47,7 +47,6 @@ def compare(
 
     Args:
         expected: The expected rows. Without a column every row of the table is unexpected.
-        fields: The table's columns.
     """
     known = {field.name: field for field in fields}
     for name in expected.columns:

@@ -192,7 +192,6 @@ def _places(
     """Per case the places of its rows among those of all cases, a range per micro-batch of the case.
 
     Args:
-        batches: The records of the cases.
         starts: Where the rows of each record begin, and the number of all rows.
     """
     first = 0

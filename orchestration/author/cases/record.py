@@ -103,8 +103,6 @@ def write_case(  # noqa: PLR0913, PLR0917
     """Run records, and write them with the result as a case at the end of a file; returns the case's text.
 
     Args:
-        session: The session to run in.
-        name: The name of the case.
         records: The records, which become one micro-batch.
         tables: Tables whose rows are expected besides those of silver.
 

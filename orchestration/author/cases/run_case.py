@@ -16,7 +16,7 @@ cases both ways.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -333,8 +333,4 @@ def _rows(path: str) -> TableRows:
     from orchestration.author.cases.arrow_types import fields_of
 
     table: pa.Table = DeltaTable(path).to_pyarrow_table()
-    return TableRows(fields_of(table.schema), tuple(_plain_rows(table)))
-
-
-def _plain_rows(table: pa.Table) -> Iterator[Mapping[str, Any]]:
-    yield from table.to_pylist()
+    return TableRows(fields_of(table.schema), tuple(table.to_pylist()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from common.config.paths import Layout
@@ -132,7 +132,6 @@ def run(job: Job, request: Request, record: RunRecord, show: Callable[[Plan], No
 
     Args:
         job: The job, opened for the layers of the request and its table.
-        request: What it is to do.
         record: The record of the run; what each layer has read is added.
         show: Called with the plan before anything is read.
 
@@ -184,7 +183,8 @@ def _plan(pipeline: Pipeline, settings: Settings, layout: Layout, request: Reque
     topics = [one for one in pipeline.topics if one.table in tables]
     _require_topics(topics, request.records)
     for topic in topics:
-        begins += list(_begins(pipeline, settings, layout, topic, request.records, address))
+        if request.records is not None and _is_to_begin(pipeline, layout, topic, request.records):
+            begins.append(beginning(pipeline, settings, topic, request.records, address))
         firsts = next((one.offsets for one in begins if one.topic is topic), None)
         ends[topic.table] = _ends(pipeline, settings, topic, address, firsts)
         stop = _stops(pipeline, settings, topic, request.records, address)
@@ -215,18 +215,6 @@ def _require_partitions(topic: Topic, stop: Offsets, ends: Offsets) -> None:
             raise UsageError(
                 f"--to {name}/{number}: {topic.table} finds no such partition; there are {there}"
             )
-
-
-def _begins(  # noqa: PLR0913, PLR0917
-    pipeline: Pipeline,
-    settings: Settings,
-    layout: Layout,
-    topic: Topic,
-    records: RecordRange | None,
-    address: str,
-) -> Iterator[Beginning]:
-    if records is not None and _is_to_begin(pipeline, layout, topic, records):
-        yield beginning(pipeline, settings, topic, records, address)
 
 
 def _is_to_begin(pipeline: Pipeline, layout: Layout, topic: Topic, records: RecordRange) -> bool:

@@ -20,7 +20,7 @@ from common.delta.log import LogReader, column_types
 from common.delta.table import FEED
 from common.errors import MedallionError
 from common.machine.storage_folder import StorageFolder
-from orchestration.access.declaration.last_declaration import Declaration, described, recorded
+from orchestration.access.declaration.last_declaration import described, recorded
 from orchestration.access.declaration.lineage import in_data_order, sources
 from orchestration.access.history.effort import effort_of
 from orchestration.change.plan.change import Change, QueryPlan
@@ -169,16 +169,13 @@ def _declaration_changes(
     else:
         found = ()
     known = {each.name.partition(".")[0] for each in found}
+    former = "(not recorded)" if before is None else ""
     further = [
-        Change(name, _unknown(before), now.attributes.get(name, ""), "rebuild", "")
+        Change(name, former, now.attributes.get(name, ""), "rebuild", "")
         for name in refused
         if name.partition(" ")[0] not in known
     ]
     return (*found, *further)
-
-
-def _unknown(before: Declaration | None) -> str:
-    return "(not recorded)" if before is None else ""
 
 
 def _feed_changes(

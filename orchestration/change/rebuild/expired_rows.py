@@ -79,7 +79,6 @@ def with_expired(
     Args:
         rows: Per table, the rows of the shadow.
         expired: The rows of expired records, of each table that has any.
-        live: The live silver table.
     """
     both = {
         table: frame.unionByName(expired[table], allowMissingColumns=True) if table in expired else frame

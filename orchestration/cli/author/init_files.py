@@ -48,7 +48,6 @@ def sample_folder(folder: Path, shown: str, count: int) -> FolderSample:
 
     Args:
         shown: The folder as the pipeline file names it.
-        count: The most records.
 
     Raises:
         UsageError: It has no file that can be sampled; says why.

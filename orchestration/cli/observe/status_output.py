@@ -45,7 +45,6 @@ def render(status: Status, *, rows: int | None = None) -> RenderableType:
     """A panel per layer. Narrow terminals get fewer columns; wide ones the details beside the numbers.
 
     Args:
-        status: What is shown.
         rows: Lines that the terminal has for it; details are left out if they do not fit.
     """
     return _Picture(status, rows)

@@ -35,7 +35,6 @@ def run_as_standby(
 
     Args:
         http: The address of the page; where the running job has it, it is opened with the leases.
-        run: Runs the job.
 
     Raises:
         PipelineError: The next start of this pipeline would be refused.

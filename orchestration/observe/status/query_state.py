@@ -58,7 +58,6 @@ def query_now(  # noqa: PLR0913, PLR0917  # the sources of one answer
     """What the query of a table does now.
 
     Args:
-        table: The table that the query writes.
         jobs: The states of jobs, newest first.
         holder: The holder of the table's lease.
         planned: The query's micro-batches, by its checkpoint.

@@ -51,7 +51,6 @@ def in_kafka(unread: Unread, retention: Mapping[str, int], kept: int | None, top
     """When Kafka deletes records that bronze has not read.
 
     Args:
-        unread: What bronze has not read.
         retention: ``retention.ms`` and ``retention.bytes`` of the topic, -1 for no limit, and
             ``cleanup.policy.delete`` (1 or 0: a compacted topic deletes nothing by age).
         kept: The fewest records that a partition still has before bronze's position; None if the partition
@@ -85,9 +84,7 @@ def in_delta(
     ``delta.deletedFileRetentionDuration``.
 
     Args:
-        unread: What the query has not read.
         removed_at: Time of the oldest unread commit that removed files; None if none did.
-        properties: The table's properties.
         at: The current time.
     """
     if not unread.rows:

@@ -91,7 +91,6 @@ def profile(engine: Engine, pinned: Pinned, event_time: str = "") -> TableProfil
     """Describe a version of a table.
 
     Args:
-        engine: Evaluates the queries.
         event_time: The column by which slices are made; unset: the first column of times.
 
     Raises:

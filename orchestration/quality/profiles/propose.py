@@ -46,8 +46,6 @@ def propose(profile: TableProfile, key: Sequence[str], duplicates: int, now: dat
 
     Args:
         key: The declared key; empty if there is none.
-        duplicates: Rows that share a key.
-        now: The time of the proposal, UTC.
     """
     found = [Proposal(f"RowCount(min={_half(profile.rows):_})", f"{profile.rows:,} rows now; half of them")]
     if key and not duplicates:

@@ -123,7 +123,6 @@ def table_faults(
     changed before.
 
     Args:
-        pins: The commits.
         held: Number of rows added after ``after`` that each of ``silver``, ``late``, ``quarantine`` holds.
         after: Per table, the last version before the audited ones; -1 for an audit from the beginning.
     """

@@ -53,7 +53,6 @@ def bronze_progress(
 
     Args:
         bronze: Bronze's commits.
-        position: How far silver has read bronze.
         known: The offsets read and processed before the first of these commits.
     """
     ends: dict[Partition, int] = dict(known)
@@ -175,8 +174,6 @@ def all_sources(
     """The rows of the four tables that the audit reads.
 
     Args:
-        pins: The state.
-        progress: What bronze has read.
         start: Where the audit starts; None: at the beginning.
         own: The condition of the records of this bronze table, where silver reads several.
         has_others: Whether silver is declared to have rows of other programs, which have no coordinates.

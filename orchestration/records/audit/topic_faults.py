@@ -40,7 +40,6 @@ def compare_with_broker(topic: Topic, last: Mapping[str, Any] | None, ask: Ask |
     Args:
         last: The metadata of bronze's newest micro-batch, read before the broker is asked: the broker then
             cannot be behind it.
-        ask: Asks the broker.
     """
     ends = {
         name: parts

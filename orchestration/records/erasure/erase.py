@@ -328,7 +328,6 @@ def _counts(
     """How many rows of each existing table are erased; pruned by the bounds of the coordinates.
 
     Args:
-        records: The records that are erased.
         back: Those of them that were erased before; None if there are none.
     """
     for table in tables:

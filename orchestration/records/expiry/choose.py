@@ -105,7 +105,7 @@ def plan_expiry(  # noqa: PLR0913  # as an audit
     kept = len(some) - len(names)
     return Expiry(
         table=topic.table,
-        files=tuple(file for file in some if _name(file.path) in names),
+        files=tuple(file for file in some if file.path.rpartition("/")[2] in names),
         offsets=tuple(one for one in found if one.file in names),
         firsts=first_offsets(ends),
         kept_because=f"{kept:,} older files have records that no saved audit covers" if kept else "",
@@ -182,10 +182,6 @@ def expired_in(offsets: Iterable[FileOffsets], firsts: Mapping[Partition, int]) 
         known = found.get(one.topic)
         found[one.topic] = more if known is None else known.with_more(more)
     return found
-
-
-def _name(path: str) -> str:
-    return path.rpartition("/")[2]
 
 
 def _utc(moment: datetime | None) -> datetime | None:

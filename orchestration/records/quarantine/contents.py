@@ -153,11 +153,7 @@ def select_silver_tables(pipeline: Pipeline, table: str | None) -> tuple[Silver,
 
 
 def groups(database: Database, layout: Layout, silver: Silver) -> tuple[Group, ...]:
-    """The rows of a table's quarantine grouped by reason, largest group first; empty before the first write.
-
-    Args:
-        silver: The silver table, as it is declared now.
-    """
+    """The rows of a table's quarantine grouped by reason, largest first; empty before the first write."""
     source = _source(database, layout, silver)
     if source is None:
         return ()

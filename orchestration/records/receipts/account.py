@@ -171,7 +171,6 @@ def compare_receipts(  # noqa: PLR0913  # what may be gone is said by name
         accepted: The offsets that somebody has accepted as lost, by the same.
         ask: Asks the broker; None: it is not asked.
         dismissed: Those that count for nothing.
-        start: Where the audit starts.
     """
     counted = given.without({one.receipt for one in dismissed})
     others = set(given.receipts).difference(counted.receipts)

@@ -224,7 +224,6 @@ def compare(sides: Sides, limit: int, *, is_again: bool = False) -> Comparison:
     """Compare both sides; see the module.
 
     Args:
-        sides: What is compared.
         limit: Most differing keys that are read whole.
         is_again: Only keys that differed in the comparison before, in the same database, are wrong.
 

@@ -63,7 +63,6 @@ def cannot_follow(
     filled again if they can be.
 
     Args:
-        silver: The table whose rows are replaced.
         is_same_shape: Whether the table keeps its columns.
     """
     has_feed, direct = _keeps_feed(layout, silver.table), _readers(pipeline, silver)

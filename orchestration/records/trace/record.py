@@ -10,12 +10,13 @@ from common.declare import Silver
 from common.delta.log import LogReader
 from common.delta.maintenance.retention import expired_topics
 from common.errors import UsageError
+from orchestration.access.query.shown_values import iso
 from orchestration.records.audit.accepted_gaps import lost_without_offsets, read_gaps
 from orchestration.records.audit.table_log import TableCommit
 from orchestration.records.proof.value_columns import READ_OTHERWISE
 from orchestration.records.trace.lookups import Lookups, read_to
 from orchestration.records.trace.row_history import RowChange, row_changes
-from orchestration.records.trace.tables import Place, Tables, commit_document, iso
+from orchestration.records.trace.tables import Place, Tables, commit_document
 
 
 @dataclass

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from common.errors import SqlError
 from common.sql.duckdb.text import columns_of, expression, statement
 from common.sql.quoting import double_quoted
-from common.sql.relations import Joined, Keyed, Relation, RowWise, Scan, UnionAll, scans
+from common.sql.relations import Joined, Keyed, Relation, RowWise, Scan, UnionAll
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -334,8 +334,3 @@ def _written(sql: str, types: Mapping[str, str]) -> str:
 
 def _all(conditions: Sequence[str]) -> str:
     return " AND ".join(conditions) or "true"
-
-
-def reads(relation: Relation) -> tuple[str, ...]:
-    """The tables of a relation, each once."""
-    return tuple(dict.fromkeys(scan.table for scan in scans(relation)))

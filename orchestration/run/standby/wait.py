@@ -167,9 +167,6 @@ class _Wait:
         """Wait until the leases are free, and acquire them; None if a stop was requested, or if the pipeline
         file was changed and another process writes the tables by now.
 
-        Args:
-            taken: Releases the leases at its end.
-
         Raises:
             PipelineError: A start of this pipeline would be refused.
         """

@@ -69,7 +69,6 @@ def history_faults(silver: Silver, tables: Sequence[Gold], layout: Layout) -> It
 
     Args:
         silver: The silver table, which is asked itself.
-        tables: The gold tables that are asked.
     """
     for gold in tables:
         path, checkpoint = layout.table_path(gold.table), layout.checkpoint_path(gold.table)

@@ -60,7 +60,6 @@ def difference(
     """How a table differs from what it must be; None if it does not.
 
     Args:
-        have: The table's rows.
         want: The rows that it must have; columns that only one of the two has do not count.
         key: Columns that tell rows apart; empty: all columns do.
         without: Columns that do not count.
@@ -105,7 +104,6 @@ def open_rows(
     None: the table lacks a row that every way has, or has more or fewer rows than there are in any order.
 
     Args:
-        have: The table's rows.
         want: The rows by one way of computing them.
         orders: The rows by the same statement over rows in other orders.
         places: The rows by the statement with another number for rows of one place.
