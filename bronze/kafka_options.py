@@ -1,6 +1,7 @@
 """A declared topic as options of Spark's Kafka source.
 
-Spark ignores an option it does not know, so all names are written here and nowhere else.
+Spark ignores an option it does not know, so the source's options are named here and nowhere else. Which of
+the client's an author cannot set: ``common.reserved_kafka_options``.
 """
 
 from __future__ import annotations

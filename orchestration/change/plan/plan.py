@@ -16,6 +16,7 @@ from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Bronze, DeltaTable, Gold, Pipeline, Publish, Silver, Table
 from common.delta.checkpoint import Checkpoint
+from common.delta.lease.lease_holder import Holders
 from common.delta.log import LogReader, column_types
 from common.delta.table import FEED
 from common.errors import MedallionError
@@ -33,7 +34,6 @@ from orchestration.change.plan.judge import (
     without_types,
 )
 from orchestration.change.plan.source_columns import source_changes
-from orchestration.observe.status.lease_holder import Holders
 from orchestration.run.start_checks import (
     LastCommit,
     check_checkpoint_and_tables,

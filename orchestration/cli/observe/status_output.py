@@ -12,12 +12,12 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from common.delta.lease.lease_holder import Standby
 from common.machine.terminal import packed
 from orchestration.access.declaration.field_use import FieldUse
 from orchestration.access.history.alert_state import AlertsFile
 from orchestration.access.progress.query_states import QueryState
 from orchestration.observe.status.late_counts import Late, OtherRecords
-from orchestration.observe.status.lease_holder import Standby
 from orchestration.observe.status.model import Kept, Quarantine, Status, TableStatus
 from orchestration.observe.status.problems import problems, together
 from orchestration.observe.status.words.state import Said, Tone, duration, said

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from common.config.paths import all_tables
+from common.delta.lease.lease_holder import Holder, Standby, find_holder, find_standbys
 from common.errors import MedallionError, QueryFailedError, UsageError
 from common.machine.console import say
 from orchestration.access.channel.client import fingerprint
@@ -22,7 +23,6 @@ from orchestration.access.history.stopped_queries import stopped_since
 from orchestration.cli.json_output import print_document
 from orchestration.cli.options import JsonOption, command_named
 from orchestration.cli.warm_job import holders
-from orchestration.observe.status.lease_holder import Holder, Standby, find_holder, find_standbys
 
 _LOOK_SECONDS = 0.1
 

@@ -16,8 +16,8 @@ from common.config.durations import seconds_of
 from common.declare.intervals import FOLLOW
 from common.delta.checkpoint import PlannedBatch
 from common.delta.commit import from_epoch_ms
+from common.delta.lease.lease_holder import Holder
 from orchestration.access.history.job_state import JobQuery, JobState
-from orchestration.observe.status.lease_holder import Holder
 from orchestration.observe.status.model import Lag, QueryNow
 from orchestration.observe.status.words.state import WAITS, doing, duration, unread_words
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from common.config.settings import Settings, is_cluster
 from common.declare import Pipeline
 from common.delta.lease.job_leases import TableLeases
+from common.delta.lease.lease_holder import Holder, Holders, find_holder
 from common.delta.lease.release import can_follow, own_release
 from common.delta.lease.standby_place import StandbyPlace
 from common.errors import LeaseHeldError, MedallionError, PipelineError, Problem, SetupError
@@ -29,7 +30,6 @@ from common.machine.service_manager import ServiceManager
 from common.spark import jvm, session_conf, temporary_files
 from orchestration.access.channel.client import fingerprint
 from orchestration.access.history.job_state import Killed
-from orchestration.observe.status.lease_holder import Holder, Holders, find_holder
 from orchestration.run.job import Job, Start, announced_session, needs_broker, open_broker, require_jvm
 from orchestration.run.standby.rehearsal import Rehearsal
 from orchestration.run.standby.warming import Warming
