@@ -33,17 +33,11 @@ _BYTES = ("value", "headers.list.element.value")
 
 @dataclass(frozen=True, slots=True)
 class DriverBatch:
-    """Chooses by offsets and by the size of earlier records: Kafka gives a batch's row count, not its size.
+    """Chooses by offsets and the size of earlier records: Kafka gives a batch's row count, not its size."""
 
-    Attributes:
-        path: The table.
-        limits: What may be collected and written in the driver.
-        row_size: Of records with key, headers and coordinates.
-    """
-
-    path: str
-    limits: DriverLimits
-    row_size: RowSizeEstimate
+    path: str  # the table
+    limits: DriverLimits  # what may be collected and written in the driver
+    row_size: RowSizeEstimate  # of records with key, headers and coordinates
 
     @contextmanager
     def rows(self, frame: DataFrame, batch: MicroBatch) -> Iterator[tuple[Rows, MicroBatch]]:

@@ -34,11 +34,6 @@ def build_query(  # noqa: PLR0913  # what it reads, where it writes, and under w
     """The query of one bronze table of files; creates the table where there is none.
 
     Args:
-        spark: The session.
-        pipeline: The pipeline's name.
-        files: The declaration.
-        settings: The settings.
-        layout: Where tables and lists are.
         line_readers: The declarations of silver's readers of CSV, as JSON texts. A file with ``header=True``
             whose first line has none of their names is set aside whole: its first line may be a record.
 

@@ -1,6 +1,7 @@
 """A declared topic as options of Spark's Kafka source.
 
-Spark ignores an option it does not know, so all names are written here and nowhere else.
+Spark ignores an option it does not know, so the source's options are named here and nowhere else. Which of
+the client's an author cannot set: ``common.reserved_kafka_options``.
 """
 
 from __future__ import annotations
@@ -21,9 +22,7 @@ def options(
     The starting position counts at the first start only; later ones go on from the checkpoint.
 
     Args:
-        topic: The declaration.
         settings: Limits where the declaration has none.
-        bootstrap_servers: The broker's address.
         client: Kafka client options without the prefix ``kafka.``; they win over ours.
     """
     chosen = {

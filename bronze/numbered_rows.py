@@ -32,15 +32,10 @@ TIME = "__time"
 
 @dataclass
 class Numbering:
-    """The offsets of one bronze table.
+    """The offsets of one bronze table."""
 
-    Attributes:
-        path: The table.
-        coordinate: The value of the column ``topic``.
-    """
-
-    path: str
-    coordinate: str
+    path: str  # the table
+    coordinate: str  # the value of the column ``topic``
     _last: tuple[int, int] | None = field(default=None, init=False)
     """The micro-batch that was numbered last, and the end of its offsets."""
 
@@ -50,7 +45,6 @@ class Numbering:
 
         Args:
             frame: Rows with ``value``, ``TIME`` and the time of ingestion; computed once.
-            batch: The micro-batch.
         """
         first = self._first(frame, batch)
         placed = frame.withColumn(_PLACE, F.monotonically_increasing_id())

@@ -47,12 +47,7 @@ def typed_query(  # noqa: PLR0913  # what it reads, where it writes, and under w
     """The query of one bronze table with typed columns; creates the table where there is none.
 
     Args:
-        spark: The session.
-        pipeline: The pipeline's name.
-        declared: The declaration.
         source: The source's columns as a stream.
-        settings: The settings in force.
-        layout: Where tables and checkpoints are.
         reads: What the query reads, in words.
         time: The column with the time of a row; unset: when it is read.
         order: What orders the rows of the first micro-batch, in SQL; unset: they are taken as they come.

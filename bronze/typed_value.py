@@ -35,10 +35,6 @@ def ensure(  # noqa: PLR0913  # what it reads, and where it writes
     """Create the table where there is none; add to its ``value`` the fields that only the source has.
 
     Args:
-        spark: The session.
-        pipeline: The pipeline's name.
-        declared: The declaration.
-        path: The table.
         source: The source's columns now.
         reads: What the source is, in words.
 

@@ -20,17 +20,11 @@ from common.errors import UNNAMED, CaseError, MedallionError, PipelineError, Pro
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """What a code stands for.
+    """What a code stands for."""
 
-    Attributes:
-        title: The mistake, or what has happened.
-        advice: What to do.
-        error: The class of errors that has the code; empty for a mistake.
-    """
-
-    title: str
-    advice: str
-    error: str = ""
+    title: str  # the mistake, or what has happened
+    advice: str  # what to do
+    error: str = ""  # the class of errors that has the code; empty for a mistake
 
 
 CODES: Mapping[str, Code] = {

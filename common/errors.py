@@ -109,15 +109,10 @@ DOUBTFUL = "MED-1211"
 
 
 class Fault(str):  # noqa: SLOT000  # of a str with slots only a subclass has them
-    """A sentence that says what is wrong with what the user wrote.
+    """A sentence that says what is wrong with what the user wrote."""
 
-    Attributes:
-        code: The code of the mistake, of those in ``common.codes``.
-        source: ``file:line:column`` of the word that is wrong; empty where only its declaration is known.
-    """
-
-    code: str
-    source: str
+    code: str  # the code of the mistake, of those in ``common.codes``
+    source: str  # ``file:line:column`` of the word that is wrong; empty where only its declaration is known
 
     def __new__(cls, code: str, sentence: str, source: str = "") -> Self:
         made = super().__new__(cls, sentence)
@@ -193,17 +188,12 @@ class SqlError(UsageError):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One mistake in a pipeline file.
+    """One mistake in a pipeline file."""
 
-    Attributes:
-        place: The declaration, as in ``silver.quakes, rule 'known'``.
-        message: What is wrong with the declaration, and what to write instead.
-        source: ``file:line`` of the declaration, or ``file:line:column`` of the word that is wrong; empty
-            where neither is known.
-    """
-
-    place: str
-    message: str
+    place: str  # the declaration, as in ``silver.quakes, rule 'known'``
+    message: str  # what is wrong with the declaration, and what to write instead
+    # ``file:line`` of the declaration, or ``file:line:column`` of the word that is wrong; empty where neither
+    # is known.
     source: str = ""
 
     def __post_init__(self) -> None:
@@ -413,7 +403,6 @@ class TablesFailedError(QueryFailedError):
         """Tell of all of them.
 
         Args:
-            tables: Those that have failed.
             told: The lines of the message, each with its problem.
         """
         self.problems = tuple(told.values())

@@ -75,8 +75,6 @@ def defined(context: Context, gold: Gold, versions: Sequence[int | None]) -> Seq
     """The rows that the tables of a gold query must have at versions of its sources.
 
     Args:
-        context: Where the tables are, and the session.
-        gold: The declaration.
         versions: A version of each source, in the order of the query; None where nothing was read of it.
     """
     if why_undefined(gold):

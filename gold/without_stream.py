@@ -41,14 +41,9 @@ def needs_stream(gold: Gold) -> bool:
 
 @dataclass
 class MicroBatches:
-    """The micro-batches of one gold table.
+    """The micro-batches of one gold table."""
 
-    Attributes:
-        context: What its query is built from.
-        gold: The declaration.
-    """
-
-    context: Context
+    context: Context  # what its query is built from
     gold: Gold
     _query_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     _next: int = 0

@@ -51,7 +51,6 @@ def judge_in_driver(builder: Builder, bronze: DataFrame) -> ArrowRows | None:
     """Judge rows as the silver query does, by one job.
 
     Args:
-        builder: The builder of the query.
         bronze: Rows with bronze's columns, in one partition.
 
     Returns:
@@ -87,7 +86,6 @@ def micro_batch_writer(builder: Builder, judged: ArrowRows, bronze: StructType) 
     """What writes judged rows as micro-batches into the tables of a silver query, which exist and are empty.
 
     Args:
-        builder: The builder of the query.
         judged: Judged rows.
         bronze: The columns of bronze.
 
@@ -147,17 +145,12 @@ class DedupeState:
     After a micro-batch the watermark is its latest event time minus the declared delay, if that is later than
     before. The watermark of the micro-batch before judges rows late; that of the micro-batch itself removes
     keys whose time has passed.
-
-    Attributes:
-        delay_ms: The declared delay.
-        watermark_ms: The watermark of the micro-batch that comes.
-        late_watermark_ms: The watermark by which it judges rows late.
-        expires_us: Per key the time until which it is known, in microseconds.
     """
 
-    delay_ms: int
-    watermark_ms: int = 0
-    late_watermark_ms: int = 0
+    delay_ms: int  # the declared delay
+    watermark_ms: int = 0  # the watermark of the micro-batch that comes
+    late_watermark_ms: int = 0  # the watermark by which it judges rows late
+    # Per key the time until which it is known, in microseconds.
     expires_us: dict[str, int] = field(default_factory=dict)
 
     def passed(self, rows: pa.Table) -> tuple[pa.Table, int]:

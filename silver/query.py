@@ -63,7 +63,6 @@ def rule_change_notice(silver: Silver, last: Mapping[str, Any]) -> str | None:
     """What has changed of the rules since the newest micro-batch, as a message; ``None`` if nothing has.
 
     Args:
-        silver: The declaration.
         last: The metadata of the table's newest commit by its query. Commits of earlier versions of the
             engine have no marks.
     """
@@ -90,7 +89,6 @@ def unfinished_batch_refusal(silver: Silver, last: Mapping[str, Any], committed:
     row, or write it into both.
 
     Args:
-        silver: The declaration.
         last: The metadata of the table's newest commit by its query.
         committed: The newest micro-batch that the checkpoint has committed.
     """
@@ -122,11 +120,6 @@ def build_query(  # noqa: PLR0913  # what it reads, where it writes, and under w
     """The query of one silver table; creates the table and its side tables where there are none.
 
     Args:
-        spark: The session.
-        pipeline: The pipeline's name.
-        silver: The declaration.
-        settings: The settings in force.
-        layout: Where tables and checkpoints are.
         readers: All silver tables of its bronze tables, in the order of their declaration; of those with a
             condition, one keeps a record on which none can decide.
 
@@ -234,29 +227,18 @@ def builder_of(  # noqa: PLR0913  # what it reads, where it writes, and under wh
 
 @dataclass(frozen=True, slots=True)
 class Builder:
-    """Builds the parts of one silver query: its first load, its check of bronze, its writer.
-
-    Attributes:
-        spark: The session.
-        pipeline: The pipeline's name.
-        silver: The declaration.
-        settings: The settings in force.
-        layout: Where tables and checkpoints are.
-        lookups: The tables that the rules look up, by the lookup's name.
-        rule_version: Identifies the rules.
-        keeps_undecided: Whether the table keeps a record on which its condition cannot be decided.
-        poison: The records that end the process, as far as they are known.
-    """
+    """Builds the parts of one silver query: its first load, its check of bronze, its writer."""
 
     spark: SparkSession
-    pipeline: str
+    pipeline: str  # the pipeline's name
     silver: Silver
-    settings: Settings
-    layout: Layout
-    lookups: Mapping[str, DataFrame]
-    rule_version: str
+    settings: Settings  # the settings in force
+    layout: Layout  # where tables and checkpoints are
+    lookups: Mapping[str, DataFrame]  # the tables that the rules look up, by the lookup's name
+    rule_version: str  # identifies the rules
+    # Whether the table keeps a record on which its condition cannot be decided.
     keeps_undecided: bool | Column
-    poison: PoisonSearch
+    poison: PoisonSearch  # the records that end the process, as far as they are known
 
     @property
     def checkpoint(self) -> str:
@@ -317,7 +299,6 @@ class Builder:
         """Find the records that end the process, where the planned micro-batch has ended it several times.
 
         Args:
-            bronze_schema: The columns of bronze.
             begins: The first commit of each bronze table that the query reads.
         """
         checkpoint = Checkpoint(self.checkpoint)
@@ -456,7 +437,6 @@ def rows(
 
     Args:
         bronze: The rows of each bronze table that it reads.
-        silver: The declaration.
         lookup_frames: The tables that the rules look up, by the lookup's name.
         keeps_undecided: Whether the table keeps a record on which its condition cannot be decided.
     """

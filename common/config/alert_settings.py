@@ -38,21 +38,13 @@ Unit = Literal["duration", "rows or duration", "percent", "times", "spreads", ""
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Which limit a kind of rule has.
+    """Which limit a kind of rule has."""
 
-    Attributes:
-        side: ``over`` or ``under``; empty for a kind without a limit.
-        unit: What the limit counts.
-        example: A limit as a settings file has it.
-        usual: The limit of a rule that names none; empty: the rule must name one.
-        meaning: What the kind watches, for people.
-    """
-
-    side: Literal["over", "under", ""]
-    unit: Unit
-    example: str
-    usual: str
-    meaning: str
+    side: Literal["over", "under", ""]  # ``over`` or ``under``; empty for a kind without a limit
+    unit: Unit  # what the limit counts
+    example: str  # a limit as a settings file has it
+    usual: str  # the limit of a rule that names none; empty: the rule must name one
+    meaning: str  # what the kind watches, for people
 
 
 LIMITS: Mapping[Kind, Limit] = {

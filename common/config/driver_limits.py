@@ -9,21 +9,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DriverLimits:
-    """Limits up to which the driver computes, reads and writes rows.
+    """Limits up to which the driver computes, reads and writes rows."""
 
-    Attributes:
-        rows: Upper bound of rows of a micro-batch that are collected; 0: no row is ever collected.
-        file_rows: Upper bound of rows of a table's files that are read, and written again, in the driver.
-        file_bytes: Upper bound of compressed bytes read in the driver (about three times as much in memory).
-        batch_bytes: Upper bound of bytes of a micro-batch in memory.
-        fsync: Whether a write waits until it is flushed to the disk.
-    """
-
-    rows: int = 0
+    rows: int = 0  # upper bound of rows of a micro-batch that are collected; 0: no row is ever collected
+    # Upper bound of rows of a table's files that are read, and written again, in the driver.
     file_rows: int = 0
+    # Upper bound of compressed bytes read in the driver (about three times as much in memory).
     file_bytes: int = 128 * 1024 * 1024
-    batch_bytes: int = 64 * 1024 * 1024
-    fsync: bool = True
+    batch_bytes: int = 64 * 1024 * 1024  # upper bound of bytes of a micro-batch in memory
+    fsync: bool = True  # whether a write waits until it is flushed to the disk
 
     @property
     def read_bytes(self) -> int:

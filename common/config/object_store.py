@@ -31,7 +31,6 @@ def require_jars(action: str, path: str, settings: Settings) -> None:
 
     Args:
         action: What is done there, such as ``bronze.history reads``.
-        path: The path as it is declared.
         settings: Say whether the jars are loaded.
 
     Raises:

@@ -88,33 +88,28 @@ def user_cache() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Paths of one pipeline.
+    """Paths of one pipeline."""
 
-    Attributes:
-        warehouse: Folder or URI of the tables, ``<layer>/<table>`` in it; without a slash at the end. A
-            ``file:`` URI is given as a folder, so that one folder has one set of leases.
-        checkpoints: Folder or URI of the checkpoints, one per query name.
-        local: Folder of the files that are always local: leases, logs, quality results.
-        bronze: In a sandbox, where another environment's tables are: its bronze tables are read.
-        shared: Bronze tables of files whose records go into another table, and that table.
-        outside: Delta tables that bronze reads and the pipeline does not write, by their names among the
-            tables that queries read: their paths.
-        copies: Checkpoints of which a copy stands for the query's own, and the copy's path.
-        locations: Tables that are elsewhere than in ``warehouse``, and where.
-        roots: By layer, the folder or URI of its checkpoints, where it is another one than ``checkpoints``.
-        names: Folder or URI of what the starts have found in catalogs: a file per name, with the table's
-            folder. Empty: it is in ``checkpoints``.
-    """
-
+    # Folder or URI of the tables, ``<layer>/<table>`` in it; without a slash at the end. A ``file:`` URI is
+    # given as a folder, so that one folder has one set of leases.
     warehouse: str
-    checkpoints: str
-    local: Path
+    checkpoints: str  # folder or URI of the checkpoints, one per query name
+    local: Path  # folder of the files that are always local: leases, logs, quality results
+    # In a sandbox, where another environment's tables are: its bronze tables are read.
     bronze: str | None = None
+    # Bronze tables of files whose records go into another table, and that table.
     shared: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    # Delta tables that bronze reads and the pipeline does not write, by their names among the tables that
+    # queries read: their paths.
     outside: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    # Checkpoints of which a copy stands for the query's own, and the copy's path.
     copies: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    # Tables that are elsewhere than in ``warehouse``, and where.
     locations: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    # By layer, the folder or URI of its checkpoints, where it is another one than ``checkpoints``.
     roots: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    # Folder or URI of what the starts have found in catalogs: a file per name, with the table's folder.
+    # Empty: it is in ``checkpoints``.
     names: str = ""
 
     @classmethod
@@ -316,11 +311,7 @@ def _root(setting: str | None, pipeline: str, default: Path) -> str:
 
 
 def _locations(pipeline: Pipeline, settings: Settings, warehouse: str) -> Mapping[str, str]:
-    """Where tables are that have a folder of their own, and those beside them.
-
-    Raises:
-        SettingsError: One is in another store than the warehouse.
-    """
+    """Where tables are that have a folder of their own, and those beside them."""
     found: dict[str, str] = {}
     for declared in pipeline.tables:
         if (folder := declared.storage.folder) is None:
@@ -348,12 +339,7 @@ def _store(path: str) -> str:
 
 
 def _followed(folder: Path) -> Path:
-    """A folder without symbolic links on its way.
-
-    Raises:
-        SettingsError: A link leads nowhere, as to a disk that is not mounted: everything would begin anew in
-            a folder made there.
-    """
+    """A folder without symbolic links on its way."""
     for place in (folder, *folder.parents):
         if place.is_symlink() and not place.exists():
             raise SettingsError(

@@ -649,11 +649,7 @@ def _overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, A
 
 
 def _environment_file(path: Path | None, env: str) -> Path:
-    """The file of an environment, beside the settings file: ``medallion.dev.yaml``.
-
-    Raises:
-        SettingsError: There is no such file.
-    """
+    """The file of an environment, beside the settings file: ``medallion.dev.yaml``."""
     if not re.fullmatch(_NAME.replace("*", "{1,100}"), env):
         raise SettingsError(f"environment {env!r}: a name has at most 100 letters, digits, '_', '.' and '-'.")
     base = path if path is not None else Path(SETTINGS_FILE)
@@ -763,11 +759,7 @@ def _chosen(name: str, init: Mapping[str, Any], content: Mapping[str, Any]) -> s
 
 
 def _chosen_sandbox(settings: Settings) -> str | None:
-    """The environment whose bronze tables are read.
-
-    Raises:
-        SettingsError: It is the environment itself.
-    """
+    """The environment whose bronze tables are read."""
     if settings.sandbox is not None and settings.sandbox == (settings.env or DEFAULT_ENV):
         own = "" if settings.env is None else f"--env {settings.env} "
         raise SettingsError(

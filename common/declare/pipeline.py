@@ -68,7 +68,7 @@ from common.declare.typed_sources import DeltaTable, Stream
 from common.declare.value_formats import Avro, Bytes, Columns, Csv, Debezium, Json, Protobuf, Text, Value
 from common.declare.windows import Session, Window, Within
 from common.errors import Fault, PipelineError, Problem, UsageError, closest, nearest
-from common.kafka_options import OF_A_CONSUMER, isolation_fault, reserved_option
+from common.reserved_kafka_options import OF_A_CONSUMER, isolation_fault, reserved_option
 from common.sql.duckdb.pattern import pattern_fault
 
 __all__ = [

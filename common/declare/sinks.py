@@ -21,7 +21,7 @@ from common.declare.field_types import (
 from common.declare.table_options import Paced, Reading
 from common.declare.value_formats import Avro, Protobuf
 from common.errors import Fault
-from common.kafka_options import OF_A_PRODUCER, reserved_option
+from common.reserved_kafka_options import OF_A_PRODUCER, reserved_option
 
 
 def _part(value: object) -> object:

@@ -128,7 +128,6 @@ def grouped_exactly(rows: DataFrame, columns: StructType, number: Column) -> Dat
     """The rows with one for each of the values that some columns have, told apart by ``exact``.
 
     Args:
-        rows: The rows.
         columns: The columns; all are columns of the result, unchanged.
         number: An aggregate over the rows of one value; the last column of the result.
     """

@@ -45,40 +45,28 @@ def offsets_entry(head: str, positions: Sequence[Any]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class PlannedBatch:
-    """One planned micro-batch.
+    """One planned micro-batch."""
 
-    Attributes:
-        batch_id: Number of the micro-batch, from 0.
-        watermark_ms: Event-time watermark of the micro-batch, milliseconds since the epoch; 0 = none yet.
-        timestamp_ms: When the micro-batch was planned, milliseconds since the epoch; 0 = not recorded.
-        sources: Per source, in the query's order, the position up to which the micro-batch reads: a mapping,
-            None, or of some sources a number.
-        partitions: Number of the query's state partitions, which its first start has fixed whatever the
-            session's setting is now; ``None`` = not recorded.
-    """
-
-    batch_id: int
-    watermark_ms: int
-    timestamp_ms: int
+    batch_id: int  # number of the micro-batch, from 0
+    watermark_ms: int  # Event-time watermark of the micro-batch, milliseconds since the epoch; 0 = none yet
+    timestamp_ms: int  # when the micro-batch was planned, milliseconds since the epoch; 0 = not recorded
+    # Per source, in the query's order, the position up to which the micro-batch reads: a mapping, None, or of
+    # some sources a number.
     sources: tuple[Any, ...]
+    # Number of the query's state partitions, which its first start has fixed whatever the session's setting
+    # is now; ``None`` = not recorded.
     partitions: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DeltaPosition:
-    """How far a Delta source has been read: every commit below ``version``, and ``version`` up to ``index``.
+    """How far a Delta source was read: every commit below ``version``, and ``version`` up to ``index``."""
 
-    Attributes:
-        version: The commit that is read next or is partly read.
-        index: Index, from 0, of the last file of ``version`` that was read; negative = no file yet.
-        table_id: Id of the source table (``reservoirId``).
-        in_snapshot: The stream still reads the table's initial snapshot at ``version``, and ``index``
-            counts the files of that snapshot; it does not follow commits yet.
-    """
-
-    version: int
-    index: int
-    table_id: str
+    version: int  # the commit that is read next or is partly read
+    index: int  # index, from 0, of the last file of ``version`` that was read; negative = no file yet
+    table_id: str  # id of the source table (``reservoirId``)
+    # The stream still reads the table's initial snapshot at ``version``, and ``index`` counts the files of
+    # that snapshot; it does not follow commits yet.
     in_snapshot: bool
 
 

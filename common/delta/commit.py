@@ -38,39 +38,28 @@ class DataFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One commit.
+    """One commit."""
 
-    Attributes:
-        version: Version of the table after the commit, from 0.
-        timestamp: Time of the commit, UTC.
-        operation: Delta's name of the operation, such as ``WRITE``, ``MERGE``, ``OPTIMIZE``; may be empty.
-        added: Files with new data (``dataChange``), in the order in which a stream reads them.
-        removed: Files whose rows were deleted or rewritten (``dataChange``); without compacted files.
-        removed_files: Number of removed files, compacted files included.
-        change_files: Number of files of the change data feed. A stream of the feed reads these files instead
-            of ``added`` and ``removed``; without them the feed is made of both.
-        is_change: The commit removed data, so a stream with ``skipChangeCommits`` skips all of it.
-        user_metadata: The writer's ``userMetadata``.
-        user: The user, where the commit names one.
-        engine: The program that committed, where the commit names it.
-        restored_to: The version that a ``RESTORE`` brought back; None for a RESTORE to a time.
-        changed_rows: Rows that it added, replaced or deleted: of a merge, an update and a deletion as its
-            writer has counted them, else the rows of the files with new data, or of the removed ones where
-            it added none; None where nothing says it.
-    """
-
-    version: int
-    timestamp: datetime
-    operation: str
+    version: int  # version of the table after the commit, from 0
+    timestamp: datetime  # time of the commit, UTC
+    operation: str  # Delta's name of the operation, such as ``WRITE``, ``MERGE``, ``OPTIMIZE``; may be empty
+    # Files with new data (``dataChange``), in the order in which a stream reads them.
     added: tuple[DataFile, ...]
+    # Files whose rows were deleted or rewritten (``dataChange``); without compacted files.
     removed: tuple[DataFile, ...]
-    removed_files: int
-    is_change: bool
-    user_metadata: str | None
-    user: str | None = None
-    engine: str | None = None
+    removed_files: int  # number of removed files, compacted files included
+    is_change: bool  # the commit removed data, so a stream with ``skipChangeCommits`` skips all of it
+    user_metadata: str | None  # the writer's ``userMetadata``
+    user: str | None = None  # the user, where the commit names one
+    engine: str | None = None  # the program that committed, where the commit names it
+    # The version that a ``RESTORE`` brought back; None for a RESTORE to a time.
     restored_to: int | None = None
+    # Number of files of the change data feed. A stream of the feed reads these files instead of ``added`` and
+    # ``removed``; without them the feed is made of both.
     change_files: int = 0
+    # Rows that it added, replaced or deleted: of a merge, an update and a deletion as its writer has counted
+    # them, else the rows of the files with new data, or of the removed ones where it added none; None where
+    # nothing says it.
     changed_rows: int | None = None
 
     @property
@@ -105,7 +94,6 @@ def parse_commit(
 
     Args:
         version: Version of the table.
-        content: The file's content.
         modified_ms: Gives the file's modification time, which counts where the commit has no timestamp.
         bounds_of: The column whose smallest and largest values are read from the statistics; empty: none.
 

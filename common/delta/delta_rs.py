@@ -73,17 +73,11 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class DeltaRsTable:
-    """A table that is open.
+    """A table that is open."""
 
-    Attributes:
-        table: The table at its newest version.
-        path: Its path.
-        limits: What may be read in the driver.
-    """
-
-    table: DeltaTable
+    table: DeltaTable  # the table at its newest version
     path: str
-    limits: DriverLimits
+    limits: DriverLimits  # what may be read in the driver
 
     def rows_with_keys(self, keys: pa.Table, columns: Sequence[str] | None = None) -> pa.Table | None:
         """The rows that have one of the keys, compared null-safe; ``None`` where they exceed the limits.
@@ -131,7 +125,6 @@ class DeltaRsTable:
 
         Args:
             changes: At most one row per key, with the table's columns beside ``ACTION``.
-            metadata: The commit's metadata.
             key: Columns that identify a row; compared null-safe.
 
         Raises:
@@ -267,7 +260,6 @@ def try_write(path: str, limits: DriverLimits, metadata: str, write: Callable[[D
     """Write a table by delta-rs; whether that succeeded. Otherwise nothing is written, and Spark may write.
 
     Args:
-        path: The table.
         limits: What may be read and written in the driver.
         metadata: The metadata of the one commit that ``write`` makes.
         write: Called again where another writer was first and has only moved rows to other files.
@@ -305,11 +297,7 @@ def try_write(path: str, limits: DriverLimits, metadata: str, write: Callable[[D
 def _attempt(
     table: DeltaRsTable, metadata: str, write: Callable[[DeltaRsTable], None]
 ) -> Literal["written", "refused", "retry"]:
-    """Write once.
-
-    Raises:
-        CommitFailedError: Another writer has changed rows meanwhile.
-    """
+    """Write once."""
     import duckdb
     from deltalake.exceptions import DeltaError
 
@@ -327,11 +315,7 @@ def _attempt(
 
 
 def _may_be_retried(error: Exception, path: str, since: Sequence[Commit]) -> bool:
-    """Whether a write failed only because another writer has moved rows; after other errors Spark writes.
-
-    Raises:
-        CommitFailedError: Another writer has changed rows meanwhile.
-    """
+    """Whether a write failed only because another writer has moved rows; after other errors Spark writes."""
     from deltalake.exceptions import CommitFailedError
 
     if not isinstance(error, CommitFailedError):
@@ -353,7 +337,6 @@ def roll_back_torn_commit(
     reads the table.
 
     Args:
-        path: The table.
         query_id: The query that writes it, by its checkpoint.
         committed: The newest micro-batch that the checkpoint has as done: its files must exist.
 

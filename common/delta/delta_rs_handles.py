@@ -28,22 +28,15 @@ _File = tuple[int, int]
 
 @dataclass
 class _Open:
-    """A table that is open.
+    """A table that is open."""
 
-    Attributes:
-        table: The open table.
-        first_commit: Inode and mtime of commit 0, to notice a recreated table; None where it was cleaned up.
-        version: The version at which the table was opened last.
-        last_commit: Inode and mtime of the commit of that version.
-        times: How often the table was opened.
-        files: The live files and the version that has them, once they were read.
-    """
-
-    table: DeltaTable
+    table: DeltaTable  # the open table
+    # Inode and mtime of commit 0, to notice a recreated table; None where it was cleaned up.
     first_commit: _File | None
-    version: int = -1
-    last_commit: _File | None = None
-    times: int = 0
+    version: int = -1  # the version at which the table was opened last
+    last_commit: _File | None = None  # inode and mtime of the commit of that version
+    times: int = 0  # how often the table was opened
+    # The live files and the version that has them, once they were read.
     files: tuple[int, pa.Table] | None = None
 
 

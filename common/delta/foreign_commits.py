@@ -42,7 +42,6 @@ def reads_appends(changes: str | None, path: str, *, takes_rows_back: bool) -> b
 
     Args:
         changes: What its declaration says: ``appends``, ``feed``, or nothing.
-        path: The table that it reads.
         takes_rows_back: Whether its kind follows removed rows.
     """
     if changes == "appends" or not takes_rows_back:
@@ -52,42 +51,27 @@ def reads_appends(changes: str | None, path: str, *, takes_rows_back: bool) -> b
 
 @dataclass
 class CommitWatch:
-    """Checks each commit of a table once, from the position that the reading query has read to.
+    """Checks each commit of a table once, from the position that the reading query has read to."""
 
-    Attributes:
-        reader: The table whose query reads, for messages.
-        table: The table that is read.
-        path: Its path.
-        writer: The query that writes it.
-        checkpoint: The checkpoint of the reading query.
-        setting: The setting that accepts commits by name.
-        accepted: Commits that the operator has accepted, as ``bronze.orders@17``.
-        source: Place of the table among the query's sources.
-        begins: The first commit that the query reads; a load from a snapshot has the ones before.
-        follows_changes: Whether changes of rows by others are followed, or left out on purpose.
-        most_past: Most commits that are checked at the query's first start; None: all from ``begins`` on.
-        reads_appends: Whether the query takes the rows that a RESTORE brings back for new ones; asked where
-            there is a RESTORE.
-        begins_with_state: Whether a first start reads the table as it is, and no former commit.
-        takes_appends: Whether the table is declared to have rows that other programs append.
-        outlives_rebuilds: Whether a rebuild of the table has the query filled again where it cannot follow.
-    """
-
-    reader: str
-    table: str
+    reader: str  # the table whose query reads, for messages
+    table: str  # the table that is read
     path: str
-    writer: str
-    checkpoint: str
-    setting: str
-    accepted: Collection[str]
-    source: int = 0
-    begins: int = 0
-    follows_changes: bool = False
+    writer: str  # the query that writes it
+    checkpoint: str  # the checkpoint of the reading query
+    setting: str  # the setting that accepts commits by name
+    accepted: Collection[str]  # commits that the operator has accepted, as ``bronze.orders@17``
+    source: int = 0  # place of the table among the query's sources
+    begins: int = 0  # the first commit that the query reads; a load from a snapshot has the ones before
+    follows_changes: bool = False  # whether changes of rows by others are followed, or left out on purpose
+    # Most commits that are checked at the query's first start; None: all from ``begins`` on.
     most_past: int | None = None
+    # Whether the query takes the rows that a RESTORE brings back for new ones; asked where there is a
+    # RESTORE.
     reads_appends: Callable[[], bool] = lambda: False
-    begins_with_state: bool = False
+    begins_with_state: bool = False  # whether a first start reads the table as it is, and no former commit
+    # Whether a rebuild of the table has the query filled again where it cannot follow.
     outlives_rebuilds: bool = False
-    takes_appends: bool = False
+    takes_appends: bool = False  # whether the table is declared to have rows that other programs append
     _past: int = field(init=False, default=-1)
     _next: int = field(init=False)
 

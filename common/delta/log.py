@@ -65,7 +65,6 @@ class LogReader:
     """One table's log, by path or URI. Keeps the commits it has read; a second call reads only new ones.
 
     Args:
-        path: The table.
         bounds_of: A column whose bounds in each file are read from the statistics of commits; empty: none.
 
     Attributes:
@@ -171,8 +170,6 @@ class LogReader:
         """What a stream reads between two positions; no start is version 0, no end the newest commit.
 
         Args:
-            start: The first position.
-            end: The last one.
             total: What it is added to, such as that of another table.
 
         Raises:
@@ -451,16 +448,6 @@ def is_creation_cut_off(path: str) -> bool:
     if not StorageFolder(path).is_local or not log.is_dir():
         return False
     return all(entry.is_dir() or _DRAFT.fullmatch(entry.name) for entry in log.rglob("*"))
-
-
-def commits(path: str, start: int = 0, end: int | None = None) -> Iterator[Commit]:
-    """The commits of a table in order, as ``LogReader.commits``."""
-    return LogReader(path).commits(start, end)
-
-
-def backlog(path: str, position: DeltaPosition | None) -> Backlog:
-    """What a stream at a position has not read yet, as ``LogReader.backlog``."""
-    return LogReader(path).backlog(position)
 
 
 def snapshot(path: str) -> Snapshot | None:

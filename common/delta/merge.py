@@ -36,8 +36,6 @@ def insert_new(frame: DataFrame, path: str, metadata: str, *, key: Sequence[str]
 
     Args:
         frame: At most one row per key; keys are not null. Its columns are the table's.
-        path: The table.
-        metadata: The commit's metadata.
         key: Columns that are compared.
     """
     with delta_table.commit_metadata(frame.sparkSession, metadata):
@@ -51,8 +49,6 @@ def delete_matching(
 
     Args:
         frame: Has the key columns.
-        path: The table.
-        metadata: The commit's metadata.
         key: Columns that are compared; not null.
         nullable: Further columns that are compared, null-safe.
     """
@@ -80,7 +76,6 @@ def replace_groups(  # noqa: PLR0913
 
     Args:
         frame: All rows that the touched groups are to have, and no others. Its columns are the table's.
-        path: The table.
         batch: The batch's identity; one whose step the table has is skipped.
         counts: For the commit's metadata; what is returned is added.
         touched: The groups, with the columns ``group``; one row per group.
@@ -117,8 +112,6 @@ def write_changes(  # noqa: PLR0913
 
     Args:
         changes: At most one row per key, with the table's columns beside ``ACTION``.
-        path: The table.
-        metadata: The commit's metadata.
         key: Columns that identify a row; compared null-safe.
         numbers: How many rows are ``inserted``, ``updated`` and ``deleted``.
         keys: Rows whose keys include those of the changes, and whose bounds may be known already; unset: the
@@ -161,8 +154,6 @@ def write_copies(frame: DataFrame, path: str, metadata: str) -> None:
     Args:
         frame: The table's columns beside ``ACTION``: ``DELETED`` once per value, ``INSERTED`` once per row.
             All columns are compared, as ``grouped_exactly`` tells rows apart.
-        path: The table.
-        metadata: The commit's metadata.
     """
     columns = frame.drop(ACTION).schema
     is_same = reduce(and_, SparkRows(frame).bounds(columns.names, "t"), exactly_same(columns))
@@ -180,7 +171,6 @@ def rows_with_keys(path: str, keys: Rows, key: Sequence[str], columns: Sequence[
     """A table's rows that have one of some keys, as they are now; compared null-safe.
 
     Args:
-        path: The table.
         keys: The keys, with the columns ``key``.
         key: Columns that identify a row, or a group of rows.
         columns: Those that are read, ``key`` among them; unset: all.

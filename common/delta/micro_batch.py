@@ -26,52 +26,44 @@ SOURCE_COMMITS = "source_commits"
 
 @dataclass(frozen=True, slots=True)
 class MicroBatch:
-    """The identity of one micro-batch of one query.
-
-    Attributes:
-        query: The query's name, such as ``silver.quakes``.
-        query_id: Spark's id of the query; lives in the checkpoint.
-        batch_id: Counts from 0 per checkpoint; a replay has the same one.
-        positions: Source positions at the end of the batch, as Spark's offset log writes them: commits
-            repeat them word by word. To compare them: ``end`` and ``start``.
-        before: The positions at the end of the batch before; empty for the first batch of a checkpoint.
-        is_first: Whether it is the first batch of this run of its query; only that one may be a replay.
-        was_attempted: Whether an earlier attempt at the batch ended its process, or raised an error. Spark
-            computes and writes such a batch, never the driver.
-        failed_at_row: Whether an earlier attempt at the batch failed at a row: a query that computes its
-            table from versions of its sources reads them to the newest, which may have the row corrected.
-        mark_attempt: Marks the batch as one that may end the process (``common.streaming.attempt_mark``).
-            To be called before the driver reads more rows than in any batch before.
-        dropped: Counts the duplicate and late rows that the batch's stateful operators dropped. To be called
-            after the whole batch was read.
-        forget_dropped: Resets the counters of dropped rows. To be called before the batch is read a second
-            time.
-        late_watermark_ms: The watermark by which the batch judges rows late, milliseconds since the epoch.
-        closing_watermark_ms: The one up to which it closes windows.
-        declared: Marks of what the table's declaration means (``gold.table.declaration_marks``).
-        facts: Further entries for the metadata of the batch's commits.
-        source_commits: The last commit that is read of each source (``common.delta.match.source_match``).
-        planned_ms: When Spark planned the batch, milliseconds since the epoch: ``current_timestamp`` in the
-            batch and in its replays. 0 where that is not known.
-    """
+    """The identity of one micro-batch of one query."""
 
     pipeline: str
-    query: str
-    query_id: str
-    batch_id: int
+    query: str  # the query's name, such as ``silver.quakes``
+    query_id: str  # Spark's id of the query; lives in the checkpoint
+    batch_id: int  # counts from 0 per checkpoint; a replay has the same one
+    # Source positions at the end of the batch, as Spark's offset log writes them: commits repeat them word by
+    # word. To compare them: ``end`` and ``start``.
     positions: tuple[Any, ...]
+    # Whether it is the first batch of this run of its query; only that one may be a replay.
     is_first: bool = True
+    # Whether an earlier attempt at the batch ended its process, or raised an error. Spark computes and writes
+    # such a batch, never the driver.
     was_attempted: bool = False
+    # Whether an earlier attempt at the batch failed at a row: a query that computes its table from versions
+    # of its sources reads them to the newest, which may have the row corrected.
     failed_at_row: bool = False
+    # Marks the batch as one that may end the process (``common.streaming.attempt_mark``). To be called before
+    # the driver reads more rows than in any batch before.
     mark_attempt: Callable[[], object] = lambda: None
+    # The positions at the end of the batch before; empty for the first batch of a checkpoint.
     before: tuple[Any, ...] = ()
+    # Counts the duplicate and late rows that the batch's stateful operators dropped. To be called after the
+    # whole batch was read.
     dropped: Callable[[], Mapping[str, int]] = dict
+    # Resets the counters of dropped rows. To be called before the batch is read a second time.
     forget_dropped: Callable[[], None] = lambda: None
+    # The watermark by which the batch judges rows late, milliseconds since the epoch.
     late_watermark_ms: Callable[[], int | None] = lambda: None
-    closing_watermark_ms: Callable[[], int | None] = lambda: None
+    closing_watermark_ms: Callable[[], int | None] = lambda: None  # the one up to which it closes windows
+    # Marks of what the table's declaration means (``gold.table.declaration_marks``).
     declared: Mapping[str, str] = field(default_factory=dict)
+    # Further entries for the metadata of the batch's commits.
     facts: Mapping[str, Any] = field(default_factory=dict)
+    # The last commit that is read of each source (``common.delta.match.source_match``).
     source_commits: tuple[Any, ...] = ()
+    # When Spark planned the batch, milliseconds since the epoch: ``current_timestamp`` in the batch and in
+    # its replays. 0 where that is not known.
     planned_ms: int = 0
 
     def limits(self, limits: DriverLimits) -> DriverLimits:

@@ -22,28 +22,16 @@ _TIDY_EVERY = 100
 
 @dataclass(frozen=True, slots=True)
 class PublishedVersion:
-    """A version of a table for readers.
+    """A version of a table for readers."""
 
-    Attributes:
-        table: The table's full name, such as ``gold.orders``.
-        table_id: Delta's id of the table; a table that was created again has another one.
-        version: The version.
-        published_at: Time of the move, UTC.
-        sha256: The digest of the version's commit; None of an earlier version of the engine.
-    """
-
-    table: str
-    table_id: str
+    table: str  # the table's full name, such as ``gold.orders``
+    table_id: str  # Delta's id of the table; a table that was created again has another one
     version: int
-    published_at: datetime
-    sha256: str | None = None
+    published_at: datetime  # time of the move, UTC
+    sha256: str | None = None  # the digest of the version's commit; None of an earlier version of the engine
 
     def fault(self, path: str) -> str | None:
-        """Why the version is not the one that was published, in words; None where it is, or nothing tells.
-
-        Args:
-            path: The table's path.
-        """
+        """Why the version is not the one that was published, in words; None where it is, or nothing tells."""
         latest = latest_version(path)
         if latest is None or self.version > latest:
             ends = "is gone" if latest is None else f"ends with version {latest}"

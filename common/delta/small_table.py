@@ -24,17 +24,11 @@ _FILE_BYTES = 16 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class SmallTable:
-    """A table of few rows; it need not exist.
+    """A table of few rows; it need not exist."""
 
-    Attributes:
-        path: Its path or URI.
-        properties: Properties that it gets when it is created.
-        tidy_every: Number of commits after which a write also tidies the table; 0: no write does.
-    """
-
-    path: str
-    properties: Mapping[str, str] = field(default_factory=dict)
-    tidy_every: int = 0
+    path: str  # its path or URI
+    properties: Mapping[str, str] = field(default_factory=dict)  # properties that it gets when it is created
+    tidy_every: int = 0  # number of commits after which a write also tidies the table; 0: no write does
 
     def write(
         self,
@@ -46,9 +40,7 @@ class SmallTable:
         """Append rows, or replace all rows; creates the table, and adds columns that it lacks.
 
         Args:
-            rows: The rows.
             mode: ``append`` or ``overwrite``.
-            metadata: The commit's metadata.
 
         Raises:
             TableError: The table cannot be written.

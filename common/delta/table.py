@@ -108,11 +108,7 @@ _NO_COLUMNS: Mapping[str, tuple[Callable[[DataType], bool], str]] = {
 
 
 def _refuse_types(table: str, schema: StructType) -> None:
-    """Refuse columns of a type that a Delta table cannot have.
-
-    Raises:
-        TableShapeError: Names the columns, their types and what to write.
-    """
+    """Refuse columns of a type that a Delta table cannot have."""
     for words, (is_such, advice) in _NO_COLUMNS.items():
         if found := [one for one in schema if is_such(one.dataType)]:
             shown = ", ".join(f"{one.name} ({one.dataType.simpleString()})" for one in found)
@@ -187,17 +183,11 @@ def logged_types(path: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class ShapeDifference:
-    """How the columns of a table differ from declared ones; false if they do not. The order does not count.
+    """How a table's columns differ from declared ones; false if they do not. The order does not count."""
 
-    Attributes:
-        missing: Declared columns that the table lacks, with their types.
-        undeclared: Columns that only the table has, with their types.
-        retyped: Columns of another type: the table's, then the declared one.
-    """
-
-    missing: Mapping[str, str]
-    undeclared: Mapping[str, str]
-    retyped: Mapping[str, tuple[str, str]]
+    missing: Mapping[str, str]  # declared columns that the table lacks, with their types
+    undeclared: Mapping[str, str]  # columns that only the table has, with their types
+    retyped: Mapping[str, tuple[str, str]]  # columns of another type: the table's, then the declared one
 
     def __bool__(self) -> bool:
         return bool(self.missing or self.undeclared or self.retyped)
@@ -233,7 +223,6 @@ def shape_difference(
 
     Args:
         have: The table's columns with their types, as Spark's ``simpleString`` has them.
-        want: The declared columns.
         may_have_more: The table may have columns that are not declared.
     """
     return ShapeDifference(
@@ -383,7 +372,6 @@ def append(  # noqa: PLR0913  # a write has this many parts
 
     Args:
         rows: The rows; those whose number is known fill as few files as they can, others one per partition.
-        path: The table.
         batch: The batch's identity; one whose step the table has is skipped.
         step: Names the write among the query's writes; a batch has one commit per step.
         counts: For the commit's metadata: what became of the batch's rows.
@@ -444,10 +432,8 @@ def append_nothing(rows: Rows, path: str, batch: MicroBatch, step: str, counts: 
 
     Args:
         rows: The batch's rows; only their session and their limits are used.
-        path: The table.
         batch: The batch's identity; one whose step the table has is skipped.
         step: Names the write among the query's writes.
-        counts: For the commit's metadata.
     """
     metadata = batch.metadata(step, counts)
     if is_written(path, batch, step) or delta_rs.try_write(

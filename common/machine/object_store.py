@@ -42,23 +42,14 @@ def store_failure(error: Exception) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class S3Access:
-    """Address and credentials of an S3 store; what is ``None`` comes from the environment or its default.
+    """Address and credentials of an S3 store; what is ``None`` comes from the environment or its default."""
 
-    Attributes:
-        endpoint: URL of the server; ``None``: AWS.
-        region: Name of the region.
-        is_path_style: The bucket is a part of the path, not of the host name.
-        access_key: Id of the key.
-        secret_key: The secret; not in the text of this object.
-        session_token: Token of temporary credentials; not in the text of this object.
-    """
-
-    endpoint: str | None = None
-    region: str | None = None
-    is_path_style: bool = False
-    access_key: str | None = None
-    secret_key: str | None = None
-    session_token: str | None = None
+    endpoint: str | None = None  # URL of the server; ``None``: AWS
+    region: str | None = None  # name of the region
+    is_path_style: bool = False  # the bucket is a part of the path, not of the host name
+    access_key: str | None = None  # id of the key
+    secret_key: str | None = None  # the secret; not in the text of this object
+    session_token: str | None = None  # token of temporary credentials; not in the text of this object
 
     def __repr__(self) -> str:
         return f"S3Access({self.endpoint or 'AWS'}, {self.region})"

@@ -74,7 +74,6 @@ def wrapped(message: str, width: int, *, indent: str = "  ", used: int = 0) -> s
 
     Args:
         message: Its own line breaks and leading spaces are kept.
-        width: Columns of the terminal.
         indent: Put before each continuation line, besides the leading spaces of its line.
         used: Columns of the first line that are taken already.
     """

@@ -88,7 +88,6 @@ def frame_of(session: SparkSession, arrow: pa.Table, schema: StructType | None =
     """Arrow rows as a frame of one partition: grouping or joining such rows needs no shuffle.
 
     Args:
-        session: The session of the frame.
         schema: Spark's types; unset: derived from Arrow's types, which have no timestamp without a zone.
     """
     if not arrow.num_rows:

@@ -24,15 +24,10 @@ Values = Any
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """One value per row.
+    """One value per row."""
 
-    Attributes:
-        spark: Makes Spark's column.
-        arrow: Computes the values over an Arrow table.
-    """
-
-    spark: Callable[[], Column]
-    arrow: Callable[[pa.Table], Values]
+    spark: Callable[[], Column]  # makes Spark's column
+    arrow: Callable[[pa.Table], Values]  # computes the values over an Arrow table
 
     def __and__(self, other: Expression) -> Expression:
         return Expression(

@@ -143,11 +143,7 @@ def rows_with_keys_of(rows: pa.RecordBatchReader, keys: pa.Table, most: int) -> 
 
 
 def _numbered(rows: pa.Table, key: Sequence[str], order: Sequence[str]) -> pa.Table:
-    """Key and order under short names, and each row's position.
-
-    Raises:
-        NotComparableError: A text is not UTF-8: DuckDB orders such bytes otherwise than Spark.
-    """
+    """Key and order under short names, and each row's position."""
     for name in {*key, *order}:
         if pa.types.is_string(rows.schema.field(name).type):
             try:

@@ -16,17 +16,11 @@ _REFUSED_TIMES = 4  # a batch that the driver refused is assumed to be this many
 
 @dataclass
 class RowSizeEstimate:
-    """The size of one query's rows.
+    """The size of one query's rows."""
 
-    Attributes:
-        batch_bytes: Upper bound of bytes of a micro-batch in the driver.
-        bytes_per_row: The estimate, in memory.
-        most_rows: Number of rows of the largest micro-batch that came to the driver.
-    """
-
-    batch_bytes: int
-    bytes_per_row: float = _UNKNOWN
-    most_rows: int = 0
+    batch_bytes: int  # upper bound of bytes of a micro-batch in the driver
+    bytes_per_row: float = _UNKNOWN  # the estimate, in memory
+    most_rows: int = 0  # number of rows of the largest micro-batch that came to the driver
 
     def fits(self, rows: int) -> bool:
         """Whether the driver is likely to hold so many rows; each refusal lowers the estimate a little."""

@@ -26,15 +26,10 @@ ORDER = "__order"
 
 
 class Rows(ABC):
-    """Rows of a micro-batch, or rows computed from them.
+    """Rows of a micro-batch, or rows computed from them."""
 
-    Attributes:
-        session: The Spark session of the rows.
-        limits: What may be collected of rows that are computed from these.
-    """
-
-    session: SparkSession
-    limits: DriverLimits
+    session: SparkSession  # the Spark session of the rows
+    limits: DriverLimits  # what may be collected of rows that are computed from these
 
     @property
     @abstractmethod

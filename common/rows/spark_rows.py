@@ -43,7 +43,6 @@ class BytesRead:
         """The bytes of one micro-batch.
 
         Args:
-            frame: The micro-batch as Spark hands it out.
             besides: Bytes of files that are read besides.
         """
         self._frame, self._besides = frame, besides

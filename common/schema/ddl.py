@@ -121,16 +121,11 @@ class DdlError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a struct.
+    """One field of a struct."""
 
-    Attributes:
-        name: The name as written in the schema.
-        type: Spark's short name of the type: ``bigint``, ``array<struct<a:int>>``.
-        nested: The fields of a struct; ``element`` of an array; ``key`` and ``value`` of a map; else empty.
-    """
-
-    name: str
-    type: str
+    name: str  # the name as written in the schema
+    type: str  # Spark's short name of the type: ``bigint``, ``array<struct<a:int>>``
+    # The fields of a struct; ``element`` of an array; ``key`` and ``value`` of a map; else empty.
     nested: tuple[Field, ...] = ()
 
     @property

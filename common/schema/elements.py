@@ -13,7 +13,6 @@ def each_fault(fields: Sequence[Field], path: Sequence[str]) -> Fault | None:
     """Why a path does not lead to an array, through structs and other arrays; None if it does.
 
     Args:
-        fields: The fields of the value.
         path: Names, exactly as the schema has them.
     """
     within, done = fields, ""

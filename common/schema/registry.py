@@ -45,15 +45,10 @@ def is_address(place: str) -> bool:
 
 @dataclass(frozen=True)
 class RegistryServer:
-    """A registry.
+    """A registry."""
 
-    Attributes:
-        place: Its address.
-        login: ``user:password``, or ``Bearer`` and a token; None without one.
-    """
-
-    place: str
-    login: str | None = None
+    place: str  # its address
+    login: str | None = None  # ``user:password``, or ``Bearer`` and a token; None without one
 
     def schema(self, schema_id: int) -> Mapping[str, Any]:
         """The answer about a schema; raises as ``ask``."""

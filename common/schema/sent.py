@@ -42,19 +42,12 @@ _INCOMPATIBLE, _TOO_MANY, _OF_THE_SERVER = 409, 429, 500
 
 @dataclass(frozen=True)
 class Registered:
-    """Where schemas are registered.
+    """Where schemas are registered."""
 
-    Attributes:
-        place: A registry's address, or a folder of ``<id>.avsc`` and ``<id>.desc``.
-        login: ``user:password``, or ``Bearer`` and a token; None without one.
-        subject: The name under which the schema is registered.
-        register: Whether a schema that the registry lacks is registered.
-    """
-
-    place: str
-    login: str | None
-    subject: str
-    register: bool
+    place: str  # a registry's address, or a folder of ``<id>.avsc`` and ``<id>.desc``
+    login: str | None  # ``user:password``, or ``Bearer`` and a token; None without one
+    subject: str  # the name under which the schema is registered
+    register: bool  # whether a schema that the registry lacks is registered
 
 
 def sent_fields(value: Avro | Protobuf) -> tuple[Field, ...]:

@@ -311,8 +311,6 @@ def paths_in(value: Any, known: Sequence[Field], place: str = "") -> Iterator[tu
     left out.
 
     Args:
-        value: The parsed value.
-        known: The fields of the schema.
         place: The path of the value itself.
 
     Yields:

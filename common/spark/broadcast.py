@@ -13,7 +13,6 @@ def broadcast_if_small(frame: DataFrame, rows: int) -> DataFrame:
     """The frame with a broadcast hint if it has few rows, else unchanged.
 
     Args:
-        frame: One side of a join.
         rows: Its number of rows, or an upper bound.
     """
     return F.broadcast(frame) if rows <= _MOST_ROWS else frame

@@ -36,12 +36,7 @@ def packages() -> Any:
 
 
 def output_file(folder: Path, app: str) -> Path:
-    """The file with what the JVM of a session prints.
-
-    Args:
-        folder: Folder of the log files.
-        app: Name of the session.
-    """
+    """The file with what the JVM of a session prints."""
     return folder / f"{app}.jvm.log"
 
 
@@ -415,7 +410,6 @@ def remove_files(spark: SparkSession, path: str, removals: Sequence[str]) -> Non
     Args:
         spark: The session; its ``userMetadata`` becomes the commit's.
         path: The table. Its property ``delta.appendOnly`` must not be true.
-        removals: Delta's ``remove`` actions, as JSON texts.
     """
     jvm = packages()
     delta = jvm.org.apache.spark.sql.delta

@@ -121,8 +121,6 @@ def session_conf(  # noqa: PLR0913, PLR0917  # every source of the configuration
 
     Args:
         settings: Master, memory, partitions, state store, and any further Spark setting.
-        app: Name of the application.
-        log_dir: Folder of the log files.
         jars: Jars that the session loads; those of ``spark.conf`` follow them.
         java_options: The engine's JVM options; those of ``spark.conf`` are appended.
         submitted: Configuration given to `spark-submit`; its master, if set, determines the profile.

@@ -78,13 +78,9 @@ STATE_STORES = {
 
 @dataclass(frozen=True, slots=True)
 class OfRun:
-    """A value that is known only when a session is built.
+    """A value that is known only when a session is built."""
 
-    Attributes:
-        shown: Description of the value in ``docs/install/settings.md``.
-    """
-
-    shown: str
+    shown: str  # description of the value in ``docs/install/settings.md``
 
 
 Value = str | OfRun | None
@@ -92,19 +88,12 @@ Value = str | OfRun | None
 
 @dataclass(frozen=True, slots=True)
 class Conf:
-    """One Spark setting.
+    """One Spark setting."""
 
-    Attributes:
-        key: Name of the setting.
-        small: Value on one machine; ``None`` keeps Spark's default.
-        cluster: Value on a cluster; ``None`` keeps Spark's default.
-        why: Reason for the values, as shown in ``docs/install/settings.md``.
-    """
-
-    key: str
-    small: Value
-    cluster: Value
-    why: str
+    key: str  # name of the setting
+    small: Value  # value on one machine; ``None`` keeps Spark's default
+    cluster: Value  # value on a cluster; ``None`` keeps Spark's default
+    why: str  # reason for the values, as shown in ``docs/install/settings.md``
 
     def of(self, profile: Profile) -> Value:
         """The value under a profile."""

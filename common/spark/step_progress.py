@@ -26,7 +26,6 @@ def steps_reported(
     What is done are the tasks of the newest Spark job of the calling thread's job group.
 
     Args:
-        say: Reports progress.
         every: Seconds between two reports of a step.
     """
     group = spark.sparkContext.getLocalProperty("spark.jobGroup.id")

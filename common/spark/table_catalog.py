@@ -59,17 +59,11 @@ _PLACES = ("hive.metastore.uris", "javax.jdo.option.ConnectionURL")
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A table of the catalog.
+    """A table of the catalog."""
 
-    Attributes:
-        location: Folder or URI of the table.
-        schema: The columns, as the JSON text of Spark's schemas.
-        comment: The table's comment.
-    """
-
-    location: str
-    schema: str
-    comment: str
+    location: str  # folder or URI of the table
+    schema: str  # the columns, as the JSON text of Spark's schemas
+    comment: str  # the table's comment
 
 
 class TableCatalog:
@@ -144,7 +138,6 @@ def look_up(spark: SparkSession, kind: Catalog, layout: Layout, name: str) -> No
     Args:
         spark: The session of the queries, whose settings may declare catalogs.
         kind: ``hive``: names without another catalog are those of the Hive metastore.
-        layout: Where it is written down.
         name: The name, in three parts.
 
     Raises:

@@ -157,7 +157,6 @@ def with_sets(  # noqa: PLR0913, PLR0917  # what a keyed relation is made of
     """The groups of each set, one below the other, with null for the keys that a set has not.
 
     Args:
-        relation: The relation that is grouped.
         keys: The keys of all sets.
         sets: The places of the keys of each set.
         text: The text before GROUP BY.
@@ -215,7 +214,6 @@ def of_no_rows(node: exp.Expr, column: str) -> str:
     """The value of an aggregate's expression where the groups lack a row; empty where it is not known.
 
     Args:
-        node: The expression.
         column: The column that has its value, null where there is no group.
     """
     if called(inner_call(node)) in _ZERO_OF_NONE:

@@ -33,17 +33,11 @@ _MOST = 1.2
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Rows, as far as the logs of tables say it; None where one does not.
+    """Rows, as far as the logs of tables say it; None where one does not."""
 
-    Attributes:
-        rows: All rows of each table of a statement.
-        changed: The rows of each that are changed.
-        made: The rows of the view.
-    """
-
-    rows: Mapping[str, int | None]
-    changed: Mapping[str, int | None]
-    made: int | None
+    rows: Mapping[str, int | None]  # all rows of each table of a statement
+    changed: Mapping[str, int | None]  # the rows of each that are changed
+    made: int | None  # the rows of the view
 
 
 def chosen(statement: Statement, way: Way, sizes: Sizes) -> Way:
@@ -99,11 +93,7 @@ def rows_read(  # noqa: PLR0913, PLR0917  # what an estimate is made of
     Keys that are spread evenly are assumed, and rows that meet as many rows as the rows of the view tell.
 
     Args:
-        table: The table that has changed.
-        statement: The view's statement.
         way: The way in which it is kept.
-        rows: The rows of its tables.
-        changed: The rows that have changed.
         made: The rows of the view; None where it is not there yet.
 
     Returns:
@@ -130,7 +120,7 @@ def met(relation: Relation, table: str) -> Mapping[str, bool]:
     """The tables whose rows a change of one reads by the delta rule, itself among them; True: all rows."""
     found: dict[str, bool] = {}
     for each in relation.inputs:
-        if not _names(each, table):
+        if not any(scan.table == table for scan in scans(each)):
             continue
         for other, is_whole in met(each, table).items():
             found[other] = found.get(other, False) or is_whole
@@ -144,7 +134,3 @@ def met(relation: Relation, table: str) -> Mapping[str, bool]:
         for scan in (scan for one in read for scan in scans(one)):
             found[scan.table] = found.get(scan.table, False) or is_whole
     return found
-
-
-def _names(relation: Relation, table: str) -> bool:
-    return any(scan.table == table for scan in scans(relation))

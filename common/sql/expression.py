@@ -52,37 +52,21 @@ _LITERALS = {"true", "false", "null"} | _CLOCKS
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Columns, functions and properties of a SQL expression; names in the order of the text, each once.
+    """Columns, functions and properties of a SQL expression; names in the order of the text, each once."""
 
-    Attributes:
-        columns: Every column it refers to.
-        outside_aggregates: Columns that are referred to outside of all aggregates.
-        path: The column, where the expression is nothing but a column.
-        functions: Names of functions, lower-case.
-        aggregates: Aggregate functions without ``over``.
-        nested: Aggregates inside aggregates.
-        distinct: Aggregates over ``distinct``.
-        windows: Functions with ``over``, and window functions without it.
-        generators: Functions that return any number of rows, such as ``explode``.
-        non_deterministic: Functions whose value differs when a row is read again.
-        subquery: Whether the expression contains a ``select``.
-        star: Whether the expression is ``*`` or ``a.*``.
-        alias: The name after a final ``as``.
-    """
-
-    columns: tuple[Path, ...] = ()
-    outside_aggregates: tuple[Path, ...] = ()
-    path: Path | None = None
-    functions: tuple[str, ...] = ()
-    aggregates: tuple[str, ...] = ()
-    nested: tuple[str, ...] = ()
-    distinct: tuple[str, ...] = ()
-    windows: tuple[str, ...] = ()
-    generators: tuple[str, ...] = ()
-    non_deterministic: tuple[str, ...] = ()
-    subquery: bool = False
-    star: bool = False
-    alias: str | None = None
+    columns: tuple[Path, ...] = ()  # every column it refers to
+    outside_aggregates: tuple[Path, ...] = ()  # columns that are referred to outside of all aggregates
+    path: Path | None = None  # the column, where the expression is nothing but a column
+    functions: tuple[str, ...] = ()  # names of functions, lower-case
+    aggregates: tuple[str, ...] = ()  # aggregate functions without ``over``
+    nested: tuple[str, ...] = ()  # aggregates inside aggregates
+    distinct: tuple[str, ...] = ()  # aggregates over ``distinct``
+    windows: tuple[str, ...] = ()  # functions with ``over``, and window functions without it
+    generators: tuple[str, ...] = ()  # functions that return any number of rows, such as ``explode``
+    non_deterministic: tuple[str, ...] = ()  # functions whose value differs when a row is read again
+    subquery: bool = False  # whether the expression contains a ``select``
+    star: bool = False  # whether the expression is ``*`` or ``a.*``
+    alias: str | None = None  # the name after a final ``as``
 
 
 def analyze(sql: str) -> Facts:

@@ -32,26 +32,19 @@ _LETTERS = {
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function.
+    """A function."""
 
-    Attributes:
-        name: Its name, lower-case.
-        kind: ``aggregate``: one value for many rows; ``window``: needs ``over (…)``; ``generator``: any
-            number of rows; else empty.
-        least: The least number of arguments.
-        most: The most.
-        takes: The kinds of each argument; None where that depends on the other arguments, or any is taken.
-        casts: The kind as which each argument reads a text; empty where a text is meant.
-        result: The type of its value, with ``{0}`` for that of its first argument; ``number`` for one of the
-            types of numbers; empty where it depends on more.
-    """
-
-    name: str
+    name: str  # its name, lower-case
+    # ``aggregate``: one value for many rows; ``window``: needs ``over (…)``; ``generator``: any number of
+    # rows; else empty.
     kind: str
-    least: int
+    least: int  # the least number of arguments
     most: int
+    # The kinds of each argument; None where that depends on the other arguments, or any is taken.
     takes: tuple[frozenset[str] | None, ...]
-    casts: tuple[str, ...]
+    casts: tuple[str, ...]  # the kind as which each argument reads a text; empty where a text is meant
+    # The type of its value, with ``{0}`` for that of its first argument; ``number`` for one of the types of
+    # numbers; empty where it depends on more.
     result: str
 
     def argument(self, place: int) -> tuple[frozenset[str] | None, str]:

@@ -52,25 +52,18 @@ _OF_FULL_JOIN = "a column of a full join by USING; write coalesce(…) over an O
 
 @dataclass(eq=False)
 class Source:
-    """A table, query or lateral view of a FROM.
+    """A table, query or lateral view of a FROM."""
 
-    Attributes:
-        alias: The name by which columns name it.
-        prefix: The same, made different from every other of the statement; empty of columns that a full join
-            by USING makes of two.
-        columns: Its columns, by which columns of the table or query they are; None: only Spark knows them.
-        table: The table, if it is one of the statement's.
-        shown: Its name where the statement gives it none: another one than that of a table beside it.
-        query: The query, if it is a derived table or the name of a WITH.
-        used: The columns that the statement uses, each with its name in a relation.
-    """
-
-    alias: str
+    alias: str  # the name by which columns name it
+    # The same, made different from every other of the statement; empty of columns that a full join by USING
+    # makes of two.
     prefix: str
+    # Its columns, by which columns of the table or query they are; None: only Spark knows them.
     columns: Mapping[str, str] | None
-    table: str = ""
-    shown: str = ""
-    query: exp.Query | None = None
+    table: str = ""  # the table, if it is one of the statement's
+    shown: str = ""  # its name where the statement gives it none: another one than that of a table beside it
+    query: exp.Query | None = None  # the query, if it is a derived table or the name of a WITH
+    # The columns that the statement uses, each with its name in a relation.
     used: dict[str, str] = field(default_factory=dict)
 
     def column(self, name: str) -> str | None:
@@ -84,40 +77,27 @@ _Own = tuple[Source, str]
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A part of a SELECT list: an expression, or one column that a star stands for.
+    """A part of a SELECT list: an expression, or one column that a star stands for."""
 
-    Attributes:
-        names: The names of its output columns; None for one that only Spark names.
-        node: Its expression; None for a star's column.
-        column: The source and its column, if it is nothing but that.
-    """
-
-    names: tuple[str | None, ...]
-    node: exp.Expr | None
-    column: tuple[Source, str] | None = None
+    names: tuple[str | None, ...]  # the names of its output columns; None for one that only Spark names
+    node: exp.Expr | None  # its expression; None for a star's column
+    column: tuple[Source, str] | None = None  # the source and its column, if it is nothing but that
 
 
 @dataclass(eq=False)
 class Scope:
-    """What the names of one SELECT mean.
+    """What the names of one SELECT mean."""
 
-    Attributes:
-        outer: The SELECT around it whose columns it may name.
-        sources: The tables that its columns may name, in the order of FROM.
-        star: The columns that ``*`` stands for, but those that only Spark knows.
-        hidden: The columns that USING has taken out of it; the star of their table begins with them.
-        items: Its SELECT list.
-        problem: Why its relations are not made from this reading; empty: they are.
-        is_correlated: Whether it, or a query inside of it, names a column of a query around it.
-    """
-
-    outer: Scope | None
+    outer: Scope | None  # the SELECT around it whose columns it may name
+    # The tables that its columns may name, in the order of FROM.
     sources: list[Source] = field(default_factory=list)
+    # The columns that ``*`` stands for, but those that only Spark knows.
     star: list[tuple[Source, str]] = field(default_factory=list)
+    # The columns that USING has taken out of it; the star of their table begins with them.
     hidden: list[tuple[Source, str]] = field(default_factory=list)
-    items: list[Item] = field(default_factory=list)
-    problem: str = ""
-    is_correlated: bool = False
+    items: list[Item] = field(default_factory=list)  # its SELECT list
+    problem: str = ""  # why its relations are not made from this reading; empty: they are
+    is_correlated: bool = False  # whether it, or a query inside of it, names a column of a query around it
     windows: frozenset[str] = frozenset()
 
     @property

@@ -27,9 +27,7 @@ def place_in_python(source: str, near: int, text: str, offset: int) -> tuple[int
     """The line and the column of a place of a text that a Python file has as a literal.
 
     Args:
-        source: The file's text.
         near: The line of the declaration with the text.
-        text: The text.
         offset: The place.
 
     Returns:

@@ -32,14 +32,10 @@ _TEXT_OF_KIND = {
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """A table of the statement's FROM, once per place where it stands.
+    """A table of the statement's FROM, once per place where it stands."""
 
-    Attributes:
-        table: The table: ``silver.orders``, or the path of a Delta table.
-        read: The columns of the table that the statement uses, each with its name in the relation.
-    """
-
-    table: str
+    table: str  # the table: ``silver.orders``, or the path of a Delta table
+    # The columns of the table that the statement uses, each with its name in the relation.
     read: tuple[tuple[str, str], ...]
 
     @property
@@ -55,23 +51,15 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class RowWise:
-    """Rows of one relation, filtered, projected or multiplied by a generator: each row by itself.
+    """Rows of one relation, filtered, projected or multiplied by a generator: each row by itself."""
 
-    Attributes:
-        input: The relation whose rows are read.
-        select: The SELECT list; None for all columns of the input.
-        rest: What follows FROM: a LATERAL VIEW, or nothing.
-        columns: The relation's columns.
-        kept: Columns that are a column of the input, unchanged: the name here, and there.
-        where: Conditions that all must be true.
-    """
-
-    input: Relation
-    select: str | None
-    rest: str
-    columns: tuple[str, ...]
+    input: Relation  # the relation whose rows are read
+    select: str | None  # the SELECT list; None for all columns of the input
+    rest: str  # what follows FROM: a LATERAL VIEW, or nothing
+    columns: tuple[str, ...]  # the relation's columns
+    # Columns that are a column of the input, unchanged: the name here, and there.
     kept: tuple[tuple[str, str], ...] = ()
-    where: tuple[str, ...] = ()
+    where: tuple[str, ...] = ()  # conditions that all must be true
 
     @property
     def inputs(self) -> tuple[Relation, ...]:
@@ -105,20 +93,13 @@ class UnionAll:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """Two relations joined.
+    """Two relations joined."""
 
-    Attributes:
-        left: The first relation.
-        right: The second one.
-        kind: The kind of join.
-        conditions: The conditions over the columns of both; empty for a cross join.
-        equal: Pairs of expressions, one over each side, that the condition demands to be equal.
-    """
-
-    left: Relation
-    right: Relation
-    kind: Kind
-    conditions: tuple[str, ...]
+    left: Relation  # the first relation
+    right: Relation  # the second one
+    kind: Kind  # the kind of join
+    conditions: tuple[str, ...]  # the conditions over the columns of both; empty for a cross join
+    # Pairs of expressions, one over each side, that the condition demands to be equal.
     equal: tuple[tuple[str, str], ...]
 
     @property
@@ -151,20 +132,14 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class Inexact:
-    """A call whose value two evaluations over the same rows may give differently, such as in its last digit.
+    """A call whose value two evaluations over the same rows may give differently, as in its last digit."""
 
-    Attributes:
-        shown: The call, as its author wrote it.
-        name: The function.
-        given: What a sum or a mean adds, over the columns of the relation's input: its type may make the
-            call exact. Empty: no type does.
-        at: Where the author's text has that.
-    """
-
-    shown: str
-    name: str
+    shown: str  # the call, as its author wrote it
+    name: str  # the function
+    # What a sum or a mean adds, over the columns of the relation's input: its type may make the call exact.
+    # Empty: no type does.
     given: str = ""
-    at: int = 0
+    at: int = 0  # where the author's text has that
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,23 +148,16 @@ class Keyed:
 
     Rows of the input with different keys never meet: the rows of a key are computed from the input's rows of
     that key alone.
-
-    Attributes:
-        input: The relation whose rows are read.
-        kind: ``group``, ``distinct`` or ``window``.
-        keys: The key's expressions over the input's columns; empty: all rows have one key.
-        text: The SQL text, over ``__in0__``.
-        columns: The relation's columns.
-        shown: Keys that are columns of the relation: the column, and the key's place in ``keys``.
-        inexact: The calls whose value two evaluations over the same rows may give differently.
     """
 
-    input: Relation
-    kind: Literal["group", "distinct", "window"]
-    keys: tuple[str, ...]
-    text: str
-    columns: tuple[str, ...]
+    input: Relation  # the relation whose rows are read
+    kind: Literal["group", "distinct", "window"]  # ``group``, ``distinct`` or ``window``
+    keys: tuple[str, ...]  # the key's expressions over the input's columns; empty: all rows have one key
+    text: str  # the SQL text, over ``__in0__``
+    columns: tuple[str, ...]  # the relation's columns
+    # Keys that are columns of the relation: the column, and the key's place in ``keys``.
     shown: tuple[tuple[str, int], ...]
+    # The calls whose value two evaluations over the same rows may give differently.
     inexact: tuple[Inexact, ...] = ()
 
     @property

@@ -103,24 +103,17 @@ _OF_ORDER = frozenset({"rank", "dense_rank", "percent_rank", "cume_dist"})
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement.
+    """A statement."""
 
-    Attributes:
-        text: The text, as Spark gets it: without a semicolon at its end.
-        tables: The tables it reads, in the order of the text, each once.
-        over_inputs: The statement over ``__in0__``, ``__in1__`` and so on, in the order of ``tables``.
-        columns: Names of the output columns, as they are written; empty where only Spark knows them.
-        relation: Its relations, with the output columns at the top; None if it is computed whole.
-        why_whole: Why there are no relations; empty otherwise.
-        places: Where in the text each output column has its name, in characters from 0.
-    """
-
-    text: str
-    tables: tuple[str, ...]
-    over_inputs: str
+    text: str  # the text, as Spark gets it: without a semicolon at its end
+    tables: tuple[str, ...]  # the tables it reads, in the order of the text, each once
+    over_inputs: str  # the statement over ``__in0__``, ``__in1__`` and so on, in the order of ``tables``
+    # Names of the output columns, as they are written; empty where only Spark knows them.
     columns: tuple[str, ...]
+    # Its relations, with the output columns at the top; None if it is computed whole.
     relation: Relation | None
-    why_whole: str = ""
+    why_whole: str = ""  # why there are no relations; empty otherwise
+    # Where in the text each output column has its name, in characters from 0.
     places: Mapping[str, int] = field(default_factory=dict)
 
 

@@ -27,21 +27,16 @@ floating-point ones."""
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How a view is kept.
+    """How a view is kept."""
 
-    Attributes:
-        kept: ``by row``: rows that the changes take away and add are taken away and added. ``by key``: all
-            rows of the keys that the changes touch are computed again. ``whole``: all rows are.
-        top: By key: the relation whose keys are touched; one without keys has one group of all rows.
-        keys: By key: output column -> the place of its expression among the keys of ``top``.
-        why: In words, for people.
-        unsure: Calls that must be exact, which their types will tell: else the view is kept whole.
-    """
-
+    # ``by row``: rows that the changes take away and add are taken away and added. ``by key``: all rows of
+    # the keys that the changes touch are computed again. ``whole``: all rows are.
     kept: Kept
+    # By key: the relation whose keys are touched; one without keys has one group of all rows.
     top: Keyed | None
-    keys: Mapping[str, int]
-    why: str
+    keys: Mapping[str, int]  # by key: output column -> the place of its expression among the keys of ``top``
+    why: str  # in words, for people
+    # Calls that must be exact, which their types will tell: else the view is kept whole.
     unsure: tuple[Inexact, ...] = ()
 
 
@@ -51,7 +46,6 @@ def way_of(statement: Statement, without_feed: Sequence[str] = (), *, declared: 
     Of what adds numbers below the last step it stays unsure; see ``decided``.
 
     Args:
-        statement: The statement.
         without_feed: Those of its tables that keep no change data feed.
         declared: The way that its author wants: any statement may be kept whole.
     """

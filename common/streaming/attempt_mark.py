@@ -25,17 +25,11 @@ _NAME = "attempt"
 
 @dataclass(frozen=True, slots=True)
 class EarlierAttempts:
-    """What the mark says of a micro-batch.
+    """What the mark says of a micro-batch."""
 
-    Attributes:
-        ended_processes: How many marked attempts at the micro-batch ended with their process.
-        has_raised: Whether the newest attempt raised an error, and the process lived on.
-        failed_at_row: Whether that error was that a row makes a statement fail.
-    """
-
-    ended_processes: int = 0
-    has_raised: bool = False
-    failed_at_row: bool = False
+    ended_processes: int = 0  # how many marked attempts at the micro-batch ended with their process
+    has_raised: bool = False  # whether the newest attempt raised an error, and the process lived on
+    failed_at_row: bool = False  # whether that error was that a row makes a statement fail
 
     def __bool__(self) -> bool:
         return self.ended_processes > 0 or self.has_raised
@@ -57,9 +51,6 @@ class AttemptMark:
 
     A mark that cannot be written or deleted raises no error: what is wrong with the folder fails in Spark's
     own writes to the checkpoint, with an error that names the cause.
-
-    Args:
-        checkpoint: Path or URI of the query's checkpoint.
     """
 
     def __init__(self, checkpoint: str) -> None:
@@ -106,7 +97,6 @@ def attempt(mark: AttemptMark, batch: MicroBatch, jvm_answers: Callable[[], bool
     the next attempt is Spark's.
 
     Args:
-        mark: The mark of the batch's query.
         batch: The batch as the query knows it.
         jvm_answers: Whether Spark's JVM lives. A batch that ended the JVM keeps its mark.
 

@@ -18,16 +18,12 @@ Kind = Literal["transient", "data", "operator", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why a query failed.
+    """Why a query failed."""
 
-    Attributes:
-        kind: ``transient``: it passes by itself; ``data``: rows that the declaration cannot process;
-            ``operator``: a person has to change something; ``unknown``: anything else.
-        subject: What failed, such as ``the Kafka broker``; empty if it is not known.
-    """
-
+    # ``transient``: it passes by itself; ``data``: rows that the declaration cannot process; ``operator``: a
+    # person has to change something; ``unknown``: anything else.
     kind: Kind
-    subject: str = ""
+    subject: str = ""  # what failed, such as ``the Kafka broker``; empty if it is not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +36,13 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Errors of one cause.
-
-    Attributes:
-        classes: Names of classes, subclasses included; a name without a dot stands for a class of any
-            package. Empty: every class.
-        message: A regular expression that the message must contain; empty: any message.
-    """
+    """Errors of one cause."""
 
     cause: Cause
+    # Names of classes, subclasses included; a name without a dot stands for a class of any package. Empty:
+    # every class.
     classes: frozenset[str]
-    message: str = ""
+    message: str = ""  # a regular expression that the message must contain; empty: any message
 
     def matches(self, fault: Fault) -> bool:
         """Whether an error is one of this case."""

@@ -28,38 +28,23 @@ ITSELF = "./"
 
 @dataclass(frozen=True, slots=True)
 class ListedFile:
-    """A file of the list.
+    """A file of the list."""
 
-    Attributes:
-        path: Path below the declared folder.
-        offset: Offset of its first record.
-        rows: Its records.
-        modified_ms: When it was written, milliseconds since the epoch.
-        fault: Why it cannot be read; empty if it can.
-    """
-
-    path: str
-    offset: int
-    rows: int
-    modified_ms: int
-    fault: str
+    path: str  # path below the declared folder
+    offset: int  # offset of its first record
+    rows: int  # its records
+    modified_ms: int  # when it was written, milliseconds since the epoch
+    fault: str  # why it cannot be read; empty if it can
 
 
 @dataclass(frozen=True, slots=True)
 class SkippedFile:
-    """A file that is not read any more.
+    """A file that is not read any more."""
 
-    Attributes:
-        skipped: Path below the declared folder.
-        offset: The first offset that is not read.
-        rows: How many offsets are not read; 0 if the file never got any, or all are read.
-        why: The reason that was given.
-    """
-
-    skipped: str
-    offset: int
-    rows: int
-    why: str
+    skipped: str  # path below the declared folder
+    offset: int  # the first offset that is not read
+    rows: int  # how many offsets are not read; 0 if the file never got any, or all are read
+    why: str  # the reason that was given
 
     def is_of(self, one: ListedFile) -> bool:
         """Whether it says what becomes of an entry of the list: a file that was found again has two."""

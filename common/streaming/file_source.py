@@ -23,7 +23,6 @@ def source_options(files: Files, folder: str, listed: str, line_readers: Sequenc
     """The options that each query of the source has.
 
     Args:
-        files: The declaration.
         folder: The folder, or the one file, that is read.
         listed: The folder of the list.
         line_readers: As for ``bronze.files``.
@@ -49,9 +48,6 @@ def listed_alone(spark: SparkSession, files: Files, path: str, folder: str) -> M
     """The entry that a list would have for one file, whose records are counted.
 
     Args:
-        spark: The session.
-        files: The declaration.
-        path: The file's path in a list.
         folder: An empty folder on the local disk.
     """
     file = files.folder if path.startswith(ITSELF) else f"{files.folder.rstrip('/')}/{path}"

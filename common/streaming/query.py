@@ -67,72 +67,59 @@ OutputMode = Literal["append", "update", "complete"]
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A query that is ready to start.
-
-    Attributes:
-        name: The table that the query writes, such as ``silver.quakes``; also the name of the query, its
-            checkpoint and its scheduler pool.
-        frame: The streaming frame that the query reads.
-        write: Writes one micro-batch; called with the frame and the batch's identity. It must be
-            idempotent by that identity, consume the whole batch, and swallow no exception.
-        checkpoint: Path or URI of the checkpoint.
-        trigger: Interval such as ``2 seconds``; empty: the next batch starts when data is there; ``follow``:
-            when a query of the same process has committed to a table that this query reads.
-        output_mode: Spark's output mode.
-        without_rows: Whether Spark runs a micro-batch without rows after one that moved the watermark. Such
-            a batch writes the results that the watermark has closed.
-        by_clock: Whether such a batch follows every one, as timers by the clock have it. A run over what is
-            there goes without them: it would not end.
-        watermark_policy: Which of several watermarks counts, ``min`` or ``max``; its checkpoint keeps it.
-        needs_rocksdb: Whether its state must be in RocksDB, whatever ``spark.state_store`` says.
-        reads: The tables that the query reads. A bounded run starts the query after the queries that write
-            them have ended.
-        beside: The side tables that the query writes.
-        paths: Paths or URIs of all tables that the query writes.
-        streamed: The tables that the query reads as streams, in the order of its checkpoint.
-        source: What a query without source tables reads: ``Kafka at host:port``.
-        beginning: What the checks of its start have judged; None: the query is not one of a job.
-        again: Judges the query and builds it again, with the current columns of its source: where it goes on
-            is another beginning.
-        declared: Marks of the declaration's meaning, for the metadata of commits.
-        is_awaited: Whether the first version that the query reads is still to come: the query is built again
-            before it starts.
-        refresh: Makes the writes aware of what was written to their tables outside of them, such as rows of
-            a replay; called between two micro-batches.
-        texts: The SQL texts of the declaration, and where they stand.
-        declared_at: ``file:line`` of the declaration.
-        heals: Whether a micro-batch that has failed at a row is read to the newest versions of its sources,
-            which may have the row corrected.
-        changes: What the declaration does with commits of its source that change rows.
-        begins_whole: Whether the first micro-batch has no limit, as it takes a source's whole first state:
-            the query is built again after it.
-    """
+    """A query that is ready to start."""
 
     pipeline: str
+    # The table that the query writes, such as ``silver.quakes``; also the name of the query, its checkpoint
+    # and its scheduler pool.
     name: str
-    frame: DataFrame
+    frame: DataFrame  # the streaming frame that the query reads
+    # Writes one micro-batch; called with the frame and the batch's identity. It must be idempotent by that
+    # identity, consume the whole batch, and swallow no exception.
     write: Callable[[DataFrame, MicroBatch], None]
-    checkpoint: str
+    checkpoint: str  # path or URI of the checkpoint
+    # Interval such as ``2 seconds``; empty: the next batch starts when data is there; ``follow``: when a
+    # query of the same process has committed to a table that this query reads.
     trigger: str
-    output_mode: OutputMode = "append"
+    output_mode: OutputMode = "append"  # Spark's output mode
+    # Whether Spark runs a micro-batch without rows after one that moved the watermark. Such a batch writes
+    # the results that the watermark has closed.
     without_rows: bool = False
+    # Whether such a batch follows every one, as timers by the clock have it. A run over what is there goes
+    # without them: it would not end.
     by_clock: bool = False
+    # Which of several watermarks counts, ``min`` or ``max``; its checkpoint keeps it.
     watermark_policy: str = "min"
-    needs_rocksdb: bool = False
+    needs_rocksdb: bool = False  # whether its state must be in RocksDB, whatever ``spark.state_store`` says
+    # The tables that the query reads. A bounded run starts the query after the queries that write them have
+    # ended.
     reads: tuple[str, ...] = ()
-    beside: tuple[str, ...] = ()
-    paths: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()  # the side tables that the query writes
+    paths: tuple[str, ...] = ()  # paths or URIs of all tables that the query writes
+    # The tables that the query reads as streams, in the order of its checkpoint.
     streamed: tuple[Source, ...] = ()
-    source: str = ""
+    source: str = ""  # what a query without source tables reads: ``Kafka at host:port``
+    # What the checks of its start have judged; None: the query is not one of a job.
     beginning: Beginning | None = None
+    # Judges the query and builds it again, with the current columns of its source: where it goes on is
+    # another beginning.
     again: Callable[[], Stream] | None = None
+    # Marks of the declaration's meaning, for the metadata of commits.
     declared: Mapping[str, str] = field(default_factory=dict)
+    # Whether the first version that the query reads is still to come: the query is built again before it
+    # starts.
     is_awaited: bool = False
+    # Makes the writes aware of what was written to their tables outside of them, such as rows of a replay;
+    # called between two micro-batches.
     refresh: Callable[[], None] = lambda: None
-    texts: tuple[AuthorText, ...] = ()
-    declared_at: str = ""
+    texts: tuple[AuthorText, ...] = ()  # the SQL texts of the declaration, and where they stand
+    declared_at: str = ""  # ``file:line`` of the declaration
+    # Whether a micro-batch that has failed at a row is read to the newest versions of its sources, which may
+    # have the row corrected.
     heals: bool = False
-    changes: str = ""
+    changes: str = ""  # what the declaration does with commits of its source that change rows
+    # Whether the first micro-batch has no limit, as it takes a source's whole first state: the query is built
+    # again after it.
     begins_whole: bool = False
 
     @property
@@ -153,23 +140,14 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Unbuilt:
-    """A query that is not started with the others.
+    """A query that is not started with the others."""
 
-    Attributes:
-        name: The table that it writes.
-        reads: The tables that it reads.
-        error: Why it cannot be built; None: it reads a table whose query has failed.
-        build: Builds it; raises ``error``, or another one, while it cannot be built.
-        awaits: The table that another job has yet to create; empty where it waits for none.
-        is_there: Whether that table is there.
-    """
-
-    name: str
-    reads: tuple[str, ...]
-    error: MedallionError | None
-    build: Callable[[], Stream]
-    awaits: str = ""
-    is_there: Callable[[], bool] = lambda: True
+    name: str  # the table that it writes
+    reads: tuple[str, ...]  # the tables that it reads
+    error: MedallionError | None  # why it cannot be built; None: it reads a table whose query has failed
+    build: Callable[[], Stream]  # builds it; raises ``error``, or another one, while it cannot be built
+    awaits: str = ""  # the table that another job has yet to create; empty where it waits for none
+    is_there: Callable[[], bool] = lambda: True  # whether that table is there
 
 
 class _Stopped(Exception):  # noqa: N818  # not an error: it ends a query before a micro-batch
@@ -178,20 +156,17 @@ class _Stopped(Exception):  # noqa: N818  # not an error: it ends a query before
 
 @dataclass
 class Gate:
-    """Admits micro-batches until it is closed; one gate for all queries of a process.
+    """Admits micro-batches until it is closed; one gate for all queries of a process."""
 
-    Attributes:
-        closed: Set once no query may start a micro-batch.
-        closed_for: Names of queries that may start none, while the others go on.
-        held: Names of queries that an operator has stopped: they may start none until they are started again.
-        free_space: The disks on which space must be free before a micro-batch writes; None: not looked at.
-        lost_lease: The error for a lease that another process has taken over; None while all are held.
-    """
-
+    # Set once no query may start a micro-batch.
     closed: threading.Event = field(default_factory=threading.Event)
+    # Names of queries that may start none, while the others go on.
     closed_for: set[str] = field(default_factory=set)
+    # Names of queries that an operator has stopped: they may start none until they are started again.
     held: set[str] = field(default_factory=set)
+    # The disks on which space must be free before a micro-batch writes; None: not looked at.
     free_space: FreeSpace | None = None
+    # The error for a lease that another process has taken over; None while all are held.
     lost_lease: Callable[[], LeaseLostError | None] = lambda: None
 
     def close(self) -> None:
@@ -300,13 +275,9 @@ def _clear_frames(error: BaseException | None) -> None:
 
 @dataclass
 class _State:
-    """State shared by the thread of the micro-batches and the supervising thread.
+    """State shared by the thread of the micro-batches and the supervising thread."""
 
-    Attributes:
-        began: Whether the next micro-batch is no replay: one has begun, or the checkpoint is new.
-    """
-
-    began: bool = False
+    began: bool = False  # whether the next micro-batch is no replay: one has begun, or the checkpoint is new
     in_batch: bool = False
     finished: int = 0
     stopped: bool = False
@@ -327,8 +298,6 @@ def start(  # noqa: PLR0913  # a query and all that it shares with the others
     """Start a query in a fair scheduler pool of its own.
 
     Args:
-        spark: The session.
-        stream: The description of the query.
         gate: Once closed, the query ends before its next micro-batch.
         notifier: Wakes the queries that read what this query writes, and this query; unset: no wake-ups.
         available_now: Whether the query processes the available data and ends.
@@ -487,7 +456,6 @@ def failure_of(
     """The engine's error for what ended a query, or kept it from starting.
 
     Args:
-        query: The query's name.
         errors: What the micro-batch raised, and what Spark says of the query; each None if there is none.
         described: What is known of the query, for the explanation; unset: its name only.
     """

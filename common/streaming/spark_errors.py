@@ -41,29 +41,18 @@ _VERSION_GONE = (
 
 @dataclass(frozen=True, slots=True)
 class FailedQuery:
-    """The query whose error is explained.
+    """The query whose error is explained."""
 
-    Attributes:
-        name: Its table, such as ``silver.quakes``.
-        reads: The tables that it reads.
-        beside: The side tables that it writes.
-        checkpoint: Path or URI of its checkpoint.
-        source: What a bronze query reads: ``Kafka at host:port``; empty for other queries.
-        texts: The SQL texts of its declaration.
-        declared_at: ``file:line`` of its declaration.
-        heals: Whether a micro-batch that has failed at a row is read to newer versions of its sources.
-        changes: What its declaration does with commits of its source that change rows; empty: nothing.
-    """
-
-    name: str
-    reads: tuple[str, ...] = ()
-    beside: tuple[str, ...] = ()
-    checkpoint: str = ""
-    source: str = ""
-    texts: tuple[AuthorText, ...] = ()
-    declared_at: str = ""
+    name: str  # its table, such as ``silver.quakes``
+    reads: tuple[str, ...] = ()  # the tables that it reads
+    beside: tuple[str, ...] = ()  # the side tables that it writes
+    checkpoint: str = ""  # path or URI of its checkpoint
+    source: str = ""  # what a bronze query reads: ``Kafka at host:port``; empty for other queries
+    texts: tuple[AuthorText, ...] = ()  # the SQL texts of its declaration
+    declared_at: str = ""  # ``file:line`` of its declaration
+    # Whether a micro-batch that has failed at a row is read to newer versions of its sources.
     heals: bool = False
-    changes: str = ""
+    changes: str = ""  # what its declaration does with commits of its source that change rows; empty: nothing
 
     @property
     def is_gold(self) -> bool:
@@ -103,7 +92,6 @@ def explain(query: FailedQuery, text: str) -> MedallionError | None:
     """The typed error for the text of a known error; ``None`` for any other text.
 
     Args:
-        query: The query that failed.
         text: The error with all its causes, as Spark and Python print it.
     """
     for pattern, explained in _KNOWN:
@@ -460,7 +448,6 @@ def without_values(line: str, text: str = "") -> str:
     Class of the error, types, the pipeline's own expression, paths, hosts and coordinates stay.
 
     Args:
-        line: The cause in one line.
         text: The whole text of the error, which may say more of the cause than the line.
     """
     conditions = list(CONDITION.finditer(line))

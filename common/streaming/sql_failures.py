@@ -37,25 +37,15 @@ _SHOWN = 100
 
 @dataclass(frozen=True, slots=True)
 class SqlFailure:
-    """What Spark says of an SQL text.
+    """What Spark says of an SQL text."""
 
-    Attributes:
-        condition: Its name of the error; empty where it has none.
-        message: What it says; may have values of a record unless ``is_refused``.
-        is_refused: Whether it refuses the text, before any row is read.
-        shown: The line for people, without values.
-        part: The part of the text; empty where it names none.
-        read: The text that it has read.
-        begin: Where in that text the part begins; None where that is not known.
-    """
-
-    condition: str
-    message: str
-    is_refused: bool
-    shown: str
-    part: str = ""
-    read: str = ""
-    begin: int | None = None
+    condition: str  # its name of the error; empty where it has none
+    message: str  # what it says; may have values of a record unless ``is_refused``
+    is_refused: bool  # whether it refuses the text, before any row is read
+    shown: str  # the line for people, without values
+    part: str = ""  # the part of the text; empty where it names none
+    read: str = ""  # the text that it has read
+    begin: int | None = None  # where in that text the part begins; None where that is not known
 
 
 def sql_failure(*errors: BaseException | None) -> SqlFailure | None:
@@ -99,8 +89,6 @@ def explain_sql(query: FailedQuery, failure: SqlFailure, record: str = "") -> Qu
     """The error of a query for what Spark says of its SQL.
 
     Args:
-        query: The query.
-        failure: What Spark says.
         record: A record for which it fails, by its coordinates; empty where none is known.
     """
     return _refused(query, failure) if failure.is_refused else _row_failed(query, failure, record)

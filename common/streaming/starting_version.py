@@ -23,7 +23,6 @@ def starting_version(checkpoint: str, path: str, wanted: Wanted) -> int:
     """The first version of a table that a query reads; 0 if its declaration names none.
 
     Args:
-        checkpoint: Path or URI of the query's checkpoint.
         path: Path or URI of the table that it reads.
         wanted: What its declaration says.
     """

@@ -47,31 +47,22 @@ class ReadUpTo(NamedTuple):
 
 
 class NextBatch(NamedTuple):
-    """The micro-batch that a checkpoint runs next.
+    """The micro-batch that a checkpoint runs next."""
 
-    Attributes:
-        number: Its number.
-        before: The positions at the end of the one before.
-        positions: Those at its own end, if it is planned already.
-    """
-
-    number: int
-    before: tuple[Any, ...]
-    positions: tuple[Any, ...] | None = None
+    number: int  # its number
+    before: tuple[Any, ...]  # the positions at the end of the one before
+    positions: tuple[Any, ...] | None = None  # those at its own end, if it is planned already
 
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """What the checks of a query's start have judged: its watches begin there.
+    """What the checks of a query's start have judged: its watches begin there."""
 
-    Attributes:
-        tables: The state of each table that the query writes, by path; those on a local disk.
-        read: What it has read of its sources, as far as its tables or its checkpoint say.
-        follows: The micro-batch that the checkpoint runs next; None where that is not known.
-    """
-
+    # The state of each table that the query writes, by path; those on a local disk.
     tables: Mapping[str, TableState] = field(default_factory=dict)
+    # What it has read of its sources, as far as its tables or its checkpoint say.
     read: ReadUpTo = field(default_factory=ReadUpTo)
+    # The micro-batch that the checkpoint runs next; None where that is not known.
     follows: NextBatch | None = None
 
     @classmethod
@@ -88,7 +79,6 @@ class PlaceWatch:
     positions of an older copy would have rows written a second time.
 
     Args:
-        query: The query's name.
         checkpoint: Its checkpoint, for messages.
         beginning: What its start has judged; None: nothing is known before the first micro-batch.
     """
@@ -128,7 +118,6 @@ class TableWatch:
     """Compares each table of a query, around its micro-batches, with what it was after the last one.
 
     Args:
-        query: The query's name.
         paths: The tables that it writes, its own first: that one gets a commit of each micro-batch.
         beginning: What its start has judged; None: the tables are taken as they are at the first look.
     """
@@ -221,7 +210,6 @@ class SourceWatch:
     """Notes in each micro-batch what it has read of its sources, and refuses to read on in another history.
 
     Args:
-        query: The query's name.
         sources: The tables that it reads as streams, in the order of its checkpoint.
         note: Where to note it, if the query writes no table whose commits could.
         beginning: What its start has judged; None: nothing is compared before the second micro-batch.

@@ -35,15 +35,10 @@ BEGINS_ANEW = "begins_anew"
 
 @dataclass(frozen=True, slots=True)
 class TopicState:
-    """A topic as a commit names it.
+    """A topic as a commit names it."""
 
-    Attributes:
-        id: The topic's id; empty where no commit or broker says.
-        generation: Counts the topics of this name that the table was read from; from 1.
-    """
-
-    id: str = ""
-    generation: int = 1
+    id: str = ""  # the topic's id; empty where no commit or broker says
+    generation: int = 1  # counts the topics of this name that the table was read from; from 1
 
     def coordinate(self, topic: str) -> str:
         """The value of the column ``topic`` of the rows."""
@@ -56,34 +51,23 @@ class TopicState:
 
 @dataclass(frozen=True, slots=True)
 class SetBack:
-    """A partition of a topic that holds other records than bronze has read of it.
+    """A partition of a topic that holds other records than bronze has read of it."""
 
-    Attributes:
-        common: The offset up to which both have the same records.
-        lacking: How many records bronze has from there on.
-    """
-
-    common: int
-    lacking: int
+    common: int  # the offset up to which both have the same records
+    lacking: int  # how many records bronze has from there on
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerTopic:
-    """A topic as the broker has it.
+    """A topic as the broker has it."""
 
-    Attributes:
-        id: The topic's id; empty where the broker is too old to have ids.
-        first: Per partition, the offset of the oldest record; the end where there is none.
-        end: Per partition, the next offset to be written.
-        set_back: The partitions that were put back to an older state after bronze had read them.
-        not_compared: Partitions whose last record that bronze has read is not there any more, so that it was
-            not compared: retention or compaction has deleted it from the broker, or it has expired in bronze.
-    """
-
-    id: str
-    first: Mapping[int, int]
-    end: Mapping[int, int]
+    id: str  # the topic's id; empty where the broker is too old to have ids
+    first: Mapping[int, int]  # per partition, the offset of the oldest record; the end where there is none
+    end: Mapping[int, int]  # per partition, the next offset to be written
+    # The partitions that were put back to an older state after bronze had read them.
     set_back: Mapping[int, SetBack] = field(default_factory=dict)
+    # Partitions whose last record that bronze has read is not there any more, so that it was not compared:
+    # retention or compaction has deleted it from the broker, or it has expired in bronze.
     not_compared: tuple[int, ...] = ()
 
 
@@ -142,21 +126,16 @@ def coordinate_ends(metadata: Mapping[str, Any] | None) -> dict[tuple[str, int],
 
 @dataclass
 class TopicIdentity:
-    """The topics that a bronze query reads in one run.
+    """The topics that a bronze query reads in one run."""
 
-    Attributes:
-        table: The bronze table.
-        known: The topics whose id is known.
-        lookup: Gives the ids of topics by the broker; a topic that it does not know is left out.
-        compare: Called with a micro-batch before it is written: refuses to read on in a topic that was put
-            back, or is another one.
-        learn: Called with the micro-batch's rows, if the driver has them, after they were written.
-    """
-
-    table: str
-    known: dict[str, TopicState] = field(default_factory=dict)
+    table: str  # the bronze table
+    known: dict[str, TopicState] = field(default_factory=dict)  # the topics whose id is known
+    # Gives the ids of topics by the broker; a topic that it does not know is left out.
     lookup: Callable[[Sequence[str]], Mapping[str, str]] = lambda names: {}
+    # Called with a micro-batch before it is written: refuses to read on in a topic that was put back, or is
+    # another one.
     compare: Callable[[MicroBatch], None] = lambda batch: None
+    # Called with the micro-batch's rows, if the driver has them, after they were written.
     learn: Callable[[Any], None] = lambda rows: None
 
     def facts(self, positions: Sequence[Any]) -> dict[str, Any]:
@@ -179,8 +158,6 @@ def metadata_without_rows(
     """The metadata of a micro-batch of bronze without rows, which the checkpoint then follows.
 
     Args:
-        pipeline: The pipeline's name.
-        table: The bronze table.
         last: The metadata of its query's newest commit.
         ends: Per topic and partition, the next offset to read.
         facts: What else the commit names.

@@ -24,19 +24,12 @@ _Key = tuple[int, str]
 
 @dataclass
 class Clauses:
-    """The clauses of one query.
-
-    Attributes:
-        query: The query.
-        names: What the names of the statement mean.
-        scope: What those of the query mean.
-        judge: Takes what is found, and knows the types.
-    """
+    """The clauses of one query."""
 
     query: exp.Select
-    names: Names
-    scope: Scope
-    judge: Judge
+    names: Names  # what the names of the statement mean
+    scope: Scope  # what those of the query mean
+    judge: Judge  # takes what is found, and knows the types
 
     def look(self) -> None:
         """Note what stands in the wrong clause."""

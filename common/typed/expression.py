@@ -89,17 +89,11 @@ _Meeting = tuple[exp.Expr, exp.Expr, Pairs, str]
 
 @dataclass
 class Judge(Types):
-    """Judges the expressions of one query.
+    """Judges the expressions of one query."""
 
-    Attributes:
-        tells_fields: Whether a field of a column that there is not is told here.
-        may_ask_clock: Whether an expression may depend on the moment at which it is evaluated.
-        faults: What has been found.
-    """
-
-    tells_fields: bool = True
-    may_ask_clock: bool = False
-    faults: list[SqlError] = field(default_factory=list)
+    tells_fields: bool = True  # whether a field of a column that there is not is told here
+    may_ask_clock: bool = False  # whether an expression may depend on the moment at which it is evaluated
+    faults: list[SqlError] = field(default_factory=list)  # what has been found
 
     def judge(self, node: exp.Expr) -> None:
         """Judge an expression and its parts, but not the queries inside."""
@@ -168,10 +162,7 @@ class Judge(Types):
         """Judge a text that Spark reads as a value of another kind.
 
         Args:
-            text: The text.
-            kind: The kind.
             said: What is done with it, with ``{}`` in the place of the text.
-            to: The type that it gets.
         """
         text = text.unnest() if isinstance(text, exp.Paren) else text
         if not isinstance(text, exp.Literal):

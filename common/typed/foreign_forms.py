@@ -213,7 +213,6 @@ def foreign_forms(root: exp.Expr, sql: str) -> Iterator[SqlError]:
 
     Args:
         root: The tree of the text, as it is written.
-        sql: The text.
     """
     for node in root.walk():
         if (order := _order(node)) is not None:

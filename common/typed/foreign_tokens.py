@@ -28,11 +28,7 @@ _BEFORE_QUERIES = frozenset({TokenType.UNION, TokenType.ALL, TokenType.EXCEPT, T
 
 
 def foreign_tokens(sql: str) -> Iterator[SqlError]:
-    """What the tokens of a text say that Spark's grammar does not have.
-
-    Args:
-        sql: The text.
-    """
+    """What the tokens of a text say that Spark's grammar does not have."""
     words = _Words(tokens_of(sql))
     for place, token in enumerate(words.tokens):
         for text in words.told(place, token):
@@ -41,14 +37,10 @@ def foreign_tokens(sql: str) -> Iterator[SqlError]:
 
 @dataclass
 class _Words:
-    """The tokens of a text, read one after the other.
-
-    Attributes:
-        around: The brackets that are open.
-    """
+    """The tokens of a text, read one after the other."""
 
     tokens: Sequence[Token]
-    around: list[str] = field(default_factory=list)
+    around: list[str] = field(default_factory=list)  # the brackets that are open
 
     def told(self, place: int, token: Token) -> Iterator[str]:
         """What is said of the token at a place."""

@@ -27,7 +27,6 @@ _OF_TYPE = {
     type_.partition("(")[0]: kind for kind, types in KINDS.items() for type_ in types if "<" not in type_
 }
 NESTED = ("array", "map", "struct")
-_TIMES = ("date", "timestamp")
 
 
 NUMBER = "number"

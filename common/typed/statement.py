@@ -33,7 +33,6 @@ def statement_mistakes(sql: str, tables: Columns) -> tuple[SqlError, ...]:
     """The mistakes of a statement, in the order of its text; a doubtful part has the code ``DOUBTFUL``.
 
     Args:
-        sql: The statement.
         tables: The columns of its tables.
     """
     try:
@@ -84,19 +83,12 @@ def argument_types(sql: str, tables: Columns) -> Mapping[int, str]:
 
 @dataclass
 class _Reader:
-    """Reads the queries of a statement, each once.
+    """Reads the queries of a statement, each once."""
 
-    Attributes:
-        root: The statement, as it is written.
-        sql: Its text.
-        tables: The columns of its tables.
-        faults: What has been found.
-    """
-
-    root: exp.Query
-    sql: str
-    tables: Columns
-    faults: list[SqlError] = field(default_factory=list)
+    root: exp.Query  # the statement, as it is written
+    sql: str  # its text
+    tables: Columns  # the columns of its tables
+    faults: list[SqlError] = field(default_factory=list)  # what has been found
     _found: dict[int, _Outputs] = field(default_factory=dict)
     _judges: dict[int, Judge] = field(default_factory=dict)
 

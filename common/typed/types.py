@@ -51,14 +51,10 @@ Resolve = Callable[[exp.Column], tuple[Field, Sequence[str]]]
 
 @dataclass
 class Types:
-    """The types of the expressions of one query.
+    """The types of the expressions of one query."""
 
-    Attributes:
-        resolve: Finds a column; ``UNKNOWN`` where it is not known.
-        outputs: Gives the output columns of a query inside; None where they are not known.
-    """
-
-    resolve: Resolve
+    resolve: Resolve  # finds a column; ``UNKNOWN`` where it is not known
+    # Gives the output columns of a query inside; None where they are not known.
     outputs: Callable[[exp.Expr], Sequence[Field] | None] = lambda _: None
     _known: dict[int, Field] = field(default_factory=dict)
 

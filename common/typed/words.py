@@ -171,7 +171,6 @@ def pattern_faults(pattern: str, *, is_read: bool) -> Iterator[str]:
     """Why Spark refuses a pattern at the first row.
 
     Args:
-        pattern: The pattern.
         is_read: Whether a text is read by it; else a time is written.
     """
     plain = re.sub(r"'[^']*'", "", pattern)

@@ -71,17 +71,11 @@ def build_query(context: Context, gold: Aggregate) -> Stream:
 
 @dataclass(frozen=True)
 class _Recomputed(Maintained):
-    """A recomputed aggregate.
-
-    Attributes:
-        gold: The declaration.
-        silver: Path of the table that is read.
-        has_feed: Whether silver's change data feed is read.
-    """
+    """A recomputed aggregate."""
 
     gold: Aggregate
-    silver: str
-    has_feed: bool
+    silver: str  # path of the table that is read
+    has_feed: bool  # whether silver's change data feed is read
 
     def whole(self, work: Work) -> Rows | None:
         version = work.found = self._version(work)

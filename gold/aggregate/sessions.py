@@ -27,8 +27,6 @@ def spans(touched: DataFrame, by: tuple[str, ...], gap: str) -> DataFrame:
 
     Args:
         touched: The groups ``by`` of changed rows, and their times as ``START``.
-        by: The group's columns.
-        gap: The pause that ends a session.
     """
     found = touched.groupBy(*_columns(by), F.session_window(START, gap).alias("__span"))
     return found.agg(F.min(START).alias(LOW), F.max(START).alias(HIGH)).drop("__span")
@@ -46,9 +44,6 @@ def linked(table: DataFrame, spans: Rows, by: tuple[str, ...], gap: str) -> Data
 
     Args:
         table: The existing sessions.
-        spans: Ranges of changed rows.
-        by: The group's columns.
-        gap: The pause that ends a session.
     """
     is_near = [
         F.col(f"t.{START}") <= F.col(f"s.{HIGH}") + F.expr(f"interval '{gap}'"),

@@ -66,19 +66,12 @@ CLOSED = "closed_ms"
 
 @dataclass
 class _Writer:
-    """Writes the groups that Spark hands out in each micro-batch.
-
-    Attributes:
-        gold: The declaration.
-        path: The table.
-        mode: The output mode, and the step of the commits.
-        last_count: Groups of the micro-batch before, if there was one.
-    """
+    """Writes the groups that Spark hands out in each micro-batch."""
 
     gold: Aggregate
-    path: str
-    mode: str
-    last_count: int | None = None
+    path: str  # the table
+    mode: str  # the output mode, and the step of the commits
+    last_count: int | None = None  # groups of the micro-batch before, if there was one
 
     def __call__(self, result: SparkRows, batch: MicroBatch) -> None:
         """Write one micro-batch."""

@@ -74,7 +74,8 @@ def refuse_floats(rows: DataFrame, gold: Aggregate) -> None:
 
 def grouping(gold: Aggregate) -> list[Column]:
     """The columns that rows are grouped by; ``unpacked`` makes the table's columns of them."""
-    return [*_by(gold), *_packed(gold)]
+    window = [] if gold.window is None else [_window(gold.window).alias(WINDOW)]
+    return [*_by(gold), *window]
 
 
 def measures(rows: DataFrame, gold: Aggregate) -> tuple[DataFrame, list[Column], list[Column]]:
@@ -117,7 +118,8 @@ def keyed(rows: DataFrame, gold: Aggregate) -> DataFrame:
     rows, by = timed(rows, gold), columns(named(gold.by or ()))
     if isinstance(gold.window, Session):
         on = _column(gold.window.on)
-        return rows.select(*by, on.alias(START), (on + _interval(gold.window.gap)).alias(END))
+        gap = F.expr(f"interval '{gold.window.gap}'")
+        return rows.select(*by, on.alias(START), (on + gap).alias(END))
     if gold.window is None:
         return rows.select(*by)
     found = rows.select(*by, _window(gold.window).alias(WINDOW))
@@ -138,20 +140,12 @@ def _by(gold: Aggregate) -> list[Column]:
     return columns(by)
 
 
-def _packed(gold: Aggregate) -> list[Column]:
-    return [] if gold.window is None else [_window(gold.window).alias(WINDOW)]
-
-
 def _window(window: Window | Session) -> Column:
     """A window as Spark's own struct, which carries the watermark from the rows to the groups."""
     on = _column(window.on)
     if isinstance(window, Session):
         return F.session_window(on, window.gap)
     return F.window(on, window.size, window.slide or window.size, window.offset or "0 seconds")
-
-
-def _interval(text: str) -> Column:
-    return F.expr(f"interval '{text}'")
 
 
 def _column(name: str) -> Column:

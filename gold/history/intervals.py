@@ -94,7 +94,6 @@ def intervals(found: DataFrame, gold: History) -> DataFrame:
 
     Args:
         found: Runs and versions, none inside another; on equal times the last in order counts.
-        gold: The table.
     """
     key, kept = [F.col(f"`{name}`") for name in gold.key], list(named(gold.columns))
     untracked = list(named(gold.untracked or ()))
@@ -159,7 +158,6 @@ def _whole(found: DataFrame, gold: History, within: Sequence[str] = ()) -> DataF
 
     Args:
         found: Runs and versions of some keys.
-        gold: The table.
         within: Columns besides the key whose values are not left: ``valid_from`` for versions of the same
             time, where what they leave unchanged stays the placeholder.
     """
@@ -241,7 +239,6 @@ def truncated(found: DataFrame, every: DataFrame, gold: History) -> DataFrame:
     Args:
         found: Versions; truncations among them are left out.
         every: All versions with all truncations.
-        gold: The table.
     """
     if gold.truncates is None:
         return found

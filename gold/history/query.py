@@ -70,17 +70,11 @@ def _whole_history(silver: DataFrame, gold: History) -> DataFrame:
 
 @dataclass(frozen=True)
 class _History(Maintained):
-    """A history.
-
-    Attributes:
-        gold: The declaration.
-        silver: Path of the table that is read.
-        has_feed: Whether silver's change data feed is read.
-    """
+    """A history."""
 
     gold: History
-    silver: str
-    has_feed: bool
+    silver: str  # path of the table that is read
+    has_feed: bool  # whether silver's change data feed is read
 
     def whole(self, work: Work) -> Rows | None:
         """The history of all of silver: later micro-batches may have versions that lie within it."""

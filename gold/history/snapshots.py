@@ -51,9 +51,7 @@ def come_or_gone(asked: DataFrame, every: DataFrame, new: DataFrame) -> bool:
     """Whether a snapshot has come with the new versions, or has lost its last one; true in doubt.
 
     Args:
-        asked: The snapshots.
         every: All snapshots, out of ``of_silver``.
-        new: All changes of the micro-batch.
     """
     added = new.where(~F.col(REMOVED_ROW)).groupBy(F.col("valid_from").alias(_AT))
     brought = added.agg(F.count_distinct(_record()).alias("__brought"))
@@ -75,7 +73,6 @@ def followed(snapshots: DataFrame, gold: History) -> DataFrame:
 
     Args:
         snapshots: Each snapshot once; further columns are left out.
-        gold: The table.
     """
     in_time = Window.orderBy(_AT)
     following = F.lead(_AT).over(in_time)

@@ -42,7 +42,6 @@ def joined(rows: DataFrame, other: DataFrame, gold: Join, *, within: Column | No
     Args:
         rows: Rows of the table that is read.
         other: Rows of the table that is joined.
-        gold: The table.
         within: A further condition of a pair; may name columns of ``rows``, and of ``other`` as ``packed``.
 
     Raises:

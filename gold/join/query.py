@@ -88,17 +88,11 @@ def _recomputed(context: Context, gold: Join) -> Stream:
 
 @dataclass(frozen=True)
 class _Recomputed(Maintained):
-    """A recomputed join. A micro-batch has identities of changed rows, and changed keys of the other table.
-
-    Attributes:
-        gold: The declaration.
-        reads: Path of the table that is read.
-        joins: Path of the table that is joined.
-    """
+    """A recomputed join. A micro-batch has identities of changed rows, and changed keys of the other one."""
 
     gold: Join
-    reads: str
-    joins: str
+    reads: str  # path of the table that is read
+    joins: str  # path of the table that is joined
 
     def whole(self, work: Work) -> Rows | None:
         """Both tables whole, whatever parts of them the batch has: one side may have been empty until now."""

@@ -47,8 +47,6 @@ def encoded(
     Args:
         rows: The rows that are sent.
         columns: Their columns that are sent.
-        publish: The publication.
-        sink: Its sink.
         elsewhere: Columns that the other parts of the message are made of.
 
     Raises:

@@ -24,9 +24,6 @@ def write_files(rows: SparkRows, batch: MicroBatch, sink: FileSink, checkpoint: 
     """Write one micro-batch, unless its manifest is there.
 
     Args:
-        rows: Its rows.
-        batch: The micro-batch.
-        sink: Where they go.
         checkpoint: The query's checkpoint, which notes the folder.
 
     Raises:

@@ -65,7 +65,6 @@ class PublishedFiles:
 
         Args:
             batch: The micro-batch that is about to be written.
-            checkpoint: The query's checkpoint.
 
         Returns:
             The first micro-batch of this stay in the folder.
@@ -249,8 +248,6 @@ def plan_files_repair(
     The rows behind it are read again from the source, whose history must be the one that was published.
 
     Args:
-        publish: The publication.
-        checkpoint: Its checkpoint.
         sources: The table that it reads.
         is_deep: All files must be there, too.
     """

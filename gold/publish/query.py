@@ -66,8 +66,6 @@ def build_query(context: Context, publish: Publish, kafka: Mapping[str, str]) ->
     """The query of one publication.
 
     Args:
-        context: Where the tables are.
-        publish: The declaration.
         kafka: Kafka client options of a KafkaSink, the address among them.
 
     Raises:
@@ -107,7 +105,6 @@ def shaped(rows: DataFrame, publish: Publish, key: Sequence[str]) -> DataFrame:
 
     Args:
         rows: The changes, with their kind; out of a feed also with their version.
-        publish: The declaration.
         key: Columns that identify a row of the table, if they are known.
 
     Raises:
@@ -276,7 +273,6 @@ def token(batch: MicroBatch, *, is_named: bool = True) -> str:
     older copy of a checkpoint or of the table, the same number comes again with other rows.
 
     Args:
-        batch: The micro-batch.
         is_named: Whether it does; not so for one that an earlier version of the engine may have sent.
     """
     number = f"{batch.pipeline}/{batch.query}/{batch.query_id}/{batch.batch_id}"
@@ -323,11 +319,7 @@ def _to_memory(sink: MemorySink) -> Callable[[DataFrame, MicroBatch], None]:
 
 
 def _require_flat(rows: DataFrame, publish: Publish, sink: FileSink) -> None:
-    """Refuse columns that no CSV file can hold.
-
-    Raises:
-        PipelineError: Names the columns.
-    """
+    """Refuse columns that no CSV file can hold."""
     nested = [one.name for one in rows.drop(_PLACE).schema if isinstance(one.dataType, _NESTED)]
     if sink.format == "csv" and nested:
         text = (

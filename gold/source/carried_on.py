@@ -33,23 +33,15 @@ def carried_on(context: Context, gold: Gold, stream: Stream) -> Stream:
 
 @dataclass
 class _Carrying:
-    """Writes micro-batches whose commits say what the table lacks.
-
-    Attributes:
-        gold: The declaration.
-        path: Its table.
-        write: Writes one micro-batch.
-        paths: The tables that are read.
-        before: What the table lacks after the micro-batch before; None where that is not known.
-        is_read: Whether the table was asked for it.
-    """
+    """Writes micro-batches whose commits say what the table lacks."""
 
     gold: Gold
-    path: str
-    write: Callable[[DataFrame, MicroBatch], None]
-    paths: Sequence[str]
+    path: str  # its table
+    write: Callable[[DataFrame, MicroBatch], None]  # writes one micro-batch
+    paths: Sequence[str]  # the tables that are read
+    # What the table lacks after the micro-batch before; None where that is not known.
     before: LeftOut | None = None
-    is_read: bool = False
+    is_read: bool = False  # whether the table was asked for it
 
     def __call__(self, rows: DataFrame, batch: MicroBatch) -> None:
         """Write one micro-batch."""

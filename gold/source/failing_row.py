@@ -50,7 +50,6 @@ def explain_failing_row(context: Context, gold: Gold, stream: Stream) -> Stream:
     built: they may have other columns by now (SourceChangedError).
 
     Args:
-        context: Where its tables are.
         gold: The declaration; errors of a user's own code are left as they are.
         stream: The query of ``gold``.
     """

@@ -24,19 +24,14 @@ _PART = 1_000
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What a table lacks after a micro-batch.
+    """What a table lacks after a micro-batch."""
 
-    Attributes:
-        begins: Per source, the first version that was read as a commit; None: nothing of it was read yet.
-        removals: Per source, how many of the commits from there on took rows away.
-        late: How many rows came too late.
-        late_until_ms: The latest watermark by which one did, milliseconds since 1970; None where that is not
-            known, or none did.
-    """
-
+    # Per source, the first version that was read as a commit; None: nothing of it was read yet.
     begins: tuple[int | None, ...]
-    removals: tuple[int, ...]
-    late: int = 0
+    removals: tuple[int, ...]  # per source, how many of the commits from there on took rows away
+    late: int = 0  # how many rows came too late
+    # The latest watermark by which one did, milliseconds since 1970; None where that is not known, or none
+    # did.
     late_until_ms: int | None = None
 
 
@@ -51,7 +46,6 @@ def by_the_logs(gold: Gold, commits: Iterable[Mapping[str, Any]], paths: Sequenc
     """What the logs say, of commits by an earlier version of the engine; None where they were cleaned up.
 
     Args:
-        gold: The declaration.
         commits: The metadata of a query's commits, newest first, back to its first micro-batch.
         paths: The tables that it reads as streams, in the order of its positions.
     """

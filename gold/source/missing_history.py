@@ -21,7 +21,6 @@ def explain_missing_history(stream: Stream, gold: Gold, path: str) -> Stream:
     Args:
         stream: The query of ``gold``.
         gold: The declaration; errors of a user's own function are left as they are.
-        path: The path of the source.
     """
     if isinstance(gold, Custom):
         return stream

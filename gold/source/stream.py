@@ -164,9 +164,7 @@ def with_whole_commit(
 
     Args:
         rows: The micro-batch, out of ``changes`` and ``shape``.
-        batch: Its identity.
         path: The source, which keeps a feed.
-        shape: Makes the query's rows of changes.
     """
     version = batch.source_version()
     if not batch.in_commit() or version is None:

@@ -21,17 +21,14 @@ from common.streaming.query import OutputMode, Stream
 
 @dataclass(frozen=True)
 class Context:
-    """Where the tables of a pipeline are, and the session that reads and writes them.
-
-    Attributes:
-        read_once: Gives the rows of a table for one micro-batch, by its path and whether from its change data
-            feed; None: a query reads its tables as streams.
-    """
+    """Where the tables of a pipeline are, and the session that reads and writes them."""
 
     spark: SparkSession
     pipeline: Pipeline
     settings: Settings
     layout: Layout
+    # Gives the rows of a table for one micro-batch, by its path and whether from its change data feed; None:
+    # a query reads its tables as streams.
     read_once: Callable[[str, bool], DataFrame] | None = None
 
     def path(self, table: str) -> str:
@@ -68,7 +65,6 @@ class Context:
         """The query of a declaration.
 
         Args:
-            gold: The declaration.
             frame: What the query reads, as a streaming frame.
             write: Writes one micro-batch: its rows, not computed yet, and its identity.
             output_mode: Spark's output mode.

@@ -17,23 +17,17 @@ from common.sql.functions import APPROXIMATE, BY_ORDER
 
 @dataclass(frozen=True)
 class Defined:
-    """The rows that one table of a gold query must have.
-
-    Attributes:
-        table: The table.
-        rows: Its rows.
-        key: Columns that tell rows apart; empty: all columns do.
-        inexact: Columns whose value may differ when it is computed again from the same rows.
-        until: A column of times; rows beyond the last closed window come later: the commit says its end, else
-            the greatest value in the table does.
-        rounded: Columns that are computed: the last digits of their floats may differ. Others are copies.
-    """
+    """The rows that one table of a gold query must have."""
 
     table: str
-    rows: DataFrame
-    key: tuple[str, ...] = ()
+    rows: DataFrame  # its rows
+    key: tuple[str, ...] = ()  # columns that tell rows apart; empty: all columns do
+    # Columns whose value may differ when it is computed again from the same rows.
     inexact: frozenset[str] = frozenset()
+    # A column of times; rows beyond the last closed window come later: the commit says its end, else the
+    # greatest value in the table does.
     until: str | None = None
+    # Columns that are computed: the last digits of their floats may differ. Others are copies.
     rounded: frozenset[str] = frozenset()
 
 

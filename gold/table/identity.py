@@ -28,7 +28,6 @@ def identity(pipeline: Pipeline, table: str) -> tuple[str, ...]:  # noqa: PLR091
 
     Args:
         pipeline: The pipeline that declares the table.
-        table: Its name.
     """
     for silver in pipeline.silver:
         if silver.table == table:

@@ -21,23 +21,15 @@ from common.rows.spark_rows import SparkRows
 
 @dataclass
 class Work:
-    """One micro-batch on its way into a table.
+    """One micro-batch on its way into a table."""
 
-    Attributes:
-        rows: Its rows.
-        batch: Its identity.
-        stack: Releases, at the end, what is kept on the way.
-        counts: For the commit's metadata: what became of its rows.
-        keys: Rows with all keys that it touches, where those were computed: their bounds are known.
-        found: What ``whole`` has found out about the micro-batch, for ``touched`` and ``recompute``.
-    """
-
-    rows: SparkRows
-    batch: MicroBatch
-    stack: ExitStack
-    counts: dict[str, Any] = field(default_factory=dict)
+    rows: SparkRows  # its rows
+    batch: MicroBatch  # its identity
+    stack: ExitStack  # releases, at the end, what is kept on the way
+    counts: dict[str, Any] = field(default_factory=dict)  # for the commit's metadata: what became of its rows
+    # Rows with all keys that it touches, where those were computed: their bounds are known.
     keys: Rows | None = None
-    found: Any = None
+    found: Any = None  # what ``whole`` has found out about the micro-batch, for ``touched`` and ``recompute``
 
     def keep(self, rows: Rows, *, whole: bool = False) -> Rows:
         """Rows computed once, until the micro-batch is written; ``whole`` as in ``Rows.kept``."""
@@ -46,15 +38,10 @@ class Work:
 
 @dataclass(frozen=True)
 class Maintained(ABC):
-    """A table that equals a batch job over its sources after every micro-batch of its query.
+    """A table that equals a batch job over its sources after every micro-batch of its query."""
 
-    Attributes:
-        path: The table.
-        by: Columns that rows are laid together by, where the whole table is written.
-    """
-
-    path: str
-    by: Sequence[str]
+    path: str  # the table
+    by: Sequence[str]  # columns that rows are laid together by, where the whole table is written
 
     def write(self, rows: SparkRows, batch: MicroBatch) -> None:
         """Write one micro-batch, unless the table has it."""

@@ -38,7 +38,6 @@ def within_bounds(table: DataFrame, values: Rows, texts: Mapping[str, str]) -> D
 
     Args:
         table: A Delta table, at any version.
-        values: The values.
         texts: SQL text over the table's columns by the column of ``values``; those by which no files are
             skipped are left out.
     """

@@ -26,9 +26,6 @@ def write_results(  # noqa: PLR0913  # a write and all that its commit says
 
     Args:
         rows: The rows that were handed out; with a key, one row per key.
-        path: The table.
-        batch: The micro-batch's identity.
-        counts: For the commit's metadata.
         step: Names the write among the query's writes.
         key: Columns that identify a row, compared null-safe; None: every row is added.
     """

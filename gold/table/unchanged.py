@@ -29,18 +29,13 @@ from pyspark.sql.types import (
 
 @dataclass(frozen=True)
 class Unchanged:
-    """The columns in which a placeholder may stand for the value that the row has.
+    """The columns in which a placeholder may stand for the value that the row has."""
 
-    Attributes:
-        text: The placeholder; it stands in texts, bytes, maps of texts, and arrays of texts, bytes, numbers
-            and dates.
-        columns: Their names and types.
-        nulls: Whether null is a placeholder too, in each column.
-    """
-
+    # The placeholder; it stands in texts, bytes, maps of texts, and arrays of texts, bytes, numbers and
+    # dates.
     text: str | None
-    columns: Mapping[str, DataType]
-    nulls: bool = False
+    columns: Mapping[str, DataType]  # their names and types
+    nulls: bool = False  # whether null is a placeholder too, in each column
 
     @classmethod
     def of(

@@ -221,7 +221,6 @@ def decide(compared: Rows, columns: Sequence[str]) -> Rows:
 
     Args:
         compared: One row per key with its markers, ``ORDER``, ``ROW`` and ``END``; perhaps recomputed.
-        columns: The table's.
     """
     row, end = column(ROW), column(END)
     came, known = ~column(IS_REMOVED), greatest(row, end)

@@ -70,7 +70,6 @@ def side_steps(gold: Upsert | ChangeFeed, path: Callable[[str], str]) -> tuple[S
     """The steps that not every micro-batch of an upserted table has.
 
     Args:
-        gold: The declaration.
         path: Gives the path of a table.
     """
     return tuple(SideStep(_DELETED_STEP, table, path(table)) for table in gold.side_tables)
@@ -145,24 +144,15 @@ class _Upserted(Maintained):
 
     Grain of the latter: one row per key whose newest version is a delete; key and order columns. By its order
     an older version that comes late is recognised as older, and does not bring the row back.
-
-    Attributes:
-        gold: The declaration.
-        source: Path of the table that is read.
-        deleted_path: Path of the table of deleted keys, if rows may be deleted.
-        schema: The table's columns.
-        key: Columns that identify a row.
-        order: Columns that order the versions of a row.
-        steps: The newest micro-batch that wrote the table of deleted keys.
     """
 
     gold: Upsert | ChangeFeed
-    source: str
-    deleted_path: str | None
-    schema: StructType
-    key: tuple[str, ...]
-    order: tuple[str, ...]
-    steps: StepHistory
+    source: str  # path of the table that is read
+    deleted_path: str | None  # path of the table of deleted keys, if rows may be deleted
+    schema: StructType  # the table's columns
+    key: tuple[str, ...]  # columns that identify a row
+    order: tuple[str, ...]  # columns that order the versions of a row
+    steps: StepHistory  # the newest micro-batch that wrote the table of deleted keys
 
     @cached_property
     def unchanged(self) -> Unchanged | None:
@@ -256,12 +246,7 @@ class _Upserted(Maintained):
         return _versions_at(at_version(session, self.source, version), self.gold, self.schema)
 
     def _compared(self, changes: Rows, work: Work) -> Rows:
-        """Changes in the driver, compared with the tables there.
-
-        Raises:
-            NotComparableError: A row was removed, leaves values unchanged, may have one that newer rows left
-                unchanged, or its operation is unknown: Spark looks after them.
-        """
+        """Changes in the driver, compared with the tables there."""
         marks = (IS_REMOVED, IS_UNKNOWN_OPERATION, MAY_BE_REMOVED, IS_PARTIAL)
         counts = changes.count_where({name: column(name) for name in marks if name in changes.columns})
         if any(counts.values()):
@@ -276,11 +261,7 @@ class _Upserted(Maintained):
         return compared
 
     def _reduced(self, changes: Rows, work: Work) -> Rows:
-        """Changes reduced to one row per key by Spark, then compared.
-
-        Raises:
-            ChangeRefusedError: A change's operation is unknown.
-        """
+        """Changes reduced to one row per key by Spark, then compared."""
         one_per_key = reduced(changes.frame, key=self.key, order=self.order, unchanged=self.unchanged)
         work.keys = keys = work.keep(changes.derive(one_per_key), whole=work.found is None)
         self._refuse_unknown_operations(keys)

@@ -42,10 +42,7 @@ def analyzed(
     """The way in which a view can be kept, and what Spark says of its relations.
 
     Args:
-        relation: That of its statement.
         way: The way in which the text of the statement can be kept: by row or by key.
-        tables: A frame of each of its tables.
-        schema: The columns of its result.
     """
     session = next(iter(tables.values())).sparkSession
     with views([*tables.values()]) as names:
@@ -73,15 +70,10 @@ def _said(error: PySparkException | Py4JJavaError) -> str:
 
 @dataclass(frozen=True)
 class _Asked:
-    """Spark, which analyzes a text without computing it.
+    """Spark, which analyzes a text without computing it."""
 
-    Attributes:
-        sql: Analyzes a text.
-        names: The name by which a text reads each table.
-    """
-
-    sql: Callable[[str], DataFrame]
-    names: Mapping[str, str]
+    sql: Callable[[str], DataFrame]  # analyzes a text
+    names: Mapping[str, str]  # the name by which a text reads each table
 
     def types(self, relation: Relation) -> Types:
         """What Spark says of a relation and those below it.

@@ -32,57 +32,38 @@ _NUMBERS = count()
 
 @dataclass(frozen=True)
 class Key:
-    """What rows of a relation have in common that belong together.
+    """What rows of a relation have in common that belong together."""
 
-    Attributes:
-        by: Expressions over the relation's columns.
-        compared: Each as it is compared, such as in a wider type.
-    """
-
-    by: Sequence[str]
-    compared: Sequence[str]
+    by: Sequence[str]  # expressions over the relation's columns
+    compared: Sequence[str]  # each as it is compared, such as in a wider type
 
 
 @dataclass(frozen=True)
 class Touched:
-    """Keys whose rows are computed, and nothing else.
+    """Keys whose rows are computed, and nothing else."""
 
-    Attributes:
-        keys: The keys; a column ``__key<place>`` per expression, compared null-safe.
-        key: What gives the key of a relation's row.
-    """
-
-    keys: Rows
-    key: Key
+    keys: Rows  # the keys; a column ``__key<place>`` per expression, compared null-safe
+    key: Key  # what gives the key of a relation's row
 
 
 @dataclass(frozen=True)
 class Types:
-    """What Spark says of the relations of a statement.
+    """What Spark says of the relations of a statement."""
 
-    Attributes:
-        columns: The columns of each union; those of one of its sides may be narrower.
-        equal: The key of each of the two sides of a join, made of its ``equal``: as Spark compares them, so
-            that two keys are equal exactly where the statement finds them equal.
-    """
-
+    # The columns of each union; those of one of its sides may be narrower.
     columns: Mapping[Relation, StructType]
+    # The key of each of the two sides of a join, made of its ``equal``: as Spark compares them, so that two
+    # keys are equal exactly where the statement finds them equal.
     equal: Mapping[Relation, tuple[Key, Key]]
 
 
 @dataclass(frozen=True)
 class DeltaRule:
-    """The relations of one micro-batch.
+    """The relations of one micro-batch."""
 
-    Attributes:
-        versions: The tables, before and now.
-        keep: Computes rows once, until the micro-batch is written.
-        types: Those of the relations.
-    """
-
-    versions: Versions
-    keep: Callable[[DataFrame], Rows]
-    types: Types
+    versions: Versions  # the tables, before and now
+    keep: Callable[[DataFrame], Rows]  # computes rows once, until the micro-batch is written
+    types: Types  # those of the relations
 
     def change(self, relation: Relation) -> DataFrame | None:
         """The change of a relation, with ``WEIGHT``; None where none of its tables has changed."""

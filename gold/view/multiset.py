@@ -41,9 +41,6 @@ def change(changes: Rows, path: str, batch: MicroBatch, counts: Mapping[str, Any
 
     Args:
         changes: The table's columns and ``__weight``; one row per value.
-        path: The table.
-        batch: The batch's identity.
-        counts: For the commit's metadata.
 
     Raises:
         ForeignChangeError: The table lacks a row that is taken away: another program has changed it.
@@ -66,9 +63,6 @@ def replace(rows: Rows, keys: Rows | None, path: str, batch: MicroBatch, counts:
         rows: All rows that the keys are to have; the table's columns.
         keys: The keys, one row each; its columns are columns of the table, compared null-safe. None: the
             whole table.
-        path: The table.
-        batch: The batch's identity.
-        counts: For the commit's metadata.
     """
     columns = rows.schema
     before = _table(rows, path) if keys is None else _rows_now(path, keys)

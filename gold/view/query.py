@@ -97,11 +97,7 @@ def _way(
     tables: Mapping[str, DataFrame],
     schema: StructType,
 ) -> tuple[Way, Types]:
-    """The way in which a view is kept, and what Spark says of its relations.
-
-    Raises:
-        UsageError: It is declared to be kept in another way.
-    """
+    """The way in which a view is kept, and what Spark says of its relations."""
     way = way_of(statement, without_feed, declared=gold.kept)
     if way.kept == "whole" or statement.relation is None:
         return way, NO_TYPES
@@ -118,12 +114,7 @@ def _way(
 
 
 def _without_feed(context: Context, gold: View, paths: Mapping[str, str]) -> tuple[str, ...]:
-    """The tables that are named by their paths and keep no change data feed.
-
-    Raises:
-        TableMissingError: One is not there.
-        TableShapeError: The way that is declared, or the pipeline's own table, needs a feed.
-    """
+    """The tables that are named by their paths and keep no change data feed."""
     found = []
     for table, path in paths.items():
         is_other = is_outside(table)
@@ -187,23 +178,14 @@ def _statement(gold: View | Aggregate | Join, tables: Mapping[str, DataFrame]) -
 
 @dataclass(frozen=True)
 class _Kept(Maintained):
-    """A view.
+    """A view."""
 
-    Attributes:
-        statement: Its statement.
-        way: How it is kept.
-        types: What Spark says of its relations.
-        paths: The path of each of its tables, in the order of the query's sources.
-        logs: The log of each of them, and its own.
-        declared: The view.
-    """
-
-    statement: Statement
-    way: Way
-    types: Types
-    paths: Mapping[str, str]
-    logs: Mapping[str, LogReader]
-    declared: View
+    statement: Statement  # its statement
+    way: Way  # how it is kept
+    types: Types  # what Spark says of its relations
+    paths: Mapping[str, str]  # the path of each of its tables, in the order of the query's sources
+    logs: Mapping[str, LogReader]  # the log of each of them, and its own
+    declared: View  # the view
 
     def whole(self, work: Work) -> Rows | None:
         versions = work.found = self._versions(work)
@@ -300,11 +282,7 @@ class _Kept(Maintained):
 
 
 def _all_of(statement: Statement, tables: Iterable[DataFrame]) -> DataFrame:
-    """All rows of a statement over its tables, in the order of its text.
-
-    Raises:
-        SqlError: Spark has its columns in another order than they were read in.
-    """
+    """All rows of a statement over its tables, in the order of its text."""
     rows = sql(statement.over_inputs, *tables)
     if not statement.columns:
         return rows

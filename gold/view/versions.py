@@ -22,35 +22,24 @@ WEIGHT = "__weight"
 
 @dataclass(frozen=True)
 class Near:
-    """Values near which the rows of a table lie that are sought; so files without any of them are skipped.
-
-    Attributes:
-        values: The values.
-        columns: Column of ``values`` -> column of the table, as SQL text.
-    """
+    """Values near which the rows of a table lie that are sought; so files without any of them are skipped."""
 
     values: Rows
-    columns: Mapping[str, str]
+    columns: Mapping[str, str]  # column of ``values`` -> column of the table, as SQL text
 
 
 @dataclass(frozen=True)
 class Versions:
-    """The sources of a micro-batch.
-
-    Attributes:
-        session: The session.
-        paths: The path of each table.
-        before: The version of each table that the last commit names, None where it had none; None: no commit
-            names versions.
-        now: The version that the micro-batch has read to.
-        is_again: Whether the micro-batch has failed at a row before. Then nothing is computed of a row that
-            has come since the last commit and is corrected by now.
-    """
+    """The sources of a micro-batch."""
 
     session: SparkSession
-    paths: Mapping[str, str]
+    paths: Mapping[str, str]  # the path of each table
+    # The version of each table that the last commit names, None where it had none; None: no commit names
+    # versions.
     before: Mapping[str, int | None] | None
-    now: Mapping[str, int | None]
+    now: Mapping[str, int | None]  # the version that the micro-batch has read to
+    # Whether the micro-batch has failed at a row before. Then nothing is computed of a row that has come
+    # since the last commit and is corrected by now.
     is_again: bool = field(default=False, kw_only=True)
 
     def changed(self, table: str) -> bool:

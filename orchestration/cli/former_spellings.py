@@ -29,7 +29,6 @@ def current(words: Sequence[str], command: Any) -> tuple[list[str], list[str]]:
     """The words of a command line in today's spelling, and a note for each former one.
 
     Args:
-        words: The words behind ``medallion``.
         command: The command of click with all others in it.
     """
     path: tuple[str, ...] = ()

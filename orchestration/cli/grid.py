@@ -20,19 +20,12 @@ _MILLISECONDS = re.compile(r"(\d\d:\d\d:\d\d)\.\d{3}")
 
 @dataclass(frozen=True)
 class Column:
-    """A column.
+    """A column."""
 
-    Attributes:
-        name: Its heading.
-        justify: left or right.
-        rank: 0 is always shown; of the others, the highest rank is the first to be left out.
-        is_time: Milliseconds are left out where the terminal is too narrow.
-    """
-
-    name: str
-    justify: JustifyMethod = "left"
-    rank: int = 0
-    is_time: bool = False
+    name: str  # its heading
+    justify: JustifyMethod = "left"  # left or right
+    rank: int = 0  # 0 is always shown; of the others, the highest rank is the first to be left out
+    is_time: bool = False  # milliseconds are left out where the terminal is too narrow
 
 
 @dataclass(frozen=True)
@@ -41,20 +34,13 @@ class Grid:
 
     On a terminal that is too narrow it first shortens times, then leaves columns out (and names them), and at
     last prints each row as lines of names and values.
-
-    Attributes:
-        columns: The headings.
-        rows: One cell per column each.
-        title: Printed above.
-        note: Printed below.
-        is_packed: Rows that do not fit are printed as few lines of ``name value, name value``.
     """
 
-    columns: Sequence[Column]
-    rows: Sequence[Sequence[Text | str]]
-    title: str = ""
-    note: str = ""
-    is_packed: bool = False
+    columns: Sequence[Column]  # the headings
+    rows: Sequence[Sequence[Text | str]]  # one cell per column each
+    title: str = ""  # printed above
+    note: str = ""  # printed below
+    is_packed: bool = False  # rows that do not fit are printed as few lines of ``name value, name value``
 
     def only(self, *names: str) -> Grid:
         """The grid with these columns alone."""
@@ -86,12 +72,12 @@ class Grid:
 
     def _texts(self, *, is_short: bool) -> list[list[Text]]:
         return [
-            [_text(cell, is_short=is_short and column.is_time) for cell, column in self._cells(row)]
+            [
+                _text(cell, is_short=is_short and column.is_time)
+                for cell, column in zip(row, self.columns, strict=True)
+            ]
             for row in self.rows
         ]
-
-    def _cells(self, row: Sequence[Text | str]) -> Iterator[tuple[Text | str, Column]]:
-        return zip(row, self.columns, strict=True)
 
     def _width(self, shown: Sequence[int], rows: Sequence[Sequence[Text]]) -> int:
         widths = [

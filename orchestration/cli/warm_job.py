@@ -6,11 +6,11 @@ import socket
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from common.delta.lease.lease_holder import Holder, find_holder
 from common.machine.console import say
 from orchestration.access.channel.client import ask, fingerprint
 from orchestration.access.channel.protocol import Request
 from orchestration.access.declaration.context import Context
-from orchestration.observe.status.lease_holder import Holder, find_holder
 
 
 def holders(ready: Context, tables: Sequence[str]) -> dict[Holder, list[str]]:

@@ -35,20 +35,13 @@ Judge = Callable[[Sequence[Any], datetime], Judgement]
 
 @dataclass(frozen=True)
 class AggregateCheck:
-    """An expectation that is judged by aggregates.
+    """An expectation that is judged by aggregates."""
 
-    Attributes:
-        columns: Its columns.
-        expected: What is expected, in words.
-        facts: The aggregates, in Spark's SQL.
-        judge: Judges the values of the facts, in the same order; also gets the time of the run, UTC.
-        failing: Condition of a failing row, in Spark's SQL; None where it is not about single rows.
-    """
-
-    columns: tuple[str, ...]
-    expected: str
-    facts: tuple[str, ...]
-    judge: Judge
+    columns: tuple[str, ...]  # its columns
+    expected: str  # what is expected, in words
+    facts: tuple[str, ...]  # the aggregates, in Spark's SQL
+    judge: Judge  # judges the values of the facts, in the same order; also gets the time of the run, UTC
+    # Condition of a failing row, in Spark's SQL; None where it is not about single rows.
     failing: str | None = None
 
 

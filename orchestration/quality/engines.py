@@ -30,18 +30,12 @@ _views = itertools.count()
 
 @dataclass(frozen=True)
 class Pinned:
-    """One version of a table, or the part of it that was written after an older version.
+    """One version of a table, or the part of it that was written after an older version."""
 
-    Attributes:
-        table: The table's full name.
-        path: Its path or URI.
-        version: The version that is read.
-        since: An older version; only rows in files that it did not have are read. Unset: all rows.
-    """
-
-    table: str
-    path: str
-    version: int
+    table: str  # the table's full name
+    path: str  # its path or URI
+    version: int  # the version that is read
+    # An older version; only rows in files that it did not have are read. Unset: all rows.
     since: int | None = None
 
     def new_files(self) -> list[str] | None:
@@ -326,9 +320,7 @@ def fits_duckdb(settings: Settings, path: str, others: Sequence[str], snapshot: 
 
     Args:
         settings: The settings; ``quality.engine`` decides alone unless it is ``auto``.
-        path: The table's path or URI.
         others: Paths of the other tables that the suite reads.
-        snapshot: The table's current state.
     """
     if settings.quality.engine != "auto":
         return settings.quality.engine == "duckdb"

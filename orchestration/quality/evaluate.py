@@ -32,28 +32,19 @@ Details = Mapping[tuple[str, str, str], Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class SuiteRun:
-    """What a run of one suite needs.
-
-    Attributes:
-        pinned: The table at its version.
-        others: Other tables that the suite reads, by name.
-        library: Evaluates what has no short form.
-        last: Details of the last runs.
-        now: The time of the run, UTC.
-        accept: Whether distributions are compared with nothing, and become those of the next comparison.
-        layout: Paths of the tables; needed where the table is compared with its source.
-    """
+    """What a run of one suite needs."""
 
     suite: Quality
     pipeline: Pipeline
     engine: Engine
-    pinned: Pinned
-    others: Mapping[str, Pinned]
-    library: Library
-    last: Details = field(default_factory=dict)
-    now: datetime = field(default_factory=lambda: datetime.now(UTC))
+    pinned: Pinned  # the table at its version
+    others: Mapping[str, Pinned]  # other tables that the suite reads, by name
+    library: Library  # evaluates what has no short form
+    last: Details = field(default_factory=dict)  # details of the last runs
+    now: datetime = field(default_factory=lambda: datetime.now(UTC))  # the time of the run, UTC
+    # Whether distributions are compared with nothing, and become those of the next comparison.
     accept: bool = False
-    layout: Layout | None = None
+    layout: Layout | None = None  # paths of the tables; needed where the table is compared with its source
 
 
 @dataclass(frozen=True)

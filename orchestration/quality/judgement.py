@@ -11,27 +11,20 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class ExpectationResult:
-    """The result of one expectation.
+    """The result of one expectation."""
 
-    Attributes:
-        expectation: Its name, such as ``in_range`` or ``expect_column_values_to_be_between``.
-        column: Its columns, joined by commas; empty for a whole table.
-        expected: What was expected, in words.
-        observed: What was found, in words; never contains values of rows other than least, greatest and sums.
-        failing_rows: Number of rows that do not meet it; None where it is not about single rows.
-        seconds: Share of the evaluation's time; facts that several expectations share count for each in part.
-        details: Facts for the next run, such as a distribution.
-    """
-
-    expectation: str
-    column: str
+    expectation: str  # its name, such as ``in_range`` or ``expect_column_values_to_be_between``
+    column: str  # its columns, joined by commas; empty for a whole table
     is_met: bool
+    # What was found, in words; never contains values of rows other than least, greatest and sums.
     observed: str
     severity: str = "error"
-    expected: str = ""
+    expected: str = ""  # what was expected, in words
+    # Number of rows that do not meet it; None where it is not about single rows.
     failing_rows: int | None = None
+    # Share of the evaluation's time; facts that several expectations share count for each in part.
     seconds: float = 0.0
-    details: Mapping[str, Any] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)  # facts for the next run, such as a distribution
 
     @property
     def is_failure(self) -> bool:
@@ -41,23 +34,16 @@ class ExpectationResult:
 
 @dataclass(frozen=True, slots=True)
 class SuiteResult:
-    """The result of one suite on one table version.
-
-    Attributes:
-        since: Only rows in files written after this version were read; None: all rows.
-        rows: Number of rows that were read.
-        is_met: Whether all expectations of severity ``error`` are met.
-        engine: ``duckdb`` or ``spark``.
-    """
+    """The result of one suite on one table version."""
 
     table: str
     version: int
-    rows: int | None
-    is_met: bool
+    rows: int | None  # number of rows that were read
+    is_met: bool  # whether all expectations of severity ``error`` are met
     checked: tuple[ExpectationResult, ...]
-    since: int | None = None
+    since: int | None = None  # only rows in files written after this version were read; None: all rows
     seconds: float = 0.0
-    engine: str = ""
+    engine: str = ""  # ``duckdb`` or ``spark``
     at: datetime | None = None
 
 

@@ -14,25 +14,16 @@ from orchestration.quality.state import PastRun, states
 
 @dataclass(frozen=True, slots=True)
 class LastResult:
-    """The newest run of one suite.
+    """The newest run of one suite."""
 
-    Attributes:
-        table: The table that the suite judges.
-        version: The version that was judged.
-        at: The time of the run, UTC.
-        is_met: Whether all expectations of severity ``error`` were met.
-        checked: Number of expectations and rules.
-        failed: Those of severity ``error`` that were not met: name and columns. No value of a row.
-        warned: Those of severity ``warn`` that were not met.
-    """
-
-    table: str
-    version: int
-    at: datetime
-    is_met: bool
-    checked: int
+    table: str  # the table that the suite judges
+    version: int  # the version that was judged
+    at: datetime  # the time of the run, UTC
+    is_met: bool  # whether all expectations of severity ``error`` were met
+    checked: int  # number of expectations and rules
+    # Those of severity ``error`` that were not met: name and columns. No value of a row.
     failed: tuple[str, ...]
-    warned: tuple[str, ...]
+    warned: tuple[str, ...]  # those of severity ``warn`` that were not met
 
 
 def last_results(layout: Layout, suites: Iterable[Quality]) -> tuple[LastResult, ...]:

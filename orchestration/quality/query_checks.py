@@ -31,19 +31,13 @@ _RELATIVE = 1e-9
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a query check reads.
-
-    Attributes:
-        relation: The table, for a ``FROM`` clause.
-        columns: Its columns with their types.
-        others: Other tables of the pipeline by name, for a ``FROM`` clause.
-        last: Details that the last run of the same expectation has kept; empty: there was none.
-    """
+    """What a query check reads."""
 
     engine: Engine
-    relation: str
-    columns: Mapping[str, str]
-    others: Mapping[str, str]
+    relation: str  # the table, for a ``FROM`` clause
+    columns: Mapping[str, str]  # its columns with their types
+    others: Mapping[str, str]  # other tables of the pipeline by name, for a ``FROM`` clause
+    # Details that the last run of the same expectation has kept; empty: there was none.
     last: Mapping[str, Any]
 
 

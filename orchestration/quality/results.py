@@ -24,17 +24,11 @@ _TIDY_EVERY = 100
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of ``quality.results``.
-
-    Attributes:
-        at: Time of the run, UTC; equal for all rows of a run.
-        reason: What ran the suite: ``command``, or ``gate`` of a job.
-        details: JSON: facts for the next run.
-    """
+    """One row of ``quality.results``."""
 
     pipeline: str
-    at: datetime
-    reason: str
+    at: datetime  # time of the run, UTC; equal for all rows of a run
+    reason: str  # what ran the suite: ``command``, or ``gate`` of a job
     table: str
     version: int
     since: int | None
@@ -48,7 +42,7 @@ class Row:
     rows: int | None
     seconds: float
     engine: str
-    details: str
+    details: str  # JSON: facts for the next run
 
 
 def append(layout: Layout, pipeline: str, results: Sequence[SuiteResult], *, reason: str = "command") -> None:
@@ -66,7 +60,6 @@ def read(layout: Layout, *, tables: Iterable[str] = (), days: int = DAYS) -> lis
     """The rows of some tables, or of all, oldest run first; empty before the first run.
 
     Args:
-        layout: Paths of the tables.
         tables: Full names of the tables; none: all.
         days: Runs that are older are not read.
 

@@ -46,7 +46,6 @@ class QualitySession:
         """Open nothing yet.
 
         Args:
-            layout: Paths of the tables.
             spark: Gives the Spark session; called only for suites that need Spark.
             is_beside_queries: Whether queries run in this process; DuckDB then takes one core and 1 GB.
         """

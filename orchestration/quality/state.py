@@ -11,6 +11,7 @@ from common.config.paths import Layout
 from common.declare import Quality
 from common.delta.log import latest_version
 from common.delta.published_pointer import read_published
+from orchestration.access.query.shown_values import part
 from orchestration.quality import results
 from orchestration.quality.judgement import ExpectationResult
 from orchestration.quality.results import Row
@@ -18,22 +19,16 @@ from orchestration.quality.results import Row
 
 @dataclass(frozen=True, slots=True)
 class PastRun:
-    """One run of a suite.
-
-    Attributes:
-        reason: ``command``, or ``gate`` of a job.
-        since: Only rows written after this version were read; None: all rows.
-        checked: The results, in no order.
-    """
+    """One run of a suite."""
 
     at: datetime
-    reason: str
+    reason: str  # ``command``, or ``gate`` of a job
     table: str
     version: int
-    since: int | None
+    since: int | None  # only rows written after this version were read; None: all rows
     rows: int | None
     seconds: float
-    checked: tuple[ExpectationResult, ...]
+    checked: tuple[ExpectationResult, ...]  # the results, in no order
 
     @property
     def failures(self) -> tuple[ExpectationResult, ...]:
@@ -48,18 +43,13 @@ class PastRun:
 
 @dataclass(frozen=True, slots=True)
 class SuiteState:
-    """The state of a suite.
-
-    Attributes:
-        newest: The newest version of the table; None if there is no table.
-        published: The version that readers of ``<table>__published`` get; None if no version is published.
-        runs: Runs over the table or a part of it, newest first.
-    """
+    """The state of a suite."""
 
     suite: Quality
-    newest: int | None
+    newest: int | None  # the newest version of the table; None if there is no table
+    # The version that readers of ``<table>__published`` get; None if no version is published.
     published: int | None
-    runs: tuple[PastRun, ...]
+    runs: tuple[PastRun, ...]  # runs over the table or a part of it, newest first
 
     @property
     def last(self) -> PastRun | None:
@@ -139,21 +129,11 @@ def document(state: SuiteState, history: int) -> Mapping[str, object]:
 
 def _run_document(run: PastRun) -> Mapping[str, object]:
     return {
-        "at": run.at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        "reason": run.reason,
-        "version": run.version,
-        "since": run.since,
-        "rows": run.rows,
+        **part(run, "at", "reason", "version", "since", "rows"),
         "passed": not run.failures,
         "seconds": round(run.seconds, 3),
         "not_met": [
-            {
-                "expectation": one.expectation,
-                "column": one.column,
-                "severity": one.severity,
-                "observed": one.observed,
-                "failing_rows": one.failing_rows,
-            }
+            part(one, "expectation", "column", "severity", "observed", "failing_rows")
             for one in run.checked
             if not one.is_met
         ],

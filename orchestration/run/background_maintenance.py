@@ -46,17 +46,11 @@ _log = logging.getLogger("medallion.maintenance")
 
 @dataclass
 class Budget:
-    """Keeps work within a share of the time.
+    """Keeps work within a share of the time."""
 
-    Attributes:
-        share: The largest share, above 0.
-        clock: The time, in seconds.
-        spent: Seconds of work so far.
-    """
-
-    share: float
-    clock: Callable[[], float] = time.monotonic
-    spent: float = 0.0
+    share: float  # the largest share, above 0
+    clock: Callable[[], float] = time.monotonic  # the time, in seconds
+    spent: float = 0.0  # seconds of work so far
     _free_at: float = 0.0
 
     def has_room(self) -> bool:
@@ -77,48 +71,31 @@ class Budget:
 
 @dataclass
 class _Kept:
-    """A table under maintenance.
+    """A table under maintenance."""
 
-    Attributes:
-        table: Its name.
-        query: The query that writes it.
-        path: Its path.
-        log: Its log.
-        is_compacted_by_query: Whether the query compacts it itself: a gold table with clustering columns.
-        cluster_by: The clustering columns of a bronze or silver table.
-        looked_at: The version up to which its files were counted.
-        least_files: Number of files from which on a compaction is tried again; after one that did little.
-        swept_at: When its old files were deleted last, or when the job started; on the clock of the budget.
-        has_swept: Whether the job has deleted its old files.
-        sweep_seconds: Time from one deletion of old files to the next; None: not looked up yet.
-    """
-
-    table: str
-    query: str
+    table: str  # its name
+    query: str  # the query that writes it
     path: str
-    log: LogReader
-    is_compacted_by_query: bool
-    cluster_by: Sequence[str]
-    looked_at: int = -1
+    log: LogReader  # its log
+    is_compacted_by_query: bool  # whether the query compacts it itself: a gold table with clustering columns
+    cluster_by: Sequence[str]  # the clustering columns of a bronze or silver table
+    looked_at: int = -1  # the version up to which its files were counted
+    # Number of files from which on a compaction is tried again; after one that did little.
     least_files: int = 0
+    # When its old files were deleted last, or when the job started; on the clock of the budget.
     swept_at: float = 0.0
-    has_swept: bool = False
+    has_swept: bool = False  # whether the job has deleted its old files
+    # Time from one deletion of old files to the next; None: not looked up yet.
     sweep_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Due:
-    """A compaction that is due.
+    """A compaction that is due."""
 
-    Attributes:
-        kept: The table.
-        files: Its live files.
-        tier: The tier that has many of them.
-    """
-
-    kept: _Kept
-    files: int
-    tier: int
+    kept: _Kept  # the table
+    files: int  # its live files
+    tier: int  # the tier that has many of them
 
 
 class BackgroundMaintenance:
@@ -158,11 +135,7 @@ class BackgroundMaintenance:
         self._sweep_seconds = every.seconds if every is not None else 0.0
 
     def look(self, spark: SparkSession) -> None:
-        """Do what is due at every table, as far as the budget has room: first where the most files are.
-
-        Args:
-            spark: A session of the caller's own.
-        """
+        """Do what is due at every table, as far as the budget has room: first where the most files are."""
         due: list[_Due] = []
         for kept in self._kept if self.budget.has_room() else ():
             if not kept.is_compacted_by_query:

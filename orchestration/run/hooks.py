@@ -28,25 +28,15 @@ _END_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class QueryFailure:
-    """A failure of a query, or the end of a job by a failure.
+    """A failure of a query, or the end of a job by a failure."""
 
-    Attributes:
-        at: When it was found.
-        job: Name of the job.
-        run_id: The run of the job.
-        query: The query; empty for the job itself.
-        error: The cause in one line; has nothing of a record.
-        is_restarted: Whether the engine restarts the query by itself.
-        restarts: Restarts of the query since its job started.
-    """
-
-    at: datetime
-    job: str
-    run_id: str
-    query: str
-    error: str
-    is_restarted: bool
-    restarts: int = 0
+    at: datetime  # when it was found
+    job: str  # name of the job
+    run_id: str  # the run of the job
+    query: str  # the query; empty for the job itself
+    error: str  # the cause in one line; has nothing of a record
+    is_restarted: bool  # whether the engine restarts the query by itself
+    restarts: int = 0  # restarts of the query since its job started
 
 
 class Hooks:

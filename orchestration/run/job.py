@@ -68,20 +68,15 @@ _OUT_OF_MEMORY_LINE = "Terminating due to java.lang.OutOfMemoryError"
 
 @dataclass(frozen=True)
 class Job:
-    """A process that holds its leases, with Spark and the broker running for its queries.
-
-    Attributes:
-        only: The table whose query alone a backfill runs; None: all queries of the layers.
-        commands: What commands ask, if the job does their work.
-    """
+    """A process that holds its leases, with Spark and the broker running for its queries."""
 
     layers: tuple[Layer, ...]
     wiring: Wiring
     supervisor: Supervisor
     stop: StopSignal
     gates: QualityGates | None = None
-    only: str | None = None
-    commands: Channel | None = None
+    only: str | None = None  # the table whose query alone a backfill runs; None: all queries of the layers
+    commands: Channel | None = None  # what commands ask, if the job does their work
 
     def start(self, *, available_now: bool = False) -> None:
         """Start the queries of all layers, in data order."""
@@ -173,22 +168,16 @@ class Job:
 
 @dataclass(frozen=True)
 class Start:
-    """The start of a job.
-
-    Attributes:
-        name: The job's name in leases, in what it records, and in log files.
-        only: A table of these layers: the job holds the leases of this table's query alone.
-        asked_about: Fingerprint of the pipeline file, if the job does the work of commands; None if not.
-        is_standby: Whether the process waits for the leases before.
-    """
+    """The start of a job."""
 
     pipeline: Pipeline
     settings: Settings
     layers: tuple[Layer, ...]
-    name: str
-    only: str | None = None
+    name: str  # the job's name in leases, in what it records, and in log files
+    only: str | None = None  # a table of these layers: the job holds the leases of this table's query alone
+    # Fingerprint of the pipeline file, if the job does the work of commands; None if not.
     asked_about: str | None = None
-    is_standby: bool = False
+    is_standby: bool = False  # whether the process waits for the leases before
 
     @functools.cached_property
     def layout(self) -> Layout:
@@ -218,9 +207,6 @@ class Start:
         """The job, ready to start, in a process that holds its leases; the stack closes what it opens.
 
         Args:
-            stack: Closes what is opened.
-            leases: The leases that the process holds.
-            session: Spark.
             killed: The process of another host that it goes on after, if that one was killed.
 
         Raises:
@@ -274,8 +260,6 @@ def open_job(  # noqa: PLR0913  # what a job is
     """A job that is ready to start; everything it opens is closed at the end, in reverse order.
 
     Args:
-        pipeline: The pipeline to run.
-        settings: The settings.
         layers: The layers to run; the job holds the leases of all tables that these layers write.
         name: The job's name in leases and log files.
         compiled: Which code Spark's JVM compiles with full optimization.
@@ -309,7 +293,9 @@ def _enter_broker(
     address: Future[str] = Future()
     if not needs_broker(pipeline, layers):
         address.set_result("")
-    elif kafka.named_broker(pipeline, settings) is None and not _has_fixed_port(settings):
+    elif kafka.named_broker(pipeline, settings) is None and not (  # a taken port fails before Spark's start
+        settings.kafka.port or settings.kafka.controller_port
+    ):
         address = stack.enter_context(_enter_in_background(open_broker(pipeline, settings)))
     else:
         address.set_result(stack.enter_context(open_broker(pipeline, settings)))
@@ -461,8 +447,6 @@ def spark_for_writing(
     """Spark for a command that writes these tables itself; the jobs that write them must be stopped.
 
     Args:
-        pipeline: The pipeline.
-        settings: Its settings.
         tables: The tables whose leases the command holds.
         name: The command's name in leases and log files.
         require: Raises what refuses the command, once it holds the leases and before Spark starts.
@@ -505,11 +489,6 @@ def _lost_broker(pipeline: Pipeline, settings: Settings, address: str) -> Broker
     return broker.death(settings) if is_embedded else None
 
 
-def _has_fixed_port(settings: Settings) -> bool:
-    """Whether the settings name a port of the embedded broker; a taken port fails before Spark's start."""
-    return bool(settings.kafka.port or settings.kafka.controller_port)
-
-
 @contextmanager
 def _enter_in_background(opening: AbstractContextManager[str]) -> Iterator[Future[str]]:
     """Enter a context manager in a background thread; its value comes as a future."""
@@ -527,8 +506,6 @@ def open_broker(pipeline: Pipeline, settings: Settings, *, new_topics: Collectio
     """The address of the pipeline's broker: a named one, or the embedded one with the topics created.
 
     Args:
-        pipeline: The pipeline.
-        settings: The settings.
         new_topics: Topics that the embedded broker may create although bronze has read a topic of that name.
 
     Raises:

@@ -34,25 +34,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceResult:
-    """The result of a table's maintenance, or its plan.
-
-    Attributes:
-        expired: Number of records that retention deleted from a bronze table; None for a table without
-            ``Topic.keep``.
-        expired_because: Why expired records stay; empty if none stays.
-        before: The table before maintenance; None if it does not exist.
-        after: The table after maintenance; None if nothing was done.
-        deleted: Number of old files deleted; None if old files were not deleted.
-        kept_because: Why old files are kept; empty if they may be deleted.
-    """
+    """The result of a table's maintenance, or its plan."""
 
     table: str
-    before: Snapshot | None
-    after: Snapshot | None = None
-    deleted: int | None = None
-    kept_because: str = ""
+    before: Snapshot | None  # the table before maintenance; None if it does not exist
+    after: Snapshot | None = None  # the table after maintenance; None if nothing was done
+    deleted: int | None = None  # number of old files deleted; None if old files were not deleted
+    kept_because: str = ""  # why old files are kept; empty if they may be deleted
+    # Number of records that retention deleted from a bronze table; None for a table without ``Topic.keep``.
     expired: int | None = None
-    expired_because: str = ""
+    expired_because: str = ""  # why expired records stay; empty if none stays
 
 
 def select_tables(pipeline: Pipeline, names: Sequence[str]) -> tuple[str, ...]:
@@ -74,9 +65,6 @@ def plan_maintenance(
     """The current state of a table, and the reason to keep its old files; changes nothing.
 
     Args:
-        pipeline: The pipeline.
-        layout: Paths of the tables.
-        table: The table.
         at_once: Old files may be deleted before their retention has passed.
     """
     log = LogReader(layout.table_path(table))
@@ -118,10 +106,6 @@ def maintain(  # noqa: PLR0913
     """Compact a table, and delete its old files unless a query needs them. The caller holds its lease.
 
     Args:
-        spark: The session.
-        pipeline: The pipeline.
-        layout: Paths of the tables.
-        table: The table.
         at_once: Delete old files before their retention has passed: no older version can be read afterwards.
         expiry: The expired records that are deleted first.
     """

@@ -35,21 +35,14 @@ _PAUSE_PER_SECOND = 10.0
 
 @dataclass
 class _Gate:
-    """The state of one table's gate. Times are those of ``time.monotonic``.
-
-    Attributes:
-        version: The newest version that was evaluated; -1 before the first evaluation.
-        result: Its result.
-        error: Why the newest version could not be evaluated; empty if it could.
-        due: Time before which no further version is evaluated.
-    """
+    """The state of one table's gate. Times are those of ``time.monotonic``."""
 
     suite: Quality
     log: LogReader
-    version: int = -1
-    result: SuiteResult | None = None
-    error: str = ""
-    due: float = 0.0
+    version: int = -1  # the newest version that was evaluated; -1 before the first evaluation
+    result: SuiteResult | None = None  # its result
+    error: str = ""  # why the newest version could not be evaluated; empty if it could
+    due: float = 0.0  # time before which no further version is evaluated
 
 
 class QualityGates:

@@ -66,49 +66,30 @@ _log = logging.getLogger("medallion.recorder")
 
 @dataclass
 class _Seen:
-    """What the thread that looks has seen of one query.
+    """What the thread that looks has seen of one query."""
 
-    Attributes:
-        state: Its state and since when.
-        runs: Starts of the query.
-        query: The started query; a restarted one is another.
-    """
-
-    state: JobQuery
-    runs: int = 0
-    query: RunningQuery | None = None
+    state: JobQuery  # its state and since when
+    runs: int = 0  # starts of the query
+    query: RunningQuery | None = None  # the started query; a restarted one is another
 
 
 @dataclass
 class _Book:
-    """What the thread that keeps the books knows of one query.
+    """What the thread that keeps the books knows of one query."""
 
-    Attributes:
-        query: The started query; a restarted one is another, whose numbers may begin again at 0.
-        finished: Finished micro-batches of ``query`` when its reports were fetched last.
-        newest: The newest micro-batch of ``query`` whose report was fetched.
-        version: The newest version of its table that was searched for commits.
-        rows: Rows that are to be written to the history.
-        last: Facts of the newest micro-batch.
-    """
-
+    # The started query; a restarted one is another, whose numbers may begin again at 0.
     query: RunningQuery | None = None
-    finished: int = 0
-    newest: int = -1
-    version: int | None = None
-    rows: list[MicroBatchRow] = field(default_factory=list)
-    last: BatchFacts | None = None
+    finished: int = 0  # finished micro-batches of ``query`` when its reports were fetched last
+    newest: int = -1  # the newest micro-batch of ``query`` whose report was fetched
+    version: int | None = None  # the newest version of its table that was searched for commits
+    rows: list[MicroBatchRow] = field(default_factory=list)  # rows that are to be written to the history
+    last: BatchFacts | None = None  # facts of the newest micro-batch
 
 
 class Recorder:
     """Records one job; ``recording`` runs it in two threads.
 
     Args:
-        pipeline: The pipeline.
-        settings: The settings.
-        layout: Paths of the pipeline.
-        job: Name of the job.
-        supervisor: Has the queries.
         is_standby: Whether the process was a standby before.
         killed: The process of another host that it goes on after, if that one was killed.
 

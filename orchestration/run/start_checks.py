@@ -54,16 +54,11 @@ LastCommit = Mapping[str, Any]
 
 
 class Judged(NamedTuple):
-    """A query whose start is not refused.
+    """A query whose start is not refused."""
 
-    Attributes:
-        last: The metadata of the newest commit by the query; None if there is none or the query starts
-            afresh.
-        beginning: What was judged: the watches of the query begin there.
-    """
-
+    # The metadata of the newest commit by the query; None if there is none or the query starts afresh.
     last: LastCommit | None
-    beginning: Beginning
+    beginning: Beginning  # what was judged: the watches of the query begin there
 
 
 @contextmanager
@@ -154,8 +149,6 @@ def check_table(context: Context, declared: Table, torn: TornCommits) -> Judged:
     """Prepare a table for its query: repair what a kill left, refuse a wrong checkpoint, print warnings.
 
     Args:
-        context: The pipeline and its settings.
-        declared: The table.
         torn: Takes away what a power cut left; of ``nothing_changed_if_refused``.
 
     Raises:
@@ -168,8 +161,8 @@ def check_table(context: Context, declared: Table, torn: TornCommits) -> Judged:
         _warn_of_erased_records(context, declared)
     if isinstance(declared, Bronze):
         return judged
-    if not isinstance(declared, Silver):
-        _warn_without_change_feed(context, declared)
+    if not isinstance(declared, Silver) and (warning := missing_feed_warning(context, declared)) is not None:
+        say(warning, level="warning")
     _warn_of_other_partitions(context, declared)
     return judged
 
@@ -247,7 +240,6 @@ def check_sources(layout: Layout, declared: Table | Publish, last: LastCommit | 
     """Refuse to read on in a source that an older copy has replaced.
 
     Args:
-        layout: Where tables and checkpoints are.
         declared: The reading query.
         last: The metadata of the newest commit by the query; of a publication its checkpoint is asked.
 
@@ -290,11 +282,6 @@ def check_declaration(context: Context, declared: Table, last: LastCommit | None
     was cut off after its first write. So is a class or function of the user's own that has changed.
 
     Call it after the table's columns were checked: ``medallion rebuild`` does not help if columns differ.
-
-    Args:
-        context: The pipeline and its settings.
-        declared: The table.
-        last: The return value of ``check_table``.
 
     Raises:
         PipelineError: Names the attributes that differ, and the ways to go on.
@@ -455,8 +442,6 @@ def list_fault(layout: Layout, files: Files, last: LastCommit | None) -> str | N
     """What is wrong with the list of files of a table, in words; None if nothing is.
 
     Args:
-        layout: Where the list is.
-        files: The declaration.
         last: The metadata of the newest commit by the table's query.
     """
     listed, path = FileList(layout.file_list_path(files.table)), layout.file_list_path(files.table)
@@ -494,11 +479,6 @@ def _side_steps(layout: Layout, declared: Table) -> tuple[SideStep, ...]:
     if isinstance(declared, Silver):
         return silver_side_steps(declared, layout.table_path)
     return gold_side_steps(declared, layout.table_path)
-
-
-def _warn_without_change_feed(context: Context, declared: Gold) -> None:
-    if (warning := missing_feed_warning(context, declared)) is not None:
-        say(warning, level="warning")
 
 
 def _warn_of_other_partitions(context: Context, declared: Silver | Gold) -> None:

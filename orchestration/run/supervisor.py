@@ -112,8 +112,6 @@ class Supervisor:
         """Create a supervisor without queries.
 
         Args:
-            spark: The session.
-            stop: The request to stop.
             stop_timeout_seconds: How long a stop waits for a micro-batch boundary.
             policy: How queries are restarted; unset: the defaults.
             states: Folder for the failures and restarts of the queries; unset: they are not written.
@@ -158,7 +156,6 @@ class Supervisor:
         not start, has failed; it is built again when it is resumed.
 
         Args:
-            streams: The queries.
             available_now: Process the available data, then end. A query then waits until the queries that
                 write the tables that it reads have ended.
             when: Condition under which a query may start; unset: at once.
@@ -190,7 +187,6 @@ class Supervisor:
         """Start a query; one that Spark does not start is set aside.
 
         Args:
-            stream: The query.
             when: Condition under which it may start.
             is_late: Whether it has waited: what it waited for may be there since it was built.
 
@@ -362,8 +358,6 @@ class Supervisor:
         Called by another thread than the one that supervises.
 
         Args:
-            name: The query.
-            streams: Builds it.
             when: Condition under which it may start, as for ``start``.
 
         Raises:

@@ -100,11 +100,7 @@ def judged_topics(
     """The topics that bronze has read, as the broker has them now.
 
     Args:
-        layout: Where the tables are.
-        topic: The declaration.
         last: The metadata of bronze's newest micro-batch.
-        address: The broker's address.
-        options: Client options.
 
     Raises:
         BrokerError: The broker does not answer.
@@ -284,17 +280,11 @@ def _held_text(topic: BrokerTopic, most: int = 4) -> str:
 
 @dataclass
 class TopicWatch:
-    """Compares the ids of the topics that run with the broker's, every half a minute, in a thread of its own.
+    """Compares the ids of the topics that run with the broker's, twice a minute, in a thread of its own."""
 
-    Attributes:
-        identities: The topics, by bronze table; queries are added as they are built.
-        lookup: Gives the ids of topics, by the bronze table.
-        seconds: Time between two looks.
-    """
-
-    identities: dict[str, TopicIdentity]
-    lookup: Callable[[str, Sequence[str]], Mapping[str, str]]
-    seconds: float = _LOOK_SECONDS
+    identities: dict[str, TopicIdentity]  # the topics, by bronze table; queries are added as they are built
+    lookup: Callable[[str, Sequence[str]], Mapping[str, str]]  # gives the ids of topics, by the bronze table
+    seconds: float = _LOOK_SECONDS  # time between two looks
     _error: TopicChangedError | None = None
     _stop: threading.Event = field(default_factory=threading.Event)
 

@@ -111,27 +111,23 @@ def _run_first(table: str) -> str:
 
 @dataclass(frozen=True)
 class Wiring:
-    """Builds the queries of a pipeline.
-
-    Attributes:
-        bootstrap_servers: The broker's address; only bronze and publications to Kafka need one.
-        topics: The topics of each bronze table whose queries were built.
-        beginnings: What was judged of the queries that were not built since: a start refuses none of them
-            any more. Each is handed to the query's watches once; a later beginning is judged again.
-        most_records: Most records of a micro-batch of bronze, where a run reads slower than it could; the
-            declaration and the settings of a table stay what they are.
-        failures: What has failed in the job: a query that cannot be built is added, and the others are built.
-            None: the first one that cannot be built is raised.
-    """
+    """Builds the queries of a pipeline."""
 
     spark: SparkSession
     pipeline: Pipeline
     settings: Settings
     layout: Layout
-    bootstrap_servers: str
+    bootstrap_servers: str  # the broker's address; only bronze and publications to Kafka need one
+    # The topics of each bronze table whose queries were built.
     topics: dict[str, TopicIdentity] = field(default_factory=dict)
+    # What was judged of the queries that were not built since: a start refuses none of them any more. Each is
+    # handed to the query's watches once; a later beginning is judged again.
     beginnings: dict[str, Beginning] = field(default_factory=dict)
+    # Most records of a micro-batch of bronze, where a run reads slower than it could; the declaration and the
+    # settings of a table stay what they are.
     most_records: int | None = None
+    # What has failed in the job: a query that cannot be built is added, and the others are built. None: the
+    # first one that cannot be built is raised.
     failures: TableFailures | None = None
 
     def streams(self, layer: Layer, *, only: str | None = None) -> Iterator[Stream | Unbuilt]:
@@ -258,7 +254,6 @@ class Wiring:
         """Build queries over copies of the tables, each followed by the check of its declaration.
 
         Args:
-            copies: Where the copies are.
             chosen: The declarations, in the order of data flow.
             last: The newest commit of each table by its query.
             publish: The publications that are built too.
@@ -454,7 +449,6 @@ class Wiring:
         """The query, judged and built again: it was stopped, has failed, or its source was away.
 
         Raises:
-            BrokerAwayError: The broker does not answer yet.
             MedallionError: As ``streams``.
         """
         beginning = start_checks.check_beginning(self.layout, declared).beginning

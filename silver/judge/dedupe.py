@@ -76,9 +76,7 @@ def check_types(
 
     Args:
         frame: The table's columns.
-        key: The key columns.
         times: Column by the argument that names it; each is a timestamp.
-        place: The table.
         source: Where it is declared.
 
     Raises:

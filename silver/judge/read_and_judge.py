@@ -35,7 +35,6 @@ def read_rows(
 
     Args:
         bronze: Rows with bronze's columns, of a stream or a batch.
-        silver: The declaration.
         keeps_undecided: Whether the table keeps a record on which its condition ``where`` cannot be decided.
         without_others: Drops other tables' records before anything else is computed; unset: they are rows
             whose fault says so.
@@ -64,7 +63,6 @@ def judge(frame: DataFrame, silver: Silver, lookups: Mapping[str, DataFrame] | N
 
     Args:
         frame: Rows of ``read_rows``.
-        silver: The declaration.
         lookups: The tables that the rules use, by the lookup's name (``silver.judge.lookups.lookup_frames``).
 
     Raises:

@@ -19,8 +19,6 @@ def needs_snapshot(how: str, table: str, bronze_path: str) -> bool:
 
     Args:
         how: The setting ``silver.first_load``: ``auto``, ``log`` or ``snapshot``.
-        table: Name of the bronze table.
-        bronze_path: Path of the bronze table.
 
     Raises:
         HistoryGoneError: The setting is ``log``, and bronze's log or files are incomplete, or hold rows that

@@ -19,7 +19,6 @@ def faults(have: StructType, want: StructType, place: str = "") -> Iterator[str]
 
     Args:
         have: The source's columns, as bronze has them.
-        want: The declared ones.
         place: The path of the struct, with a dot behind it; empty for the row.
     """
     for field in want:

@@ -76,7 +76,6 @@ def read_values(
 
     Args:
         bronze: Rows with a binary column ``value``.
-        value: The format.
         rescue: Collect fields that are not in the schema.
         each: The path of an array of a strict value whose elements are rows; empty: none is.
 
@@ -97,23 +96,15 @@ def read_values(
 
 @dataclass(frozen=True)
 class StrictReader:
-    """One of the engine's Java readers with a declaration; equal readers give equal results.
+    """One of the engine's Java readers with a declaration; equal readers give equal results."""
 
-    Attributes:
-        java_class: The class.
-        spec: The declaration, as JSON text.
-        fields: The fields of ``value`` in a result.
-        is_framed: Whether a zero byte and a schema's id precede the document, which the class does not read.
-        root: The first field of the path to an array whose elements are rows; empty: there is none.
-        is_of_lines: Whether values are lines, whose file may name its columns.
-    """
-
-    java_class: str
-    spec: str
-    fields: StructType
+    java_class: str  # the class
+    spec: str  # the declaration, as JSON text
+    fields: StructType  # the fields of ``value`` in a result
+    # Whether a zero byte and a schema's id precede the document, which the class does not read.
     is_framed: bool = False
-    root: str = ""
-    is_of_lines: bool = False
+    root: str = ""  # the first field of the path to an array whose elements are rows; empty: there is none
+    is_of_lines: bool = False  # whether values are lines, whose file may name its columns
 
     def read_record(self, place: str = "") -> Column:
         """As ``read``, of a record; the columns of a file are found by the names that its first line has.
@@ -168,7 +159,6 @@ def part_reader(value: Json | Debezium | Csv, whole: StructType, wanted: StructT
     """A reader of some fields of a value: only their faults, and those of the whole document, are faults.
 
     Args:
-        value: The format.
         whole: All fields of the value.
         wanted: The fields to read; of a struct perhaps some of its fields.
     """
@@ -318,11 +308,7 @@ def _raw(bronze: DataFrame) -> ReadValues:
 
 
 def _typed(bronze: DataFrame, value: Columns) -> ReadValues:
-    """The columns of a source that bronze keeps typed: nothing is parsed, and no value has a fault.
-
-    Raises:
-        PipelineError: Bronze has bytes, lacks a declared column, or has one of a type that does not fit.
-    """
+    """The columns of a source that bronze keeps typed: nothing is parsed, and no value has a fault."""
     have, source = bronze.schema["value"].dataType, source_of(value)
     if not isinstance(have, StructType):
         text = f"bronze has {have.simpleString()}, no typed columns; declare a format, such as Json(…)"

@@ -80,8 +80,6 @@ def keeps_undecided(spark: SparkSession, silver: Silver, readers: Sequence[Silve
     """Whether a table keeps a record on which its condition cannot be decided; by the record's value.
 
     Args:
-        spark: The session.
-        silver: The table.
         readers: All silver tables of its bronze table, in the order of their declaration.
     """
     if silver.each is not None:
@@ -252,11 +250,7 @@ def _filled(row: Column, have: StructType, wanted: StructType) -> Column:
 
 
 def _condition(frame: DataFrame, silver: Silver) -> Column:
-    """The condition over the columns of a frame.
-
-    Raises:
-        PipelineError: It does not resolve, or is not boolean.
-    """
+    """The condition over the columns of a frame."""
     column = F.expr(f"({silver.where})")
     try:
         kind = frame.select(column).schema[0].dataType.simpleString()

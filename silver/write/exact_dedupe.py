@@ -30,12 +30,7 @@ _KNOWN = "__known"
 
 
 def newest_order(silver: Silver, columns: Iterable[str]) -> tuple[str, ...]:
-    """The columns by whose order the newest row of a key is found; total, so that a replay ends the same.
-
-    Args:
-        silver: The declaration.
-        columns: The columns of the table.
-    """
+    """The columns by whose order the newest row of a key is found; total, so that a replay ends the same."""
     return (silver.event_time, "_kafka_timestamp", *row_coordinates(columns))
 
 
@@ -55,7 +50,6 @@ def write_exact(  # noqa: PLR0913, PLR0917  # a write has this many parts
 
     Args:
         rows: Accepted rows with silver's columns, any number per key.
-        silver: The declaration.
         path: The silver table.
         batch: The batch's identity; one whose step the table has is skipped.
         step: Names the write among the query's writes.

@@ -63,21 +63,14 @@ _SAMPLE_ROWS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The state of a first load, by the metadata of silver's commits.
+    """The state of a first load, by the metadata of silver's commits."""
 
-    Attributes:
-        parts: How many parts are written.
-        of: How many parts there are.
-        bronze_versions: Per bronze table, the last commit whose rows the load has.
-        begins: Per bronze table, the first commit that the stream reads; none of its rows are in the load.
-        newest_ms: The newest event time in the load, milliseconds since the epoch.
-    """
-
-    parts: int
-    of: int
-    bronze_versions: tuple[int, ...]
+    parts: int  # how many parts are written
+    of: int  # how many parts there are
+    bronze_versions: tuple[int, ...]  # per bronze table, the last commit whose rows the load has
+    # Per bronze table, the first commit that the stream reads; none of its rows are in the load.
     begins: tuple[int, ...]
-    newest_ms: int
+    newest_ms: int  # the newest event time in the load, milliseconds since the epoch
 
     @property
     def is_done(self) -> bool:
@@ -101,29 +94,17 @@ def mark(path: str) -> Mark | None:
 
 @dataclass(frozen=True, slots=True)
 class FirstLoad:
-    """A first load from a snapshot.
+    """A first load from a snapshot."""
 
-    Attributes:
-        pipeline: The pipeline's name.
-        silver: The declaration.
-        silver_path: The silver table, which exists.
-        quarantine_path: Its quarantine table.
-        bronze_paths: The tables that are read.
-        staging: The folder of judged rows; deleted at the end.
-        rows_per_part: Rows of bronze per commit of silver.
-        judged: Judges bronze rows as the query does.
-        rejected: Gives rejected rows the columns of quarantine.
-    """
-
-    pipeline: str
+    pipeline: str  # the pipeline's name
     silver: Silver
-    silver_path: str
-    quarantine_path: str
-    bronze_paths: Sequence[str]
-    staging: str
-    rows_per_part: int
-    judged: Callable[[DataFrame], DataFrame]
-    rejected: Callable[[DataFrame], DataFrame]
+    silver_path: str  # the silver table, which exists
+    quarantine_path: str  # its quarantine table
+    bronze_paths: Sequence[str]  # the tables that are read
+    staging: str  # the folder of judged rows; deleted at the end
+    rows_per_part: int  # rows of bronze per commit of silver
+    judged: Callable[[DataFrame], DataFrame]  # judges bronze rows as the query does
+    rejected: Callable[[DataFrame], DataFrame]  # gives rejected rows the columns of quarantine
 
     def run(self, spark: SparkSession) -> None:
         """Load the rows that silver still lacks; each row once, however often the load is interrupted.

@@ -26,17 +26,12 @@ from silver.write.verdict_counts import Tally
 
 @dataclass(frozen=True, slots=True)
 class JudgedBatch:
-    """The judged rows of a micro-batch.
+    """The judged rows of a micro-batch."""
 
-    Attributes:
-        kept: All rows; what is computed from a few of them may come to the driver.
-        rows: All rows; what is computed from all of them comes to the driver only if they are small.
-        read: How many rows of bronze they are judged from, where that is known; with a row per element they
-            are fewer.
-    """
-
-    kept: Rows
-    rows: Rows
+    kept: Rows  # all rows; what is computed from a few of them may come to the driver
+    rows: Rows  # all rows; what is computed from all of them comes to the driver only if they are small
+    # How many rows of bronze they are judged from, where that is known; with a row per element they are
+    # fewer.
     read: int | None = None
 
     def measured(self, row_size: RowSizeEstimate, tally: Tally) -> JudgedBatch:
@@ -61,10 +56,7 @@ def consume_once(
     """Read a micro-batch whole, once, and keep its rows until the end of the block.
 
     Args:
-        frame: The micro-batch as Spark hands it out.
-        batch: Its identity.
         bronze_paths: The tables that it is read from, in the order of the query's sources.
-        limits: What may be computed in the driver.
         row_size: Of rows as they come out of the query.
     """
     read = _few_rows_read(batch, bronze_paths, limits, row_size)

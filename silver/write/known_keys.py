@@ -58,7 +58,6 @@ def remember(spark: SparkSession, silver_path: str, metadata: str, newest_ms: in
 
     Args:
         spark: A session of the caller's own: the metadata of commits is set in it.
-        silver_path: The table.
         metadata: The commit's metadata; there is no commit where the query looks up these keys already.
         newest_ms: The newest event time of the rows, epoch milliseconds; None: no row is written.
     """
@@ -69,16 +68,11 @@ def remember(spark: SparkSession, silver_path: str, metadata: str, newest_ms: in
 
 @dataclass
 class KeysWrittenOutsideStream:
-    """Recognises duplicates of rows that a first load or a replay wrote, until the stream's state knows them.
-
-    Attributes:
-        silver: The declaration.
-        silver_path: Its table.
-        until_ms: The watermark from which on the state knows all keys; None: no row was written outside.
-    """
+    """Recognises duplicates of rows that a first load or a replay wrote, until the state knows them."""
 
     silver: Silver
-    silver_path: str
+    silver_path: str  # its table
+    # The watermark from which on the state knows all keys; None: no row was written outside.
     until_ms: int | None
 
     def is_over(self, batch: MicroBatch) -> bool:
@@ -96,7 +90,6 @@ class KeysWrittenOutsideStream:
 
         Args:
             rows: The batch's accepted rows, as silver has them; their number is known.
-            batch: The batch.
         """
         if self.is_over(batch) or not rows.count:
             yield rows, 0

@@ -43,15 +43,11 @@ def late_schema(silver: StructType) -> StructType:
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """The late rows of one micro-batch, as silver has them.
+    """The late rows of one micro-batch, as silver has them."""
 
-    Attributes:
-        rows: All late rows.
-        missing: Rows whose event silver lacks, one per key, the first that arrived: they are appended to
-            silver. None where late rows are not merged.
-    """
-
-    rows: Rows
+    rows: Rows  # all late rows
+    # Rows whose event silver lacks, one per key, the first that arrived: they are appended to silver. None
+    # where late rows are not merged.
     missing: Rows | None = None
 
     @property
@@ -62,27 +58,16 @@ class Late:
 
 @dataclass(frozen=True, slots=True)
 class LateRows:
-    """Finds late rows, and writes them.
-
-    Attributes:
-        silver: The declaration.
-        silver_path: Its table.
-        late_path: The table of late rows.
-        bronze_paths: The tables it reads, in the order of the query's sources.
-        bronze_schema: Their columns.
-        checkpoint: The checkpoint of the query.
-        begins: The commit of each bronze table that the query's first micro-batch begins with.
-        judged: Judges bronze rows as the query does.
-    """
+    """Finds late rows, and writes them."""
 
     silver: Silver
-    silver_path: str
-    late_path: str
-    bronze_paths: Sequence[str]
-    bronze_schema: StructType
-    checkpoint: str
-    begins: Sequence[int]
-    judged: Callable[[DataFrame], DataFrame]
+    silver_path: str  # its table
+    late_path: str  # the table of late rows
+    bronze_paths: Sequence[str]  # the tables it reads, in the order of the query's sources
+    bronze_schema: StructType  # their columns
+    checkpoint: str  # the checkpoint of the query
+    begins: Sequence[int]  # the commit of each bronze table that the query's first micro-batch begins with
+    judged: Callable[[DataFrame], DataFrame]  # judges bronze rows as the query does
 
     @contextmanager
     def of(self, judged: JudgedBatch, batch: MicroBatch, marked: int, dropped: int) -> Iterator[Late | None]:
@@ -90,7 +75,6 @@ class LateRows:
 
         Args:
             judged: The micro-batch as it came out of Spark's operators, read whole.
-            batch: Its identity.
             marked: How many of its rows are late.
             dropped: How many more late rows Spark counted and dropped.
 
@@ -181,12 +165,8 @@ def read_micro_batch(  # noqa: PLR0913  # where it was read from, and how far
     """The rows of bronze that a planned micro-batch reads, by the positions in its query's checkpoint.
 
     Args:
-        spark: The session.
-        batch_id: The micro-batch.
         bronze_paths: The tables that it reads, in the order of the query's sources.
-        checkpoint: The checkpoint of its query.
         begins: The commit of each bronze table that the query's first micro-batch begins with.
-        bronze_schema: The columns of bronze.
 
     Raises:
         HistoryGoneError: A file that the micro-batch reads is gone.

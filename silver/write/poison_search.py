@@ -33,17 +33,13 @@ _FILE = "found.json"
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """Offsets of one partition, from ``first`` to ``last``, both included.
-
-    Attributes:
-        deaths: How many processes ended while they read this range.
-    """
+    """Offsets of one partition, from ``first`` to ``last``, both included."""
 
     topic: str
     partition: int
     first: int
     last: int
-    deaths: int = 0
+    deaths: int = 0  # how many processes ended while they read this range
 
     def parts(self, count: int) -> Iterator[OffsetRange]:
         """The range as at most so many ranges, which differ in size by one at most."""
@@ -60,18 +56,12 @@ class OffsetRange:
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """The search of one micro-batch.
+    """The search of one micro-batch."""
 
-    Attributes:
-        batch_id: The micro-batch.
-        left: The ranges that are still to be read.
-        trying: The range that is being read; None between two.
-        ended_after: Once the search has ended: how many processes the micro-batch had ended until then.
-    """
-
-    batch_id: int
-    left: tuple[OffsetRange, ...] = ()
-    trying: OffsetRange | None = None
+    batch_id: int  # the micro-batch
+    left: tuple[OffsetRange, ...] = ()  # the ranges that are still to be read
+    trying: OffsetRange | None = None  # the range that is being read; None between two
+    # Once the search has ended: how many processes the micro-batch had ended until then.
     ended_after: int | None = None
 
 
@@ -87,13 +77,7 @@ _KNOWN = StateFile(_Known)
 
 
 class PoisonSearch:
-    """The search for the poison records of one silver table, by the file beside its checkpoint.
-
-    Args:
-        table: The silver table.
-        checkpoint: Path or URI of its query's checkpoint.
-        say: Reports each step.
-    """
+    """The search for the poison records of one silver table, by the file beside its checkpoint."""
 
     def __init__(self, table: str, checkpoint: str, say: Callable[[str], None] = lambda text: None) -> None:
         self._table, self._say = table, say

@@ -117,8 +117,6 @@ def accepted(rows: Rows, verdict: str = ACCEPT, count: int | None = None) -> Row
     """Accepted rows, as the silver table has them; or rows of another verdict.
 
     Args:
-        rows: Judged rows.
-        verdict: The verdict.
         count: How many rows have it, if that is known.
     """
     declared = {name: column(name) for name in rows.columns if name not in _SCRATCH}
@@ -135,7 +133,6 @@ def rejected(rows: Rows, rule_version: str, count: int | None = None) -> Rows:
     """Rejected rows, as the quarantine table has them; of a dropped row neither key, value nor headers.
 
     Args:
-        rows: Judged rows.
         rule_version: Identifies the rules that judged them.
         count: How many rows are rejected, if that is known.
     """

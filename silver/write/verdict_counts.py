@@ -35,27 +35,20 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Rows by verdict, and by rule; a row that breaks two rules counts for both.
-
-    Attributes:
-        rules: Rows that broke a rule, whatever its verb; rules that no row broke are left out. Rules that a
-            late row broke are not counted.
-        late: Rows at or before the watermark, as far as Spark has not dropped them.
-        other: Other tables' records, as far as the query has not dropped them before.
-        empty: Records without an element, of a table with a row per element.
-        with_unknown_fields: Rows whose value has a field that its schema does not name.
-    """
+    """Rows by verdict, and by rule; a row that breaks two rules counts for both."""
 
     accepted: int
     quarantined: int
     dropped: int
     tombstones: int
     failed: int
+    # Rows that broke a rule, whatever its verb; rules that no row broke are left out. Rules that a late row
+    # broke are not counted.
     rules: Mapping[str, int]
-    late: int = 0
-    other: int = 0
-    empty: int = 0
-    with_unknown_fields: int = 0
+    late: int = 0  # rows at or before the watermark, as far as Spark has not dropped them
+    other: int = 0  # other tables' records, as far as the query has not dropped them before
+    empty: int = 0  # records without an element, of a table with a row per element
+    with_unknown_fields: int = 0  # rows whose value has a field that its schema does not name
 
     @property
     def rows(self) -> int:

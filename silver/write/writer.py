@@ -46,7 +46,6 @@ def side_steps(silver: Silver, path: Callable[[str], str]) -> tuple[SideStep, ..
     """The steps that not every micro-batch of a silver table has.
 
     Args:
-        silver: The declaration.
         path: Gives the path of a table.
     """
     return (
@@ -66,34 +65,20 @@ class Writer:
     """The ``foreachBatch`` body of a silver table.
 
     Silver commits every batch, even without a row, because its commit carries the batch's counts.
-
-    Attributes:
-        silver: The declaration.
-        bronze_paths: The tables that it reads, in the order of the query's sources.
-        silver_path: The table.
-        quarantine_path: The table of rejected rows.
-        late_rows: Finds late rows, and writes them.
-        known_keys: Recognises duplicates of rows that a first load or a replay wrote.
-        watches: Check the commits of each bronze table.
-        limits: What may be computed in the driver.
-        row_size: Of judged rows.
-        rule_version: Identifies the rules that judge its rows.
-        rule_marks: Marks of what decides a verdict, for the metadata of commits.
-        steps: The newest micro-batch of each step that writes a side table.
     """
 
     silver: Silver
-    bronze_paths: Sequence[str]
-    silver_path: str
-    quarantine_path: str
-    late_rows: LateRows
-    known_keys: KeysWrittenOutsideStream
-    watches: Sequence[CommitWatch]
-    limits: DriverLimits
-    row_size: RowSizeEstimate
-    rule_version: str
-    rule_marks: Mapping[str, str]
-    steps: StepHistory
+    bronze_paths: Sequence[str]  # the tables that it reads, in the order of the query's sources
+    silver_path: str  # the table
+    quarantine_path: str  # the table of rejected rows
+    late_rows: LateRows  # finds late rows, and writes them
+    known_keys: KeysWrittenOutsideStream  # recognises duplicates of rows that a first load or a replay wrote
+    watches: Sequence[CommitWatch]  # check the commits of each bronze table
+    limits: DriverLimits  # what may be computed in the driver
+    row_size: RowSizeEstimate  # of judged rows
+    rule_version: str  # identifies the rules that judge its rows
+    rule_marks: Mapping[str, str]  # marks of what decides a verdict, for the metadata of commits
+    steps: StepHistory  # the newest micro-batch of each step that writes a side table
 
     def __call__(self, frame: DataFrame, batch: MicroBatch) -> None:
         """Write one micro-batch.

@@ -16,8 +16,8 @@ import pytest
 from deltalake import DeltaTable
 
 from common.declare import Message
+from common.delta.lease.lease_holder import find_holder, find_standbys
 from common.delta.log import LogReader
-from orchestration.observe.status.lease_holder import find_holder, find_standbys
 from tests.chaos.test_kill import FIELDS, GROUP, Feed, example_events, feeding
 from tests.support.oracles.oracle import outcome
 from tests.support.processes import (

@@ -60,7 +60,6 @@ def file_fault(path: str, file: DataFile, digests: Mapping[str, str], *, is_deep
     """What is wrong with a data file, in words; None if nothing is, or if nothing tells.
 
     Args:
-        path: The table.
         file: The file, with its size if that is to be compared; 0: it is not.
         digests: Those of the table (``noted``).
         is_deep: A file without a digest is read whole, and its pages are compared with their checksums.
@@ -93,10 +92,6 @@ def forget_others(path: str, kept: Collection[DataFile]) -> None:
     """Forget the digests of files that were deleted: all but those of some files and of those still there.
 
     Call it after old files were deleted, by the table's one writer.
-
-    Args:
-        path: The table.
-        kept: Its live files.
     """
     with _WRITING:
         digests = noted(path)

@@ -41,9 +41,6 @@ class TableLeases:
         """Take what the job writes.
 
         Args:
-            layout: Where the tables are.
-            tables: Their names.
-            job: The job's name.
             seconds: How long a lease on an object store lasts.
             published: By publication, the folder of its lock file.
         """

@@ -166,9 +166,6 @@ def _await_orphan(table: str, folder: str, last: dict[str, object]) -> None:
 
     While the process that wrote the lock file runs, it holds the lock of the file that it wrote: another one
     is a copy of that. Where it was put back into the same folder, its process finds its lease lost, and ends.
-
-    Raises:
-        LeaseHeldError: The JVM, or the process in the same folder, does not end.
     """
     pid, mark = last.get("jvm_pid"), last.get("jvm_started")
     if not isinstance(pid, int) or last.get("host") != socket.gethostname():

@@ -38,7 +38,6 @@ class StandbyPlace:
         """Create a place that is not held yet.
 
         Args:
-            folder: The folder of the leases.
             job: The job that the process goes on with.
             reads: Fingerprint of the pipeline file that the process has read.
         """

@@ -47,22 +47,15 @@ _PROCESS_IDS = Path("/proc/self/ns/pid")
 
 @dataclass(frozen=True, slots=True)
 class StoredLease:
-    """A lease that is not released, as the store has it.
-
-    Attributes:
-        seconds: How long it lasts after a renewal.
-        renewed_at: When it was renewed, by the clock of the store, in whole seconds.
-        tag: Identifies this renewal.
-        content: All that the holder has written.
-    """
+    """A lease that is not released, as the store has it."""
 
     job: str
     pid: int
     host: str
-    seconds: float
-    renewed_at: datetime
-    tag: str | None
-    content: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    seconds: float  # how long it lasts after a renewal
+    renewed_at: datetime  # when it was renewed, by the clock of the store, in whole seconds
+    tag: str | None  # identifies this renewal
+    content: Mapping[str, Any] = field(default_factory=dict, compare=False)  # all that the holder has written
 
     @property
     def has_ended(self) -> bool:

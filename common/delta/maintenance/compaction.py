@@ -46,8 +46,6 @@ def compact(
     Args:
         spark: The session; its settings define a small file and the target size
             (``common.spark.session_conf``).
-        path: The table.
-        metadata: Metadata of the commit.
         cluster_by: Clustering columns; empty: compaction only.
         limits: Limits under which the driver has the table open already.
 
@@ -92,7 +90,6 @@ def compact_tier(spark: SparkSession, path: str, metadata: str, tier: int, limit
     Args:
         spark: A session of the caller's own: its settings are changed.
         path: The table; it has no clustering columns.
-        metadata: Metadata of the commit.
         tier: One of ``TIERS``.
         limits: Limits under which the driver compacts by delta-rs, without a Spark job.
 
@@ -109,11 +106,7 @@ def compact_tier(spark: SparkSession, path: str, metadata: str, tier: int, limit
 
 
 def _refuse_changed_files(path: str, smaller_than: float = math.inf) -> None:
-    """Refuse to write rows of files anew whose bytes have changed: the new file would hide it.
-
-    Raises:
-        TableError: Names the first such file.
-    """
+    """Refuse to write rows of files anew whose bytes have changed: the new file would hide it."""
     digests = file_digests.noted(path)
     for file in LogReader(path).live_files() if digests else ():
         fault = file_digests.file_fault(path, file, digests) if file.bytes < smaller_than else None

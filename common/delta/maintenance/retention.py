@@ -26,18 +26,13 @@ _SHOWN = 4
 
 @dataclass(frozen=True, slots=True)
 class ExpiredTopic:
-    """The expired records of one topic.
+    """The expired records of one topic."""
 
-    Attributes:
-        offsets: By partition: the first offset that the table ever had, and the end, which is one more than
-            the highest expired offset. An offset in between that is in no table is expired.
-        oldest: Kafka's time of the oldest expired record; None where no record has one.
-        newest: Kafka's time of the newest expired record; None where no record has one.
-    """
-
+    # By partition: the first offset that the table ever had, and the end, which is one more than the highest
+    # expired offset. An offset in between that is in no table is expired.
     offsets: Mapping[int, tuple[int, int]]
-    oldest: datetime | None = None
-    newest: datetime | None = None
+    oldest: datetime | None = None  # Kafka's time of the oldest expired record; None where no record has one
+    newest: datetime | None = None  # Kafka's time of the newest expired record; None where no record has one
 
     def with_more(self, other: ExpiredTopic) -> ExpiredTopic:
         """Both expired ranges as one: the lowest first offset, the highest end, the widest times."""

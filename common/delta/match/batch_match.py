@@ -35,19 +35,12 @@ _COMPARED = 20
 
 @dataclass(frozen=True, slots=True)
 class SideStep:
-    """A step of a query's micro-batches that not every micro-batch has.
+    """A step of a query's micro-batches that not every micro-batch has."""
 
-    Attributes:
-        step: The step, such as ``quarantine``.
-        table: The table that the step writes.
-        path: The table's path.
-        counts: Names of counts; a micro-batch has the step if one of them is above zero.
-    """
-
-    step: str
-    table: str
-    path: str
-    counts: tuple[str, ...] = ()
+    step: str  # the step, such as ``quarantine``
+    table: str  # the table that the step writes
+    path: str  # the table's path
+    counts: tuple[str, ...] = ()  # names of counts; a micro-batch has the step if one of them is above zero
 
 
 class StepHistory:
@@ -62,7 +55,6 @@ class StepHistory:
         """The micro-batch, its commits naming the newest micro-batch of each step.
 
         Args:
-            batch: The micro-batch.
             written: Whether the micro-batch has each step.
         """
         if self._newest is None:
@@ -168,12 +160,6 @@ def goes_back(entry: PlannedBatch, before: PlannedBatch) -> str | None:
 
 def check_steps(table: str, table_path: str, checkpoint_path: str, steps: Sequence[SideStep]) -> None:
     """Refuse a table of a query that lacks a step of a micro-batch which the checkpoint has committed.
-
-    Args:
-        table: The query's table.
-        table_path: Its path.
-        checkpoint_path: The query's checkpoint.
-        steps: The steps that not every micro-batch has.
 
     Raises:
         CheckpointMismatchError: Names the table, the step, and the micro-batch that has written it.

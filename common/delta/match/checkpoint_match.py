@@ -37,9 +37,6 @@ def check_checkpoint(  # noqa: PLR0913
     checked and is assumed.
 
     Args:
-        table: The table's full name.
-        table_path: Its path or URI.
-        checkpoint_path: The query's checkpoint.
         may_begin_anew: The query's first micro-batch replaces all rows of the table, so that a query which
             has not committed one may start without its checkpoint.
         query: The query that writes the table; empty: the query of the table's own name.
@@ -96,29 +93,17 @@ def _start(table: str, table_path: str, checkpoint_path: str, query: str, *, may
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """What is known when a query starts.
+    """What is known when a query starts."""
 
-    Attributes:
-        table: The table's full name.
-        table_path: Its path.
-        checkpoint_path: The checkpoint's path.
-        query: The query that writes the table.
-        query_id: The id in the checkpoint; None where there is no checkpoint.
-        planned: The newest micro-batch that the checkpoint has planned.
-        committed: The newest micro-batch that the checkpoint has committed.
-        may_begin_anew: Whether the query's first micro-batch replaces all rows.
-        last: Metadata of the query's newest commit.
-    """
-
-    table: str
+    table: str  # the table's full name
     table_path: str
-    checkpoint_path: str
-    query: str
-    query_id: str | None
-    planned: int | None
-    committed: int | None
-    may_begin_anew: bool
-    last: Mapping[str, Any] | None
+    checkpoint_path: str  # the checkpoint's path
+    query: str  # the query that writes the table
+    query_id: str | None  # the id in the checkpoint; None where there is no checkpoint
+    planned: int | None  # the newest micro-batch that the checkpoint has planned
+    committed: int | None  # the newest micro-batch that the checkpoint has committed
+    may_begin_anew: bool  # whether the query's first micro-batch replaces all rows
+    last: Mapping[str, Any] | None  # metadata of the query's newest commit
 
     @property
     def last_id(self) -> str:

@@ -24,17 +24,11 @@ from common.machine.storage_folder import StorageFolder
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One file of a checkpoint that a repair writes or takes out.
+    """One file of a checkpoint that a repair writes or takes out."""
 
-    Attributes:
-        name: The file, relative to the checkpoint.
-        content: Its new content; None takes the file out.
-        reason: Why, in words.
-    """
-
-    name: str
-    content: bytes | None
-    reason: str
+    name: str  # the file, relative to the checkpoint
+    content: bytes | None  # its new content; None takes the file out
+    reason: str  # why, in words
 
 
 def plan_repair(
@@ -48,9 +42,6 @@ def plan_repair(
     """What a repair changes in a checkpoint; nothing where it agrees with the table.
 
     Args:
-        table: The query's table.
-        table_path: Its path.
-        checkpoint_path: The query's checkpoint.
         has_state: Whether the query keeps state, or may do so: then a checkpoint cannot be brought to another
             micro-batch, because its state is that of its own. One without state is brought forward or back to
             the newest micro-batch of the table; the rows that the table lacks are read again.

@@ -15,15 +15,10 @@ _MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class FreeSpace:
-    """The disks of some folders, and how much of each must be free.
+    """The disks of some folders, and how much of each must be free."""
 
-    Attributes:
-        folders: Local folders; one that does not exist yet counts as the nearest folder above it.
-        floor_mb: Least free space in MiB; 0: none is required.
-    """
-
-    folders: Sequence[str]
-    floor_mb: int
+    folders: Sequence[str]  # local folders; one that does not exist yet counts as the nearest folder above it
+    floor_mb: int  # least free space in MiB; 0: none is required
 
     def shortage(self) -> str | None:
         """The first folder on whose disk less than the floor is free, in words; None if all have enough.

@@ -53,20 +53,15 @@ unix_seconds                            | u     | BIGINT  | ({0} - ({0} % 100000
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A function with some arguments.
+    """A function with some arguments."""
 
-    Attributes:
-        arguments: A letter per argument. ``s f i d``: of this family, or what Spark makes one by itself;
-            ``t``: a time as one without a zone, ``u``: as microseconds; ``S``, ``N``: a text, a number above
-            0, that stand in the SQL; ``a``: a text, and an error for one with other letters than ASCII's;
-            ``l``: a list; ``x``: anything.
-        type: DuckDB's name of its type.
-        text: Its text in DuckDB's SQL.
-    """
-
+    # A letter per argument. ``s f i d``: of this family, or what Spark makes one by itself; ``t``: a time as
+    # one without a zone, ``u``: as microseconds; ``S``, ``N``: a text, a number above 0, that stand in the
+    # SQL; ``a``: a text, and an error for one with other letters than ASCII's; ``l``: a list; ``x``:
+    # anything.
     arguments: str
-    type: str
-    text: str
+    type: str  # DuckDB's name of its type
+    text: str  # its text in DuckDB's SQL
 
 
 def _forms() -> Iterator[tuple[str, Form]]:

@@ -70,7 +70,6 @@ def in_duckdb(text: str, pattern: str) -> str:
 
     Args:
         text: SQL text of DuckDB.
-        pattern: The regular expression.
 
     Raises:
         SqlError: DuckDB may match otherwise.

@@ -52,7 +52,6 @@ def expression(sql: str, columns: Columns, *, written: bool = False, now: dateti
     """A Spark expression in DuckDB's SQL, with its type.
 
     Args:
-        sql: The expression.
         columns: Gives its columns.
         written: Whether Spark has computed it for all rows: null stands where it would raise an error.
         now: What ``current_timestamp()`` is; unset: it is refused.
@@ -80,7 +79,6 @@ def statement(
     """A SELECT statement of Spark in DuckDB's SQL.
 
     Args:
-        sql: The statement.
         tables: By table, what it is in a FROM clause of DuckDB, and DuckDB's types of its columns, in order.
         written: As in ``expression``; ``now`` likewise.
         now: What ``current_timestamp()`` is.

@@ -39,17 +39,11 @@ _LITERALS = {
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value.
+    """A value."""
 
-    Attributes:
-        sql: Its text in DuckDB's SQL, in brackets where it needs them.
-        type: DuckDB's name of its type, or that of a span.
-        constant: The text, or the number, that stands in the SQL; None for anything else.
-    """
-
-    sql: str
-    type: str
-    constant: str | None = None
+    sql: str  # its text in DuckDB's SQL, in brackets where it needs them
+    type: str  # DuckDB's name of its type, or that of a span
+    constant: str | None = None  # the text, or the number, that stands in the SQL; None for anything else
 
     @property
     def family(self) -> str:

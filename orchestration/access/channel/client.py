@@ -30,7 +30,6 @@ def ask(folder: Path, pid: int, request: Request, say: Callable[[str], None]) ->
     Args:
         folder: Folder of the sockets.
         pid: The job's process.
-        say: Reports progress.
 
     Returns:
         The result, as JSON; None if the job has no channel or refuses, and the command does the work itself.

@@ -28,20 +28,13 @@ _MOST_BYTES = 64 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a command asks for.
+    """What a command asks for."""
 
-    Attributes:
-        operation: ``audit``, ``replay``, ``maintain``, ``rebuild``, ``erase``, ``quality``, ``stop`` or
-            ``start``.
-        arguments: Its arguments, as JSON.
-        pipeline: Fingerprint of the pipeline file that the command has loaded.
-        version: Version of the protocol.
-    """
-
+    # ``audit``, ``replay``, ``maintain``, ``rebuild``, ``erase``, ``quality``, ``stop`` or ``start``.
     operation: str
-    arguments: Mapping[str, Any]
-    pipeline: str
-    version: int = VERSION
+    arguments: Mapping[str, Any]  # its arguments, as JSON
+    pipeline: str  # fingerprint of the pipeline file that the command has loaded
+    version: int = VERSION  # version of the protocol
 
 
 class Line:

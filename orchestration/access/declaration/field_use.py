@@ -58,24 +58,19 @@ _FRAME_BYTES = 5
 
 @dataclass(frozen=True, slots=True)
 class FieldUse:
-    """The fields of a sample of records.
+    """The fields of a sample of records."""
 
-    Attributes:
-        records: Number of records.
-        unknown: Paths of fields that are not in the schema, with the number of records that have them; most
-            records first, and at most a hundred.
-        absent: Paths of fields of the schema that no record has; of a database's rows, that the newest lacks.
-        is_of_rows: Whether the records are a database's rows, which have each column of their table.
-        lost: Paths of ``absent`` that earlier records had, while they lacked one of ``new``.
-        new: Paths of ``unknown`` that those earlier records lacked.
-    """
-
-    records: int
+    records: int  # number of records
+    # Paths of fields that are not in the schema, with the number of records that have them; most records
+    # first, and at most a hundred.
     unknown: tuple[tuple[str, int], ...]
+    # Paths of fields of the schema that no record has; of a database's rows, that the newest lacks.
     absent: tuple[str, ...]
+    # Whether the records are a database's rows, which have each column of their table.
     is_of_rows: bool = False
+    # Paths of ``absent`` that earlier records had, while they lacked one of ``new``.
     lost: tuple[str, ...] = ()
-    new: tuple[str, ...] = ()
+    new: tuple[str, ...] = ()  # paths of ``unknown`` that those earlier records lacked
 
     @property
     def is_rename(self) -> bool:
@@ -177,7 +172,6 @@ def compare(objects: Iterable[dict[str, Any]], known: Sequence[Field]) -> FieldU
 
     Args:
         objects: The objects, one per record.
-        known: The fields of the schema.
     """
     sample = _counted(objects, known)
     absent = tuple(path for path in _declared(known, "", sample.having) if (path, True) not in sample.having)

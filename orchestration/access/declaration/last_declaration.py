@@ -45,17 +45,13 @@ _HASH = 8
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """A declaration in texts.
+    """A declaration in texts."""
 
-    Attributes:
-        kind: The class, such as ``Upsert``.
-        attributes: The text of each attribute that is not the default; entries of columns, measures, rules
-            and lookups each have their own, such as ``columns.amount``.
-        settings: The settings of the query's layer, by their dotted names.
-    """
-
-    kind: str
+    kind: str  # the class, such as ``Upsert``
+    # The text of each attribute that is not the default; entries of columns, measures, rules and lookups each
+    # have their own, such as ``columns.amount``.
     attributes: Mapping[str, str]
+    # The settings of the query's layer, by their dotted names.
     settings: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -25,16 +25,11 @@ _NOT_PUBLIC = re.compile(rf"cannot import name '(\w+)' from {_OWN}|module {_OWN}
 
 @dataclass(frozen=True)
 class Draft:
-    """What a pipeline file holds, right or wrong.
+    """What a pipeline file holds, right or wrong."""
 
-    Attributes:
-        pipeline: The value named ``pipeline``; None if there is none. With problems it may have faulty
-            declarations.
-        problems: The problems of the file and of its declarations.
-    """
-
+    # The value named ``pipeline``; None if there is none. With problems it may have faulty declarations.
     pipeline: Pipeline | None
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[Problem, ...] = ()  # the problems of the file and of its declarations
 
 
 def load_pipeline(path: Path | None) -> Pipeline:

@@ -270,11 +270,7 @@ def _end(settings: Settings, pid: int, process_start: str | None) -> None:
 
 @contextlib.contextmanager
 def _start_lock(settings: Settings) -> Iterator[None]:
-    """Hold ``start.lock``, so that no other process starts, joins or stops the broker meanwhile.
-
-    Raises:
-        BrokerError: Another process has held the lock for longer than a stop and a start may take.
-    """
+    """Hold ``start.lock``, so that no other process starts, joins or stops the broker meanwhile."""
     path = broker_dir(settings) / "start.lock"
     limit = settings.kafka.start_timeout_seconds + 2 * settings.kafka.stop_timeout_seconds
     deadline, is_announced = time.monotonic() + limit, False

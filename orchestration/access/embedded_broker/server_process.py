@@ -48,19 +48,13 @@ _PROPERTIES = Path(__file__).with_name("server.properties").read_text(encoding="
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A Kafka server on a folder.
+    """A Kafka server on a folder."""
 
-    Attributes:
-        folder: The broker's folder.
-        java: The ``java`` executable.
-        jars: The class path, separate from Spark's, which has other versions of the same libraries.
-        heap_mb: Heap in MiB.
-    """
-
-    folder: Path
-    java: Path
+    folder: Path  # the broker's folder
+    java: Path  # the ``java`` executable
+    # The class path, separate from Spark's, which has other versions of the same libraries.
     jars: Sequence[Path]
-    heap_mb: int
+    heap_mb: int  # heap in MiB
 
     @classmethod
     def of(cls, folder: Path, settings: Settings) -> Server:

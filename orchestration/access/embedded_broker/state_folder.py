@@ -26,38 +26,26 @@ _TAIL_LINES = 12
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The properties of a broker's folder that stay the same between runs.
+    """The properties of a broker's folder that stay the same between runs."""
 
-    Attributes:
-        cluster_id: Kafka's cluster id of 22 characters.
-        kafka_version: Version of the Kafka that last wrote the data.
-        port: Clients' port of the last run; 0 before the first run.
-        controller_port: The controller's port of the last run.
-    """
-
-    cluster_id: str
-    kafka_version: str
-    port: int = 0
-    controller_port: int = 0
+    cluster_id: str  # Kafka's cluster id of 22 characters
+    kafka_version: str  # version of the Kafka that last wrote the data
+    port: int = 0  # clients' port of the last run; 0 before the first run
+    controller_port: int = 0  # the controller's port of the last run
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A broker's process, saved by the process that started it.
+    """A broker's process, saved by the process that started it."""
 
-    Attributes:
-        pid: Process id of the JVM.
-        process_start: The process's ``common.machine.processes.start_mark``, because the system reuses pids.
-        started_at: The start for people to read: UTC, ISO 8601.
-    """
-
-    pid: int
+    pid: int  # process id of the JVM
+    # The process's ``common.machine.processes.start_mark``, because the system reuses pids.
     process_start: str | None
     port: int
     controller_port: int
     kafka_version: str
     cluster_id: str
-    started_at: str
+    started_at: str  # the start for people to read: UTC, ISO 8601
 
     @property
     def address(self) -> str:
@@ -124,7 +112,6 @@ def last_words(folder: Path, since_bytes: int) -> str:
     """The lines that explain a failed start: new errors in the log, or its last lines, and the JVM's output.
 
     Args:
-        folder: The broker's folder.
         since_bytes: Size of the log before the failed start.
     """
     content = _bytes(log_file(folder))

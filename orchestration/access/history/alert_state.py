@@ -22,29 +22,18 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class AlertState:
-    """What is known of one rule and table that is, or was just now, in trouble.
+    """What is known of one rule and table that is, or was just now, in trouble."""
 
-    Attributes:
-        rule: Name of the rule.
-        table: The table, or empty for the pipeline.
-        severity: ``critical`` or ``warning``.
-        text: What is wrong, in words; nothing of a record.
-        since: Start of the trouble; None if there is none now.
-        raised_at: When the alert was raised; None while the trouble has not lasted long enough.
-        clear_since: Since when a raised alert's trouble is gone; None if it is there.
-        resolved_at: When the alert was resolved; kept until all channels know it.
-        told: Channels that were sent the alert, and were not sent its end.
-    """
-
-    rule: str
-    table: str
-    severity: str
-    text: str
-    since: datetime | None
+    rule: str  # name of the rule
+    table: str  # the table, or empty for the pipeline
+    severity: str  # ``critical`` or ``warning``
+    text: str  # what is wrong, in words; nothing of a record
+    since: datetime | None  # start of the trouble; None if there is none now
+    # When the alert was raised; None while the trouble has not lasted long enough.
     raised_at: datetime | None = None
-    clear_since: datetime | None = None
-    resolved_at: datetime | None = None
-    told: tuple[str, ...] = ()
+    clear_since: datetime | None = None  # since when a raised alert's trouble is gone; None if it is there
+    resolved_at: datetime | None = None  # when the alert was resolved; kept until all channels know it
+    told: tuple[str, ...] = ()  # channels that were sent the alert, and were not sent its end
 
     @property
     def key(self) -> Key:
@@ -59,46 +48,28 @@ class AlertState:
 
 @dataclass(frozen=True, slots=True)
 class Restarts:
-    """Restarts of one query.
+    """Restarts of one query."""
 
-    Attributes:
-        job_started_at: Start of the job that was seen last.
-        count: The job's own count of restarts when it was seen last.
-        was_faulty: Whether the query had failed, or its process was gone, when it was seen last.
-        times: Times of the restarts of the last hour, oldest first.
-    """
-
-    job_started_at: datetime | None = None
-    count: int = 0
-    was_faulty: bool = False
-    times: tuple[datetime, ...] = ()
+    job_started_at: datetime | None = None  # start of the job that was seen last
+    count: int = 0  # the job's own count of restarts when it was seen last
+    was_faulty: bool = False  # whether the query had failed, or its process was gone, when it was seen last
+    times: tuple[datetime, ...] = ()  # times of the restarts of the last hour, oldest first
 
 
 @dataclass(frozen=True, slots=True)
 class AlertsFile:
-    """The content of the file.
+    """The content of the file."""
 
-    Attributes:
-        watched_at: When a process last looked at the pipeline.
-        pid: The process that watches.
-        host: Its host.
-        seconds: Seconds between two looks.
-        rules: Severity by name of rule.
-        channels: By name, why the last message was not delivered; empty if it was.
-        alerts: What is, or was just now, in trouble.
-        restarts: By table.
-        unknown: Rules that could not be judged of some table at the last look.
-    """
-
-    watched_at: datetime
-    pid: int = 0
-    host: str = ""
-    seconds: float = 0.0
-    rules: Mapping[str, str] = field(default_factory=dict)
+    watched_at: datetime  # when a process last looked at the pipeline
+    pid: int = 0  # the process that watches
+    host: str = ""  # its host
+    seconds: float = 0.0  # seconds between two looks
+    rules: Mapping[str, str] = field(default_factory=dict)  # severity by name of rule
+    # By name, why the last message was not delivered; empty if it was.
     channels: Mapping[str, str] = field(default_factory=dict)
-    alerts: tuple[AlertState, ...] = ()
-    restarts: Mapping[str, Restarts] = field(default_factory=dict)
-    unknown: tuple[str, ...] = ()
+    alerts: tuple[AlertState, ...] = ()  # what is, or was just now, in trouble
+    restarts: Mapping[str, Restarts] = field(default_factory=dict)  # by table
+    unknown: tuple[str, ...] = ()  # rules that could not be judged of some table at the last look
 
     @property
     def raised(self) -> tuple[AlertState, ...]:

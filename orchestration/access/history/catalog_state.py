@@ -15,17 +15,11 @@ from common.machine.files.state_file import StateFile
 
 @dataclass(frozen=True, slots=True)
 class CatalogEntry:
-    """A table in a catalog.
+    """A table in a catalog."""
 
-    Attributes:
-        name: Its name there, with the database: ``dev_silver.orders``.
-        registered_at: When its columns were written there last; None if they never were.
-        error: Why the table, or its present columns, could not be registered; empty if they are.
-    """
-
-    name: str
-    registered_at: datetime | None = None
-    error: str = ""
+    name: str  # its name there, with the database: ``dev_silver.orders``
+    registered_at: datetime | None = None  # when its columns were written there last; None if they never were
+    error: str = ""  # why the table, or its present columns, could not be registered; empty if they are
 
 
 _FILE = StateFile(dict[str, CatalogEntry])

@@ -19,26 +19,18 @@ _USUAL_RATE = {"bronze": 20_000.0, "silver": 5_000.0, "gold": 20_000.0, "publish
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """What the next start of the job reads.
+    """What the next start of the job reads."""
 
-    Attributes:
-        rows: Rows; None where the source does not say.
-        bytes: Size of the files that hold the rows.
-        seconds: Estimated time; None where ``rows`` is None.
-        is_measured: Whether the time is by the speed of the query's earlier micro-batches.
-    """
-
-    rows: int | None = None
-    bytes: int = 0
-    seconds: float | None = None
-    is_measured: bool = False
+    rows: int | None = None  # rows; None where the source does not say
+    bytes: int = 0  # size of the files that hold the rows
+    seconds: float | None = None  # estimated time; None where ``rows`` is None
+    is_measured: bool = False  # whether the time is by the speed of the query's earlier micro-batches
 
 
 def effort_of(layout: Layout, query: str, reads: Sequence[str]) -> Effort:
     """What a query reads that begins with its sources' first rows.
 
     Args:
-        layout: Where the tables are.
         query: The query, by the name of the table that it writes.
         reads: The tables that it reads.
     """
@@ -58,7 +50,6 @@ def effort_of_range(layout: Layout, query: str, reads: Sequence[str], condition:
     """What a query reads that judges some rows of its source again.
 
     Args:
-        layout: Where the tables are.
         query: The query, by the name of the table that it writes.
         reads: The tables that it reads.
         condition: Which rows, as an expression of PyArrow.
@@ -71,7 +62,6 @@ def effort(layout: Layout, query: str, rows: int, size: int) -> Effort:
     """What it takes a query to read so many rows and bytes, by its measured speed.
 
     Args:
-        layout: Where the tables are.
         query: The query, by the name of the table that it writes.
         size: The bytes of the files that hold them; 0 where that is not known.
     """

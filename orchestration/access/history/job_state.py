@@ -25,24 +25,16 @@ JobQueryState = Literal["starting", "working", "waiting", "restarting", "failed"
 
 @dataclass(frozen=True, slots=True)
 class BatchFacts:
-    """Facts of a finished micro-batch, from Spark's progress report.
+    """Facts of a finished micro-batch, from Spark's progress report."""
 
-    Attributes:
-        batch_id: Number of the micro-batch.
-        ended_at: When it ended.
-        duration_ms: From its trigger to its end.
-        phases_ms: The parts of the duration, by Spark's names: ``latestOffset``, ``queryPlanning``,
-            ``addBatch`` (reading, computing and writing), ``walCommit``, ``commitOffsets`` and others.
-        state_rows: Rows in the query's state after the batch; None for a query without state.
-        state_bytes: Memory of that state in bytes; None for a query without state.
-    """
-
-    batch_id: int
-    ended_at: datetime
-    duration_ms: int
+    batch_id: int  # number of the micro-batch
+    ended_at: datetime  # when it ended
+    duration_ms: int  # from its trigger to its end
+    # The parts of the duration, by Spark's names: ``latestOffset``, ``queryPlanning``, ``addBatch`` (reading,
+    # computing and writing), ``walCommit``, ``commitOffsets`` and others.
     phases_ms: Mapping[str, int]
-    state_rows: int | None
-    state_bytes: int | None
+    state_rows: int | None  # rows in the query's state after the batch; None for a query without state
+    state_bytes: int | None  # memory of that state in bytes; None for a query without state
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,32 +66,22 @@ class Killed:
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """The state of one job.
-
-    Attributes:
-        run_id: Identifies this run of the job, also in logs and in the history.
-        at: When the state was written.
-        ended: Empty while the job runs, ``stopped`` after a requested stop, ``failed`` after an error.
-        error: The cause of the end, in one line.
-        is_of_tables: Whether that is what single queries have failed by; the others have ended well.
-        mark: Start mark of the process, so that a process with the same id is not taken for the job.
-        killed: The process before this one, if it was killed.
-        is_standby: Whether this process was a standby before.
-    """
+    """The state of one job."""
 
     job: str
-    run_id: str
+    run_id: str  # identifies this run of the job, also in logs and in the history
     pid: int
     host: str
     started_at: datetime
-    at: datetime
+    at: datetime  # when the state was written
     queries: Mapping[str, JobQuery] = field(default_factory=dict)
-    ended: str = ""
-    error: str = ""
-    mark: str = ""
+    ended: str = ""  # empty while the job runs, ``stopped`` after a requested stop, ``failed`` after an error
+    error: str = ""  # the cause of the end, in one line
+    mark: str = ""  # start mark of the process, so that a process with the same id is not taken for the job
+    # Whether that is what single queries have failed by; the others have ended well.
     is_of_tables: bool = False
-    killed: Killed | None = None
-    is_standby: bool = False
+    killed: Killed | None = None  # the process before this one, if it was killed
+    is_standby: bool = False  # whether this process was a standby before
 
     @property
     def is_alive(self) -> bool:

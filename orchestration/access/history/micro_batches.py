@@ -25,73 +25,40 @@ _PROPERTIES = {
 
 @dataclass(frozen=True, slots=True)
 class MicroBatchRow:
-    """One row of the history; None where a fact is not known.
+    """One row of the history; None where a fact is not known."""
 
-    Attributes:
-        ended_at: End of the micro-batch, or of the interval without one.
-        job: Name of the job.
-        run_id: The run of the job.
-        query: The table that the query writes.
-        batch_id: Number of the micro-batch.
-        rows: Rows, or records of Kafka, that it read, by the positions in the checkpoint.
-        duration_ms: From its trigger to its end.
-        latest_offset_ms: Finding out what is new.
-        planning_ms: Planning the query.
-        add_batch_ms: Reading, computing and writing.
-        wal_commit_ms: Writing the plan of the micro-batch to the checkpoint.
-        commit_offsets_ms: Marking the micro-batch as done.
-        version: Newest version of the table that the micro-batch committed.
-        files: Files that it added to the table.
-        bytes: Size of these files.
-        accepted: Rows that silver accepted; null for other layers, as are the next five.
-        quarantined: Rows with a reason not to be accepted.
-        dropped: Rows that a rule dropped.
-        tombstones: Records without a value.
-        duplicates: Rows whose key was known.
-        late: Rows at or before the watermark; in gold, what its operators dropped.
-        state_rows: Rows in the query's state.
-        state_bytes: Memory of that state.
-        watermark_at: The event-time watermark.
-        newest_kafka_at: Newest Kafka timestamp that is in the table.
-        waiting_kafka_at: Kafka timestamp of the oldest record that is not; null if none waits.
-        waiting_seconds: Age of that record when the row was written; 0 if none waits.
-        lag_rows: Rows or records that the query had yet to read.
-        lag_bytes: Size of the files that hold them; null for Kafka.
-        lag_files: Number of these files; null for Kafka.
-        lag_seconds: Age of the oldest of them.
-    """
-
-    ended_at: datetime
-    job: str
-    run_id: str
-    query: str
-    batch_id: int | None = None
-    rows: int | None = None
-    duration_ms: int | None = None
-    latest_offset_ms: int | None = None
-    planning_ms: int | None = None
-    add_batch_ms: int | None = None
-    wal_commit_ms: int | None = None
-    commit_offsets_ms: int | None = None
-    version: int | None = None
-    files: int | None = None
-    bytes: int | None = None
-    accepted: int | None = None
-    quarantined: int | None = None
-    dropped: int | None = None
-    tombstones: int | None = None
-    duplicates: int | None = None
-    late: int | None = None
-    state_rows: int | None = None
-    state_bytes: int | None = None
-    watermark_at: datetime | None = None
-    newest_kafka_at: datetime | None = None
+    ended_at: datetime  # end of the micro-batch, or of the interval without one
+    job: str  # name of the job
+    run_id: str  # the run of the job
+    query: str  # the table that the query writes
+    batch_id: int | None = None  # number of the micro-batch
+    rows: int | None = None  # rows, or records of Kafka, that it read, by the positions in the checkpoint
+    duration_ms: int | None = None  # from its trigger to its end
+    latest_offset_ms: int | None = None  # finding out what is new
+    planning_ms: int | None = None  # planning the query
+    add_batch_ms: int | None = None  # reading, computing and writing
+    wal_commit_ms: int | None = None  # writing the plan of the micro-batch to the checkpoint
+    commit_offsets_ms: int | None = None  # marking the micro-batch as done
+    version: int | None = None  # newest version of the table that the micro-batch committed
+    files: int | None = None  # files that it added to the table
+    bytes: int | None = None  # size of these files
+    accepted: int | None = None  # rows that silver accepted; null for other layers, as are the next five
+    quarantined: int | None = None  # rows with a reason not to be accepted
+    dropped: int | None = None  # rows that a rule dropped
+    tombstones: int | None = None  # records without a value
+    duplicates: int | None = None  # rows whose key was known
+    late: int | None = None  # rows at or before the watermark; in gold, what its operators dropped
+    state_rows: int | None = None  # rows in the query's state
+    state_bytes: int | None = None  # memory of that state
+    watermark_at: datetime | None = None  # the event-time watermark
+    newest_kafka_at: datetime | None = None  # newest Kafka timestamp that is in the table
+    # Kafka timestamp of the oldest record that is not; null if none waits.
     waiting_kafka_at: datetime | None = None
-    waiting_seconds: float | None = None
-    lag_rows: int | None = None
-    lag_bytes: int | None = None
-    lag_files: int | None = None
-    lag_seconds: float | None = None
+    waiting_seconds: float | None = None  # age of that record when the row was written; 0 if none waits
+    lag_rows: int | None = None  # rows or records that the query had yet to read
+    lag_bytes: int | None = None  # size of the files that hold them; null for Kafka
+    lag_files: int | None = None  # number of these files; null for Kafka
+    lag_seconds: float | None = None  # age of the oldest of them
 
 
 def append(path: str, rows: Sequence[MicroBatchRow]) -> None:

@@ -35,7 +35,6 @@ def without_standby(jobs: Sequence[JobState], waiting: Collection[str]) -> Itera
     """A sentence for each job that had a standby, which has taken over, and has none any more.
 
     Args:
-        jobs: The states of jobs.
         waiting: The jobs that have a standby.
     """
     for job in jobs:

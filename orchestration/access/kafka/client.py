@@ -40,16 +40,12 @@ _MOVING = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
 
 @dataclass(frozen=True, slots=True)
 class PartitionOffsets:
-    """Offsets by topic and partition.
+    """Offsets by topic and partition."""
 
-    Attributes:
-        first: The oldest record that Kafka still has.
-        end: The last stable offset: the end for a reader of committed records.
-        high: The high watermark: the end with the records of open transactions.
-    """
-
-    first: Offsets = field(default_factory=dict)
+    first: Offsets = field(default_factory=dict)  # the oldest record that Kafka still has
+    # The last stable offset: the end for a reader of committed records.
     end: Offsets = field(default_factory=dict)
+    # The high watermark: the end with the records of open transactions.
     high: Offsets = field(default_factory=dict)
 
 
@@ -108,7 +104,6 @@ def wait_reachable(bootstrap: str, options: Mapping[str, str], timeout: float) -
 
     Args:
         bootstrap: ``host:port[,host:port…]``.
-        options: Kafka client options.
         timeout: Seconds to wait for an answer.
 
     Raises:
@@ -261,7 +256,6 @@ def partition_offsets(
 
     Args:
         bootstrap: ``host:port[,host:port…]``.
-        options: Kafka client options.
         partitions: The partitions of each topic to ask for; None for all of them.
 
     Raises:

@@ -14,19 +14,12 @@ from orchestration.access.kafka.client_options import create_client, librdkafka_
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """The result of a probe.
+    """The result of a probe."""
 
-    Attributes:
-        seconds: Duration of the probe.
-        brokers: Number of brokers in the cluster.
-        topics: Number of topics that this client may see.
-        fault: The reason why the broker did not answer, in one line; empty if it answered.
-    """
-
-    seconds: float
-    brokers: int = 0
-    topics: int = 0
-    fault: str = ""
+    seconds: float  # duration of the probe
+    brokers: int = 0  # number of brokers in the cluster
+    topics: int = 0  # number of topics that this client may see
+    fault: str = ""  # the reason why the broker did not answer, in one line; empty if it answered
 
 
 def probe_broker(servers: str, options: Mapping[str, str], patience_seconds: float) -> ProbeResult:

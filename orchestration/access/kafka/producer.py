@@ -35,17 +35,11 @@ _LARGEST_BYTES = 12 * 1024 * 1024  # the embedded broker's limit; other brokers 
 
 @dataclass(frozen=True, slots=True)
 class Produced:
-    """The number of messages sent, and the duration.
+    """The number of messages sent, and the duration."""
 
-    Attributes:
-        messages: Number of messages; all are delivered when ``produce`` returns.
-        bytes: Size of their keys and values before compression.
-        seconds: Time from the first message to the last delivery.
-    """
-
-    messages: int
-    bytes: int
-    seconds: float
+    messages: int  # number of messages; all are delivered when ``produce`` returns
+    bytes: int  # size of their keys and values before compression
+    seconds: float  # time from the first message to the last delivery
 
     @property
     def rate(self) -> float:
@@ -108,7 +102,6 @@ def produce(  # noqa: PLR0913  # all options are keyword arguments
         topic: The topic, which must exist unless the broker creates topics by itself.
         options: Kafka client options with the names of Kafka's Java clients; they win over the engine's.
         rate: Messages per second; None: as fast as the broker takes them.
-        count: Maximum number of messages.
         seconds: Maximum duration of sending.
         stop: Ends the sending early, without an error.
         on_progress: Called a few times per second with the messages sent so far.
@@ -148,17 +141,11 @@ def _text(error: KafkaError) -> str:
 
 @dataclass
 class Receipts:
-    """Makes the receipts of one run, as messages.
+    """Makes the receipts of one run, as messages."""
 
-    Attributes:
-        topic: The topic of the receipts.
-        collector: What was acknowledged.
-        key: Signs them; None: they have no signature.
-    """
-
-    topic: str
-    collector: Collector
-    key: str | None = None
+    topic: str  # the topic of the receipts
+    collector: Collector  # what was acknowledged
+    key: str | None = None  # signs them; None: they have no signature
 
     def acknowledged(self, report: Report) -> None:
         """Note a message that the broker has taken."""

@@ -50,8 +50,6 @@ def read_receipts(
     A record takes the place of no other: two that differ in more than the signature are two receipts.
 
     Args:
-        bootstrap: The broker's address.
-        options: Client options.
         key: Must have signed them; None: no signature is looked at.
 
     Raises:
@@ -106,11 +104,7 @@ def _receipt(value: bytes | None, key: str | None) -> Receipt:
 def _messages(
     consumer: Consumer, bootstrap: str, topic: str, firsts: Mapping[int, int], ends: Mapping[int, int]
 ) -> Iterator[Message]:
-    """The records of a topic from the first offsets to the ends.
-
-    Raises:
-        BrokerError: Nothing comes any more.
-    """
+    """The records of a topic from the first offsets to the ends."""
     at = {number: firsts[number] for number, end in ends.items() if end > firsts[number]}
     consumer.assign([TopicPartition(topic, number, first) for number, first in at.items()])
     deadline = time.monotonic() + _SECONDS

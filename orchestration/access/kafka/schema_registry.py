@@ -33,15 +33,10 @@ _ENDINGS = {AVRO: ".avsc", PROTOBUF: ".desc"}
 
 @dataclass(frozen=True)
 class WriterSchema:
-    """A schema of a registry.
+    """A schema of a registry."""
 
-    Attributes:
-        kind: ``AVRO`` or ``PROTOBUF``.
-        content: Avro's JSON text with all types that it names, or a set of descriptors, whose last file is
-            the schema.
-    """
-
-    kind: str
+    kind: str  # ``AVRO`` or ``PROTOBUF``
+    # Avro's JSON text with all types that it names, or a set of descriptors, whose last file is the schema.
     content: bytes
 
 

@@ -25,17 +25,11 @@ Place = tuple[str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record without its bytes.
+    """A record without its bytes."""
 
-    Attributes:
-        offset: Its offset.
-        timestamp_ms: Its Kafka timestamp.
-        digest: Of key, value and headers.
-    """
-
-    offset: int
-    timestamp_ms: int
-    digest: str
+    offset: int  # its offset
+    timestamp_ms: int  # its Kafka timestamp
+    digest: str  # of key, value and headers
 
 
 def digest(key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]] | None) -> str:
@@ -112,15 +106,11 @@ def open_consumer(bootstrap: str, options: Mapping[str, str]) -> Consumer:
 
 
 class FirstMessages(NamedTuple):
-    """What was read of some places.
+    """What was read of some places."""
 
-    Attributes:
-        found: The first committed record from each place on; one that is missing has none, unless it waits.
-        waiting: Topics and partitions that were not answered in time.
-    """
-
+    # The first committed record from each place on; one that is missing has none, unless it waits.
     found: dict[Place, Message]
-    waiting: frozenset[tuple[str, int]]
+    waiting: frozenset[tuple[str, int]]  # topics and partitions that were not answered in time
 
 
 def first_messages(consumer: Consumer, places: Collection[Place], seconds: float) -> FirstMessages:
@@ -165,9 +155,6 @@ def keys_since(  # noqa: PLR0913, PLR0917  # where, since when, and how much at 
     """The keys of a topic's committed messages since a time; None where not all of them can be told.
 
     Args:
-        bootstrap: The broker's address.
-        options: Client options.
-        topic: The topic.
         since_ms: Milliseconds since the epoch; None: of its newest messages.
         most: Upper bound of messages that are read.
         seconds: So long is waited for them.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -94,8 +94,3 @@ def _read(consumer: Consumer, topic: str, wanted: Mapping[int, tuple[int, int]])
             if offset + 1 >= wanted[number][1]:
                 open_.discard(number)
     return found
-
-
-def values(messages: Sequence[Sampled]) -> list[bytes | None]:
-    """The values of the messages."""
-    return [message.value for message in messages]

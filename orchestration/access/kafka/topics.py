@@ -45,38 +45,23 @@ _HIDDEN = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAIL
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A partition.
+    """A partition."""
 
-    Attributes:
-        number: Its number.
-        leader: Id of the broker that leads it; None while none does.
-        replicas: Ids of the brokers that are to have it.
-        in_sync: Ids of those that have all of it.
-        first: Offset of the oldest record; None without a leader.
-        end: Offset after the newest committed record; None without a leader.
-    """
-
-    number: int
-    leader: int | None
-    replicas: tuple[int, ...]
-    in_sync: tuple[int, ...]
-    first: int | None
-    end: int | None
+    number: int  # its number
+    leader: int | None  # id of the broker that leads it; None while none does
+    replicas: tuple[int, ...]  # ids of the brokers that are to have it
+    in_sync: tuple[int, ...]  # ids of those that have all of it
+    first: int | None  # offset of the oldest record; None without a leader
+    end: int | None  # offset after the newest committed record; None without a leader
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """A configuration of a topic that differs from Kafka's default.
+    """A configuration of a topic that differs from Kafka's default."""
 
-    Attributes:
-        name: Its name.
-        value: Its value; None where the broker keeps it secret.
-        set_on: ``topic`` or ``broker``.
-    """
-
-    name: str
-    value: str | None
-    set_on: str
+    name: str  # its name
+    value: str | None  # its value; None where the broker keeps it secret
+    set_on: str  # ``topic`` or ``broker``
 
 
 @dataclass(frozen=True, slots=True)

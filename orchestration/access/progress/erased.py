@@ -74,7 +74,6 @@ def erased_again(layout: Layout, known: pa.Table, table: str) -> int:
     The table's own log tells first: one that was erased from after the newest erasure is not looked into.
 
     Args:
-        layout: Where the tables are.
         known: Erased records, by ``newest_erased`` of the bronze tables of its records.
         table: A bronze table, a silver table, or one beside it.
     """
@@ -124,10 +123,7 @@ def after_erased(layout: Layout, bronze: str, topics: Sequence[str], partition: 
     """The first offset from one on whose record was not erased, nor by an erasure that was cut off.
 
     Args:
-        layout: Where the tables are.
-        bronze: The bronze table.
         topics: Values of the column ``topic`` of its rows.
-        partition: The partition.
         offset: The offset to begin with.
 
     Raises:

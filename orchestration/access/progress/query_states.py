@@ -30,32 +30,20 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class QueryState:
-    """The failures of one query since its job started.
+    """The failures of one query since its job started."""
 
-    Attributes:
-        query: The query's name.
-        pid: The process of the job.
-        state: ``waits``: for its restart; ``restarted``: not known yet whether it works; ``works``: again;
-            ``failed``: for good.
-        kind: Kind of the newest failure: transient, data, operator or unknown.
-        subject: What failed, such as ``the Kafka broker``; empty if it is not known.
-        error: Message of the newest failure.
-        since: Time of the first failure in a row, in ISO 8601.
-        next_restart_at: Time of the next restart; None unless the query waits.
-        restarts: Restarts since the job started.
-        last_restarts: The newest restarts, oldest first.
-    """
-
-    query: str
-    pid: int
+    query: str  # the query's name
+    pid: int  # the process of the job
+    # ``waits``: for its restart; ``restarted``: not known yet whether it works; ``works``: again; ``failed``:
+    # for good.
     state: State
-    kind: str
-    subject: str
-    error: str
-    since: str
-    next_restart_at: str | None = None
-    restarts: int = 0
-    last_restarts: tuple[Restart, ...] = field(default=())
+    kind: str  # kind of the newest failure: transient, data, operator or unknown
+    subject: str  # what failed, such as ``the Kafka broker``; empty if it is not known
+    error: str  # message of the newest failure
+    since: str  # time of the first failure in a row, in ISO 8601
+    next_restart_at: str | None = None  # time of the next restart; None unless the query waits
+    restarts: int = 0  # restarts since the job started
+    last_restarts: tuple[Restart, ...] = field(default=())  # the newest restarts, oldest first
 
     def restarts_within(self, seconds: float, at: datetime) -> int:
         """Number of restarts in the last seconds before ``at``, as far as they are kept."""

@@ -40,18 +40,13 @@ SILVER = {
 
 @dataclass(frozen=True, slots=True)
 class RecordRange:
-    """Records from a place on, up to but not including another one.
+    """Records from a place on, up to but not including another one."""
 
-    Attributes:
-        begin: When bronze has read the first of the records; None: no such limit.
-        end: When bronze has read the first record after them.
-        first: The first offset per topic and partition; without one, from the partition's beginning.
-        stop: The first offset after the range; without one, to the partition's end.
-    """
-
-    begin: datetime | None = None
-    end: datetime | None = None
+    begin: datetime | None = None  # when bronze has read the first of the records; None: no such limit
+    end: datetime | None = None  # when bronze has read the first record after them
+    # The first offset per topic and partition; without one, from the partition's beginning.
     first: Mapping[Place, int] = field(default_factory=dict)
+    # The first offset after the range; without one, to the partition's end.
     stop: Mapping[Place, int] = field(default_factory=dict)
 
     @property

@@ -58,7 +58,6 @@ def rows_between(
     """Rows, or records of Kafka, that a query reads between two of its micro-batches; None if not known.
 
     Args:
-        declared: The declaration of the query.
         start: The micro-batch at whose end the count begins; None: the beginning.
         end: The micro-batch at whose end the count ends.
         log: Opens the log of a table.
@@ -108,8 +107,6 @@ class RowsRead:
         """Take the query's position as the start.
 
         Args:
-            declared: The declaration of the query.
-            layout: Paths of tables and checkpoints.
             first: For a topic, the offsets at which partitions without a position begin.
         """
         self._checkpoint = Checkpoint(layout.checkpoint_path(declared.table))

@@ -75,13 +75,9 @@ def with_set_back(  # noqa: PLR0913, PLR0917  # both sides
     """Topics as the broker has them, with the partitions that were set back, and what was not compared.
 
     Args:
-        layout: Where the tables are.
-        table: The bronze table.
         last: The metadata of its newest micro-batch.
         found: The topics that the broker has; topics with another id than bronze has read are left as they
             are.
-        bootstrap: The broker's address.
-        options: Client options.
 
     Raises:
         BrokerError: The topics cannot be read by this user, or the broker does not answer.
@@ -121,7 +117,6 @@ def _explained(path: str) -> Iterator[None]:
     """Name the bronze table, and what to do, where a file of it cannot be read.
 
     Raises:
-        HistoryGoneError: One cannot be read.
         OSError: The object store does not answer, or the system refuses this user or the disk.
     """
 
@@ -157,17 +152,11 @@ class _Names:
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """Which records were erased or have expired in bronze: the broker may have them still.
+    """Which records were erased or have expired in bronze: the broker may have them still."""
 
-    Attributes:
-        layout: Where the tables are.
-        table: The bronze table.
-        properties: Its properties.
-    """
-
-    layout: Layout
-    table: str
-    properties: Mapping[str, str]
+    layout: Layout  # where the tables are
+    table: str  # the bronze table
+    properties: Mapping[str, str]  # its properties
 
     def after(self, names: _Names, partition: int, offset: int) -> int | None:
         """The first offset from one on whose record was not taken out; None where that cannot be told."""
@@ -194,38 +183,23 @@ class _Taken:
 
 
 class _Met(NamedTuple):
-    """A record of the broker that was not taken out of bronze, or none.
+    """A record of the broker that was not taken out of bronze, or none."""
 
-    Attributes:
-        begin: An offset behind what was erased before it: that must not come back.
-        offset: Its offset; None where there is none.
-    """
-
-    begin: int
-    offset: int | None
+    begin: int  # an offset behind what was erased before it: that must not come back
+    offset: int | None  # its offset; None where there is none
 
 
 @dataclass(frozen=True)
 class _Comparison:
-    """Compares one topic with what bronze has read of it.
+    """Compares one topic with what bronze has read of it."""
 
-    Attributes:
-        client: Reads records of the broker.
-        rows: Reads those of bronze.
-        taken: Tells which of them bronze has no longer.
-        names: The topic's names.
-        now: The topic as the broker has it.
-        ends: Per partition, the next offset that bronze reads.
-        is_same: Whether the topic's id is that of the one that bronze has read; else there is no id.
-    """
-
-    client: SingleRecords
-    rows: _BronzeRows
-    taken: _Taken
-    names: _Names
-    now: BrokerTopic
-    ends: Mapping[int, int]
-    is_same: bool
+    client: SingleRecords  # reads records of the broker
+    rows: _BronzeRows  # reads those of bronze
+    taken: _Taken  # tells which of them bronze has no longer
+    names: _Names  # the topic's names
+    now: BrokerTopic  # the topic as the broker has it
+    ends: Mapping[int, int]  # per partition, the next offset that bronze reads
+    is_same: bool  # whether the topic's id is that of the one that bronze has read; else there is no id
 
     def compared(self, read: Mapping[int, int]) -> BrokerTopic:
         """The topic with what was set back and what was not compared.
@@ -372,17 +346,11 @@ class _BronzeRows:
 
 @dataclass
 class RecordWatch:
-    """Compares, in each micro-batch of bronze, the last record read of each partition that it reads on.
+    """Compares, in each micro-batch of bronze, the last record read of each partition that it reads on."""
 
-    Attributes:
-        path: The bronze table.
-        bootstrap: The broker's address.
-        options: Client options.
-    """
-
-    path: str
-    bootstrap: str
-    options: Mapping[str, str]
+    path: str  # the bronze table
+    bootstrap: str  # the broker's address
+    options: Mapping[str, str]  # client options
     _last: dict[tuple[str, int], Record | None] = field(default_factory=dict)  # None: of a moved topic
     _client: SingleRecords | None = None
 
@@ -391,7 +359,6 @@ class RecordWatch:
 
         Args:
             start: Where the micro-batch begins, by topic and partition.
-            end: Where it ends.
 
         Raises:
             BrokerError: The topics cannot be read by this user, or the broker does not answer.

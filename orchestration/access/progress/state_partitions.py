@@ -15,7 +15,6 @@ def other_partitions(declared: Silver | Gold, checkpoint: Checkpoint, wanted: in
 
     Args:
         declared: The table that the query writes.
-        checkpoint: The query's checkpoint.
         wanted: The number of partitions in the session's setting.
 
     Raises:

@@ -27,23 +27,15 @@ _NOTHING = (0, 0, 0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class UnreadCommits:
-    """What a stream has not read of a table.
+    """What a stream has not read of a table."""
 
-    Attributes:
-        backlog: Commits, files, bytes and rows.
-        begin: The version at which the unread part begins.
-        oldest_at: Time of the oldest unread commit with data; None if nothing is unread.
-        removed_at: Time of the oldest unread commit that removed files, such as a compaction; None if none.
-        listed: Files of the commits that no earlier look of this reader has counted.
-        end: The version up to which is counted; None where there is no table.
-    """
-
-    backlog: Backlog
-    begin: int
-    oldest_at: datetime | None = None
+    backlog: Backlog  # commits, files, bytes and rows
+    begin: int  # the version at which the unread part begins
+    oldest_at: datetime | None = None  # time of the oldest unread commit with data; None if nothing is unread
+    # Time of the oldest unread commit that removed files, such as a compaction; None if none.
     removed_at: datetime | None = None
-    listed: int = 0
-    end: int | None = None
+    listed: int = 0  # files of the commits that no earlier look of this reader has counted
+    end: int | None = None  # the version up to which is counted; None where there is no table
 
 
 class UnreadCounter:

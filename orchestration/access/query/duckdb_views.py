@@ -47,16 +47,11 @@ _NOT_YET = {
 
 @dataclass(frozen=True)
 class QueryResult:
-    """The result of one SQL statement; rows are read as the caller iterates.
+    """The result of one SQL statement; rows are read as the caller iterates."""
 
-    Attributes:
-        columns: Names of the columns, in order.
-        types: DuckDB's names of the column types.
-        batches: The rows, in batches; raises ``UsageError`` if the SQL fails half-way.
-    """
-
-    columns: tuple[str, ...]
-    types: tuple[str, ...]
+    columns: tuple[str, ...]  # names of the columns, in order
+    types: tuple[str, ...]  # DuckDB's names of the column types
+    # The rows, in batches; raises ``UsageError`` if the SQL fails half-way.
     batches: Iterator[list[tuple[Any, ...]]]
 
 
@@ -125,10 +120,7 @@ def run_query(
     """Run one SQL statement over the pipeline's tables.
 
     Args:
-        database: The database to run the statement in.
-        layout: Paths of the tables.
         tables: Full names of all declared tables.
-        sql: One DuckDB statement.
         version: The table version to read, if the SQL names exactly one table; unset: the newest version.
 
     Raises:

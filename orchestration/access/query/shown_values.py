@@ -1,14 +1,39 @@
-"""Values of rows for JSON and for the terminal: no character of them controls a display."""
+"""Values for JSON and the terminal: of dataclasses, and of rows, no character of which controls a display."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime
+from dataclasses import fields, is_dataclass
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
 _TEXT = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _WIDEST_CHARACTER = 4  # bytes of UTF-8
+
+
+def iso(moment: datetime | None) -> str | None:
+    """A time in UTC with milliseconds, such as ``2026-01-05T10:00:00.000Z``."""
+    if moment is None:
+        return None
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def part(value: Any, *names: str) -> Any:
+    """The named fields and properties of a dataclass, or all fields, as JSON has them; None of None."""
+    if value is None:
+        return None
+    return {name: _printed(getattr(value, name)) for name in names or (one.name for one in fields(value))}
+
+
+def _printed(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return iso(value)
+    if isinstance(value, Mapping):
+        return {name: _printed(each) for name, each in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_printed(each) for each in value]
+    return part(value) if is_dataclass(value) else value
 
 
 def plain(value: Any) -> Any:

@@ -59,15 +59,11 @@ _COLUMNS = ("column ", "by ", "measure ")
 
 @dataclass(frozen=True, slots=True)
 class Refusals:
-    """What Spark says of the SQL of a pipeline.
+    """What Spark says of the SQL of a pipeline."""
 
-    Attributes:
-        problems: What it refuses, in the order of the pipeline's tables.
-        unasked: Tables some of whose texts it was not asked for: columns of them, or of a table that they
-            read, are known at a start only.
-    """
-
-    problems: tuple[Problem, ...]
+    problems: tuple[Problem, ...]  # what it refuses, in the order of the pipeline's tables
+    # Tables some of whose texts it was not asked for: columns of them, or of a table that they read, are
+    # known at a start only.
     unasked: tuple[str, ...]
 
 
@@ -94,15 +90,11 @@ def refusals(spark: SparkSession, pipeline: Pipeline, told: Collection[str] = ()
 
 @dataclass
 class _Asking:
-    """Asks Spark, table by table.
-
-    Attributes:
-        scopes: The columns of each table, with the types that Spark has found.
-    """
+    """Asks Spark, table by table."""
 
     pipeline: Pipeline
     texts: Texts
-    scopes: dict[str, Scope]
+    scopes: dict[str, Scope]  # the columns of each table, with the types that Spark has found
     unasked: list[str] = field(default_factory=list)
 
     def silver(self, silver: Silver) -> None:

@@ -30,18 +30,12 @@ _AT = re.compile(r"; line (\d+) pos (\d+)")
 
 @dataclass
 class Texts:
-    """The texts that Spark has analyzed.
+    """The texts that Spark has analyzed."""
 
-    Attributes:
-        spark: A session of its own, in which views are made.
-        told: The places of mistakes that are known without Spark; the texts there are not asked.
-        problems: What Spark refuses.
-        untyped: Columns whose type is not known since their own text is wrong, by table.
-    """
-
-    spark: SparkSession
-    told: frozenset[str]
-    problems: list[Problem] = field(default_factory=list)
+    spark: SparkSession  # a session of its own, in which views are made
+    told: frozenset[str]  # the places of mistakes that are known without Spark; the texts there are not asked
+    problems: list[Problem] = field(default_factory=list)  # what Spark refuses
+    # Columns whose type is not known since their own text is wrong, by table.
     untyped: dict[str, set[str]] = field(default_factory=dict)
     _tables: dict[str, tuple[Field, ...]] = field(default_factory=dict)
 
@@ -91,7 +85,6 @@ class Texts:
 
         Args:
             place: Where a problem of it is.
-            text: What its author wrote.
             sql: The same as Spark reads it.
             reads: The tables whose columns it names.
         """

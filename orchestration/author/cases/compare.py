@@ -19,42 +19,25 @@ _WITHOUT_ORDER = ("reasons",)
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """An expected row and the row of the table that is most like it.
+    """An expected row and the row of the table that is most like it."""
 
-    Attributes:
-        line: The line of the expected row.
-        expected: The cells that are expected.
-        found: The cells of the table's row; None: the table has no such row.
-        differs: Whether each cell differs.
-    """
-
-    line: int
-    expected: tuple[str, ...]
-    found: tuple[str, ...] | None
-    differs: tuple[bool, ...]
+    line: int  # the line of the expected row
+    expected: tuple[str, ...]  # the cells that are expected
+    found: tuple[str, ...] | None  # the cells of the table's row; None: the table has no such row
+    differs: tuple[bool, ...]  # whether each cell differs
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How a table differs from what a case expects.
-
-    Attributes:
-        table: The table.
-        place: Where the expected rows are written.
-        message: What is wrong with the expectation itself; empty where rows differ.
-        columns: The columns that are compared.
-        equal: How many rows are as expected.
-        pairs: The expected rows that the table lacks.
-        unexpected: The cells of rows that are not expected.
-    """
+    """How a table differs from what a case expects."""
 
     table: str
-    place: Place
-    message: str = ""
-    columns: tuple[str, ...] = ()
-    equal: int = 0
-    pairs: tuple[Pair, ...] = ()
-    unexpected: tuple[tuple[str, ...], ...] = ()
+    place: Place  # where the expected rows are written
+    message: str = ""  # what is wrong with the expectation itself; empty where rows differ
+    columns: tuple[str, ...] = ()  # the columns that are compared
+    equal: int = 0  # how many rows are as expected
+    pairs: tuple[Pair, ...] = ()  # the expected rows that the table lacks
+    unexpected: tuple[tuple[str, ...], ...] = ()  # the cells of rows that are not expected
 
 
 def compare(
@@ -63,10 +46,7 @@ def compare(
     """The difference between a table's rows and the expected ones; None if there is none.
 
     Args:
-        table: The table's name.
         expected: The expected rows. Without a column every row of the table is unexpected.
-        fields: The table's columns.
-        rows: The table's rows.
     """
     known = {field.name: field for field in fields}
     for name in expected.columns:

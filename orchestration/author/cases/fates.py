@@ -30,7 +30,6 @@ def fates(
     """What each silver table that reads these records makes of them, by the record's coordinates.
 
     Args:
-        session: The session to run in.
         pipeline: The pipeline, outside of environments.
         records: Records of one topic, each with its coordinates.
 

@@ -36,17 +36,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class JudgedCase:
-    """The records of a case, judged for one silver table.
+    """The records of a case, judged for one silver table."""
 
-    Attributes:
-        builder: The builder of the table's query.
-        judged: The judged rows of all cases that were judged together.
-        batches: The places of the case's rows, per micro-batch of the case.
-    """
-
-    builder: Builder
-    judged: ArrowRows
-    batches: tuple[range, ...]
+    builder: Builder  # the builder of the table's query
+    judged: ArrowRows  # the judged rows of all cases that were judged together
+    batches: tuple[range, ...]  # the places of the case's rows, per micro-batch of the case
 
     def begin(self, spark: SparkSession, layout: Layout) -> Callable[[range], None]:
         """Create the tables of the silver query in another folder, empty.
@@ -72,13 +66,9 @@ class JudgedCase:
 
 @dataclass
 class Judging:
-    """Judges cases together; empty tables that were created once are copied for each case.
+    """Judges cases together; empty tables that were created once are copied for each case."""
 
-    Attributes:
-        folder: A folder for empty tables and lookups.
-    """
-
-    folder: Path
+    folder: Path  # a folder for empty tables and lookups
     _created: list[tuple[Silver, str, Layout]] = field(default_factory=list)
     _lookups: int = 0
 
@@ -202,8 +192,6 @@ def _places(
     """Per case the places of its rows among those of all cases, a range per micro-batch of the case.
 
     Args:
-        batches: The records of the cases.
-        table: The bronze table.
         starts: Where the rows of each record begin, and the number of all rows.
     """
     first = 0

@@ -42,15 +42,10 @@ _TEXT = re.compile(r"[^\x00-\x1f\x7f-\xa0\ud800-\udfff\u2028-\u202e]*")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The records of a case that is recorded.
+    """The records of a case that is recorded."""
 
-    Attributes:
-        name: The name of the case.
-        records: The records, by offset.
-    """
-
-    name: str
-    records: tuple[Record, ...]
+    name: str  # the name of the case
+    records: tuple[Record, ...]  # the records, by offset
 
 
 def record_case(  # noqa: PLR0913
@@ -108,8 +103,6 @@ def write_case(  # noqa: PLR0913, PLR0917
     """Run records, and write them with the result as a case at the end of a file; returns the case's text.
 
     Args:
-        session: The session to run in.
-        name: The name of the case.
         records: The records, which become one micro-batch.
         tables: Tables whose rows are expected besides those of silver.
 

@@ -16,7 +16,7 @@ cases both ways.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -64,19 +64,12 @@ JudgedTables = Mapping[str, SilverWriter]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a case.
-
-    Attributes:
-        case: The case.
-        differences: What differs, per table; none if the case passed.
-        error: The error that ended the case before its tables could be compared.
-        seconds: How long the case took.
-    """
+    """What became of a case."""
 
     case: Case
-    differences: tuple[Difference, ...] = ()
-    error: MedallionError | None = None
-    seconds: float = 0.0
+    differences: tuple[Difference, ...] = ()  # what differs, per table; none if the case passed
+    error: MedallionError | None = None  # the error that ended the case before its tables could be compared
+    seconds: float = 0.0  # how long the case took
 
     @property
     def has_passed(self) -> bool:
@@ -86,14 +79,9 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class TableRows:
-    """The rows of a table as plain values.
+    """The rows of a table as plain values."""
 
-    Attributes:
-        fields: The columns.
-        rows: The rows.
-    """
-
-    fields: tuple[Field, ...]
+    fields: tuple[Field, ...]  # the columns
     rows: tuple[Mapping[str, Any], ...]
 
 
@@ -174,18 +162,12 @@ class _Queries:
     A gold table that keeps rows or groups in Spark's state reads its sources commit by commit: its query runs
     once, at the end. All others follow the cuts: they see of every table what is there at the cut. So does
     what they read.
-
-    Attributes:
-        spark: The session.
-        wiring: Builds the queries, of the tables that the case needs.
-        pipeline: The whole pipeline.
-        judged: What was judged of the case; None: all queries are streaming queries.
     """
 
     spark: SparkSession
-    wiring: Wiring
-    pipeline: Pipeline
-    judged: JudgedTables | None
+    wiring: Wiring  # builds the queries, of the tables that the case needs
+    pipeline: Pipeline  # the whole pipeline
+    judged: JudgedTables | None  # what was judged of the case; None: all queries are streaming queries
 
     @cached_property
     def followers(self) -> Sequence[Gold]:
@@ -351,8 +333,4 @@ def _rows(path: str) -> TableRows:
     from orchestration.author.cases.arrow_types import fields_of
 
     table: pa.Table = DeltaTable(path).to_pyarrow_table()
-    return TableRows(fields_of(table.schema), tuple(_plain_rows(table)))
-
-
-def _plain_rows(table: pa.Table) -> Iterator[Mapping[str, Any]]:
-    yield from table.to_pylist()
+    return TableRows(fields_of(table.schema), tuple(table.to_pylist()))

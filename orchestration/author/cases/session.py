@@ -40,17 +40,11 @@ _SPARK = {
 
 @dataclass(frozen=True)
 class CaseSession:
-    """Runs cases in one Spark session.
+    """Runs cases in one Spark session."""
 
-    Attributes:
-        folder: A temporary folder; each case gets a folder in it.
-        sessions: Sessions of one Spark that no case uses now.
-        judging: Judges the records of the cases of a run together.
-    """
-
-    folder: Path
-    sessions: SimpleQueue[SparkSession]
-    judging: Judging
+    folder: Path  # a temporary folder; each case gets a folder in it
+    sessions: SimpleQueue[SparkSession]  # sessions of one Spark that no case uses now
+    judging: Judging  # judges the records of the cases of a run together
     _numbers: Iterator[int] = field(default_factory=count)
 
     def run(

@@ -20,17 +20,11 @@ from orchestration.author.check.pipeline import draft_problems
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """Cases with their pipelines.
+    """Cases with their pipelines."""
 
-    Attributes:
-        cases: The cases, each with its pipeline.
-        problems: The mistakes of cases, with file and line.
-        files: The files of the cases and of their pipelines.
-    """
-
-    cases: tuple[tuple[Case, Pipeline], ...]
-    problems: tuple[Problem, ...]
-    files: tuple[Path, ...]
+    cases: tuple[tuple[Case, Pipeline], ...]  # the cases, each with its pipeline
+    problems: tuple[Problem, ...]  # the mistakes of cases, with file and line
+    files: tuple[Path, ...]  # the files of the cases and of their pipelines
 
 
 def load_suite(files: Sequence[Path], settings: Settings) -> Suite:

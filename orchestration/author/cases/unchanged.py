@@ -32,7 +32,6 @@ class PassedCases:
         """The cases that have to run: those that did not pass, or have changed.
 
         Args:
-            cases: Each case with its pipeline.
             times: When each file in the folders of cases and pipeline was changed.
         """
         return tuple(

@@ -35,57 +35,38 @@ class _Size:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """How much a micro-batch reads after a usual commit of a source; None where it is not known.
+    """How much a micro-batch reads after a usual commit of a source; None where it is not known."""
 
-    Attributes:
-        rows: All rows of the source.
-        changed: Rows that the middle one of its last ten commits changed.
-        read: Rows that the micro-batch reads, of all sources: keys that are spread evenly are assumed, and
-            rows that meet as many rows as the rows of the view tell.
-        kept: The way that such a micro-batch takes; empty where it is not known.
-    """
-
-    rows: int | None
-    changed: int | None
+    rows: int | None  # all rows of the source
+    changed: int | None  # rows that the middle one of its last ten commits changed
+    # Rows that the micro-batch reads, of all sources: keys that are spread evenly are assumed, and rows that
+    # meet as many rows as the rows of the view tell.
     read: int | None
-    kept: Kept | Literal[""] = ""
+    kept: Kept | Literal[""] = ""  # the way that such a micro-batch takes; empty where it is not known
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A gold table; how it is kept is said of a view.
-
-    Attributes:
-        table: The table.
-        statement: The SELECT whose rows it has; None where code of the pipeline makes them.
-        unsaid: What its rows have besides the statement.
-        columns: The output columns, as far as they are known.
-        kept: ``by row``, ``by key`` or ``whole``; empty for other kinds.
-        why: Why in this way.
-        keys: The output columns by which rows are computed again, where it is kept by key.
-        reads: What a micro-batch reads when a source has changed, by source.
-        estimates: How many rows that are, by source, as far as the logs of the tables say it.
-        last: The way that its last micro-batch took, and why, where it had a choice.
-    """
+    """A gold table; how it is kept is said of a view."""
 
     table: str
-    statement: str | None
-    unsaid: tuple[str, ...]
-    columns: tuple[str, ...]
-    kept: Kept | Literal[""] = ""
-    why: str = ""
-    keys: tuple[str, ...] = ()
+    statement: str | None  # the SELECT whose rows it has; None where code of the pipeline makes them
+    unsaid: tuple[str, ...]  # what its rows have besides the statement
+    columns: tuple[str, ...]  # the output columns, as far as they are known
+    kept: Kept | Literal[""] = ""  # ``by row``, ``by key`` or ``whole``; empty for other kinds
+    why: str = ""  # why in this way
+    keys: tuple[str, ...] = ()  # the output columns by which rows are computed again, where it is kept by key
+    # What a micro-batch reads when a source has changed, by source.
     reads: Mapping[str, str] = field(default_factory=dict)
+    # How many rows that are, by source, as far as the logs of the tables say it.
     estimates: Mapping[str, Estimate] = field(default_factory=dict)
-    last: str = ""
+    last: str = ""  # the way that its last micro-batch took, and why, where it had a choice
 
 
 def explain(pipeline: Pipeline, table: str, layout: Layout | None = None) -> Explanation:
     """A gold table of a pipeline without problems.
 
     Args:
-        pipeline: The pipeline.
-        table: The table.
         layout: Where its tables are, whose logs say how many rows they have; unset: they are not read.
 
     Raises:

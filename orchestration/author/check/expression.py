@@ -61,8 +61,6 @@ def row_faults(
     """Faults of an expression that is evaluated row by row.
 
     Args:
-        sql: The expression.
-        scope: The columns that it may name.
         siblings: Columns declared in the same table, which it may not name.
         may_ask_clock: Whether it may depend on the time at which it is evaluated.
         may_stop: Whether a text that is read as a number, and is none, may stop the query: then it is a
@@ -91,8 +89,6 @@ def measure_faults(
     """Faults of a measure.
 
     Args:
-        sql: The expression.
-        scope: The columns that it may name.
         groups: Columns with one value per group; None if they are not known.
         in_state: Whether Spark keeps the measure in state, instead of recomputing it.
         bounds: The bounds of the group's window, of which alone a measure may be made.

@@ -54,7 +54,6 @@ def gold_problems(
     """Problems of one gold table.
 
     Args:
-        gold: The table.
         silver: Columns of the silver tables; for a join also of the gold tables declared before it.
         replaced: Silver tables that replace rows by newer ones.
         elements: Silver tables with a row per element of their records.

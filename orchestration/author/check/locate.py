@@ -24,21 +24,13 @@ _MOST_BYTES = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A place in a file.
-
-    Attributes:
-        file: The file.
-        line: The line, from 1.
-        column: The first column, from 1.
-        length: Number of characters.
-        text: The whole line.
-    """
+    """A place in a file."""
 
     file: Path
-    line: int
-    column: int
-    length: int
-    text: str
+    line: int  # the line, from 1
+    column: int  # the first column, from 1
+    length: int  # number of characters
+    text: str  # the whole line
 
     @property
     def word(self) -> str:

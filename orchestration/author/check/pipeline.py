@@ -76,17 +76,11 @@ _COMPOUND = {"array", "map", "struct", "variant"}
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What was found in a pipeline, in the order of its tables.
+    """What was found in a pipeline, in the order of its tables."""
 
-    Attributes:
-        problems: Its mistakes; empty if it may start.
-        doubts: What is allowed, and can hardly be meant; a start takes it.
-        notes: What was not looked at.
-    """
-
-    problems: tuple[Problem, ...] = ()
-    doubts: tuple[Problem, ...] = ()
-    notes: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()  # its mistakes; empty if it may start
+    doubts: tuple[Problem, ...] = ()  # what is allowed, and can hardly be meant; a start takes it
+    notes: tuple[str, ...] = ()  # what was not looked at
 
     @classmethod
     def of(cls, found: Iterable[Problem]) -> Findings:
@@ -100,7 +94,6 @@ def check(pipeline: Pipeline, settings: Settings | None = None) -> tuple[Problem
     """Every problem of a pipeline, in the order of its tables; empty if the pipeline may start.
 
     Args:
-        pipeline: The pipeline.
         settings: The settings it runs with, which may add functions to Spark's; unset: they add none.
     """
     return findings(pipeline, settings).problems
@@ -118,7 +111,6 @@ def draft_problems(draft: Draft, settings: Settings | None) -> tuple[Problem, ..
     """Every problem of a pipeline file: of each declaration, and of all of them together.
 
     Args:
-        draft: What the pipeline file holds.
         settings: The settings that the pipeline runs with; ``None`` if they are not known: then they may add
             any function to those of Spark.
     """

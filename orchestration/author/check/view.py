@@ -29,7 +29,6 @@ def view_problems(view: View, scopes: Mapping[str, Scope]) -> Iterator[Problem]:
     """Problems of one view.
 
     Args:
-        view: The view.
         scopes: Columns of the silver tables, and of the gold tables that it may read.
     """
     yield from each(view.table, _faults(view, scopes), source_of(view))
@@ -57,7 +56,8 @@ def _column(name: str, type_: str) -> Field:
 def _faults(view: View, scopes: Mapping[str, Scope]) -> Iterator[str]:
     if not view.tables:
         return  # a text that cannot be read is a mistake of the declaration
-    yield from _mistakes(view, scopes)
+    for mistake in told(statement_mistakes(view.statement, columns_of(view, scopes))):
+        yield view.fault(mistake.code, f"sql {mistake}", mistake.at)
     try:
         statement = read_view(view, scopes)
     except SqlError as error:
@@ -76,18 +76,10 @@ def _faults(view: View, scopes: Mapping[str, Scope]) -> Iterator[str]:
         yield view.table_fault("MED-1210", text, lacking[0]) if lacking else Fault("MED-1210", text)
 
 
-def _mistakes(view: View, scopes: Mapping[str, Scope]) -> Iterator[str]:
-    """What is wrong with the statement's types, words, calls and clauses."""
-    for mistake in told(statement_mistakes(view.statement, columns_of(view, scopes))):
-        yield view.fault(mistake.code, f"sql {mistake}", mistake.at)
-
-
 def read_view(view: View, scopes: Mapping[str, Scope], *, remote: bool = False) -> Statement | None:
     """The statement of a view; None where columns are known only at job start, or it has no table.
 
     Args:
-        view: The view.
-        scopes: The columns of the pipeline's tables.
         remote: Whether an object store is asked for the columns of a table that is named by its URI.
 
     Raises:
@@ -105,9 +97,6 @@ def kept_so(view: View, statement: Statement, scopes: Mapping[str, Scope], lacki
     """The way in which a view is kept, as far as the types of its tables' columns are known.
 
     Args:
-        view: The view.
-        statement: Its statement.
-        scopes: The columns of the pipeline's tables.
         lacking: The tables that keep no change data feed.
     """
     way = way_of(statement, lacking, declared=view.kept)

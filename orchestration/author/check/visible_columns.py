@@ -65,15 +65,10 @@ def unknown(name: str) -> Field:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The columns that an SQL expression may name.
+    """The columns that an SQL expression may name."""
 
-    Attributes:
-        what: The owner of the columns, for messages: ``the value``, ``silver.orders``.
-        fields: The columns; None if they are known only at job start.
-    """
-
-    what: str
-    fields: tuple[Field, ...] | None
+    what: str  # the owner of the columns, for messages: ``the value``, ``silver.orders``
+    fields: tuple[Field, ...] | None  # the columns; None if they are known only at job start
 
     @property
     def names(self) -> tuple[str, ...]:

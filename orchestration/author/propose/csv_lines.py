@@ -35,23 +35,17 @@ _MOSTLY = 0.99
 
 @dataclass
 class Lines:
-    """The lines of a sample, split into fields.
-
-    Attributes:
-        header: Names of the columns, from the header line; empty if there is none.
-        rows: Fields per line, without the header line.
-        places: The place in the sample of the line of each row.
-        odd: Number of lines with another number of fields.
-        nulls: Texts that stand for null in every column, besides the empty one.
-        other_nulls: Per column, texts that stand for null there and are words in another column.
-    """
+    """The lines of a sample, split into fields."""
 
     separator: str
+    # Names of the columns, from the header line; empty if there is none.
     header: list[str] = field(default_factory=list)
-    rows: list[list[str]] = field(default_factory=list)
-    places: list[int] = field(default_factory=list)
-    odd: int = 0
+    rows: list[list[str]] = field(default_factory=list)  # fields per line, without the header line
+    places: list[int] = field(default_factory=list)  # the place in the sample of the line of each row
+    odd: int = 0  # number of lines with another number of fields
+    # Texts that stand for null in every column, besides the empty one.
     nulls: list[str] = field(default_factory=list)
+    # Per column, texts that stand for null there and are words in another column.
     other_nulls: list[list[str]] = field(default_factory=list)
 
     @property

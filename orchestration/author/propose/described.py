@@ -24,19 +24,12 @@ _ENVELOPE = {"before", "after", "op", "ts_ms", "source"}
 
 @dataclass(frozen=True)
 class Described:
-    """What a schema says of the values of a topic.
+    """What a schema says of the values of a topic."""
 
-    Attributes:
-        format: ``avro`` or ``protobuf``.
-        value: The declaration of the value's format, as Python source.
-        fields: The fields.
-        document: The schema, of Avro.
-    """
-
-    format: str
-    value: str
+    format: str  # ``avro`` or ``protobuf``
+    value: str  # the declaration of the value's format, as Python source
     fields: Sequence[Field]
-    document: Any = None
+    document: Any = None  # the schema, of Avro
 
 
 def propose_described(proposal: Proposal, known: Described) -> Proposal:

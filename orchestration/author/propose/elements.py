@@ -25,7 +25,6 @@ def tables_of_elements(
 
     Args:
         whole: The table of the messages.
-        shape: The fields of the messages.
         column: Makes a column's name of a path.
         moment: Makes a timestamp of a number since 1970, by its unit.
     """

@@ -29,19 +29,13 @@ Document = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class KeyFound:
-    """What was found out about keys.
+    """What was found out about keys."""
 
-    Attributes:
-        key: Columns of a key without a collision; empty if there is none.
-        checked: Number of different messages that the key distinguishes.
-        thing: The best identifier, if different messages repeat it: it identifies a thing, not an event.
-        repeats: Share of the different messages that repeat it, in percent.
-    """
-
-    key: tuple[str, ...] = ()
-    checked: int = 0
+    key: tuple[str, ...] = ()  # columns of a key without a collision; empty if there is none
+    checked: int = 0  # number of different messages that the key distinguishes
+    # The best identifier, if different messages repeat it: it identifies a thing, not an event.
     thing: str = ""
-    repeats: int = 0
+    repeats: int = 0  # share of the different messages that repeat it, in percent
 
 
 def find_key(  # noqa: PLR0913, PLR0917  # what is known of the columns, and the documents
@@ -59,7 +53,6 @@ def find_key(  # noqa: PLR0913, PLR0917  # what is known of the columns, and the
         times: Columns of times, the event time first.
         parts: Columns that may be parts of a key whatever their names say; a text may be one alone.
         paths: Paths of the columns in a document.
-        documents: The sampled documents.
         others: All documents at hand, read again by each call.
     """
     distinct = {digest(document): document for document in documents}

@@ -22,19 +22,12 @@ _KEEP_WORDS: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": Fa
 
 @dataclass(frozen=True)
 class SampledFiles:
-    """Files whose records were sampled.
+    """Files whose records were sampled."""
 
-    Attributes:
-        path: Their folder, as the pipeline file names it.
-        format: ``csv`` or ``jsonl``.
-        only: The pattern of their names; empty: the folder has no others.
-        has_header: Whether the first line of each names its columns.
-    """
-
-    path: str
-    format: str
-    only: str = ""
-    has_header: bool = False
+    path: str  # their folder, as the pipeline file names it
+    format: str  # ``csv`` or ``jsonl``
+    only: str = ""  # the pattern of their names; empty: the folder has no others
+    has_header: bool = False  # whether the first line of each names its columns
 
     def source(self, table: str) -> str:
         """The declaration, as Python source."""
@@ -45,45 +38,32 @@ class SampledFiles:
 
 @dataclass
 class Proposal:
-    """The proposed bronze and silver table of one topic.
-
-    Attributes:
-        messages: Number of sampled messages, without the header line of CSV.
-        kinds: Number of messages per kind: formats and faults; a header line is a kind.
-        value: The declaration of the value's format, as Python source.
-        columns: Column names and their SQL.
-        notes: Comments beside columns, ``key``, ``event_time`` and ``watermark``.
-        remarks: Comment lines above the table.
-        rules: Rules of the silver table, as Python source.
-        gold: Lines of the gold tables, as Python source.
-        where: The condition that makes a message the table's own; empty if every message is.
-        bronze: The bronze table; empty if it has the silver table's name.
-        parts: One table per type of message, instead of one table of all types.
-        each: The array whose elements are the rows; empty: a message is a row.
-        elements: Tables with a row per element, beside the table of the messages.
-        files: The files whose records the messages are; None: they are of a topic.
-    """
+    """The proposed bronze and silver table of one topic."""
 
     topic: str
     table: str
-    messages: int = 0
+    messages: int = 0  # number of sampled messages, without the header line of CSV
+    # Number of messages per kind: formats and faults; a header line is a kind.
     kinds: Counter[str] = field(default_factory=Counter)
     format: str = ""
-    value: str = ""
-    columns: dict[str, str] = field(default_factory=dict)
+    value: str = ""  # the declaration of the value's format, as Python source
+    columns: dict[str, str] = field(default_factory=dict)  # column names and their SQL
     key: list[str] = field(default_factory=list)
     event_time: str = ""
     watermark: str = "7 days"
+    # Comments beside columns, ``key``, ``event_time`` and ``watermark``.
     notes: dict[str, str] = field(default_factory=dict)
-    remarks: list[str] = field(default_factory=list)
-    rules: list[str] = field(default_factory=list)
-    gold: list[str] = field(default_factory=list)
-    where: str = ""
-    bronze: str = ""
+    remarks: list[str] = field(default_factory=list)  # comment lines above the table
+    rules: list[str] = field(default_factory=list)  # rules of the silver table, as Python source
+    gold: list[str] = field(default_factory=list)  # lines of the gold tables, as Python source
+    where: str = ""  # the condition that makes a message the table's own; empty if every message is
+    bronze: str = ""  # the bronze table; empty if it has the silver table's name
+    # One table per type of message, instead of one table of all types.
     parts: list[Proposal] = field(default_factory=list)
-    each: str = ""
+    each: str = ""  # the array whose elements are the rows; empty: a message is a row
+    # Tables with a row per element, beside the table of the messages.
     elements: list[Proposal] = field(default_factory=list)
-    files: SampledFiles | None = None
+    files: SampledFiles | None = None  # the files whose records the messages are; None: they are of a topic
 
     @property
     def tables(self) -> list[Proposal]:

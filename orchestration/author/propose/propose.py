@@ -47,7 +47,6 @@ def propose(
     """The proposal for a topic, or for files.
 
     Args:
-        topic: The topic's name.
         messages: Sampled messages, in order within each partition.
         known: What a schema says of the values, of a registry or of a file.
         everything: Reads all values at hand, in which a key is searched for collisions; unset: the sample.

@@ -85,14 +85,10 @@ class Number(str):
 
 @dataclass(frozen=True)
 class Seen:
-    """The recognized value of one message.
+    """The recognized value of one message."""
 
-    Attributes:
-        kind: ``json``, ``debezium``, ``avro``, ``text``, ``bytes``, or the fault of the value.
-        document: The JSON object, with numbers in their original spelling; for an envelope, its payload.
-    """
-
-    kind: str
+    kind: str  # ``json``, ``debezium``, ``avro``, ``text``, ``bytes``, or the fault of the value
+    # The JSON object, with numbers in their original spelling; for an envelope, its payload.
     document: dict[str, Any] | None = None
 
 
@@ -173,20 +169,14 @@ def _has_row(payload: Mapping[str, Any]) -> bool:
 
 @dataclass
 class Shape:
-    """Statistics of the values at one path of many documents.
+    """Statistics of the values at one path of many documents."""
 
-    Attributes:
-        seen: Number of values that are not null.
-        kinds: Number of values per kind: object, array, boolean, number, and for texts date, moment (with an
-            offset), local (a time without one), other.
-        members: For objects, a shape per name.
-        items: For arrays, the shape of all their items.
-    """
-
-    seen: int = 0
+    seen: int = 0  # number of values that are not null
+    # Number of values per kind: object, array, boolean, number, and for texts date, moment (with an offset),
+    # local (a time without one), other.
     kinds: Counter[str] = field(default_factory=Counter)
-    members: dict[str, Shape] = field(default_factory=dict)
-    items: Shape | None = None
+    members: dict[str, Shape] = field(default_factory=dict)  # for objects, a shape per name
+    items: Shape | None = None  # for arrays, the shape of all their items
     depth: int = 0
     name: str = ""
     _is_whole: bool = True
@@ -348,16 +338,11 @@ def is_struct(members: Mapping[str, Shape]) -> bool:
 
 @dataclass(frozen=True)
 class Leaf:
-    """A field that is no struct, with its path.
+    """A field that is no struct, with its path."""
 
-    Attributes:
-        path: Names from the top of the document.
-        is_always: Whether every document has a value there that is not null.
-    """
-
-    path: tuple[str, ...]
+    path: tuple[str, ...]  # names from the top of the document
     shape: Shape
-    is_always: bool
+    is_always: bool  # whether every document has a value there that is not null
 
     @property
     def is_identifier(self) -> bool:

@@ -39,19 +39,12 @@ NOT_READ = "not read"
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """Where a bronze table is to begin.
+    """Where a bronze table is to begin."""
 
-    Attributes:
-        topic: The declaration of the table.
-        option: The text of ``--from``.
-        offsets: The first offset per topic and partition.
-        gaps: What is left out: the records before it that the broker has.
-    """
-
-    topic: Topic
-    option: str
-    offsets: Offsets
-    gaps: tuple[Gap, ...]
+    topic: Topic  # the declaration of the table
+    option: str  # the text of ``--from``
+    offsets: Offsets  # the first offset per topic and partition
+    gaps: tuple[Gap, ...]  # what is left out: the records before it that the broker has
 
     @property
     def text(self) -> str:
@@ -74,7 +67,6 @@ def require_not_begun(layout: Layout, topic: Topic, option: str, silver: str) ->
     A table that has read no record can begin anywhere.
 
     Args:
-        layout: Where the table is.
         option: The text of ``--from``.
         silver: A silver table that reads it, for the message.
 

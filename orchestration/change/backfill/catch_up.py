@@ -245,7 +245,6 @@ class _Bars:
             counts: Rows that each query has read since the last call; without one, or where it is None,
                 Spark's number is shown.
             is_stopping: Whether the run ends before the tables are up to date.
-            commits: What each query has committed.
         """
         self._commits = dict(commits or {})
         self._is_stopping, self._whole = is_stopping, set[str]()

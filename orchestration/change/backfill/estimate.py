@@ -49,8 +49,6 @@ def estimate(  # noqa: PLR0913  # what is read, and what is known of it
     """What the queries of a run read, in the order of data flow.
 
     Args:
-        layout: Where its tables are.
-        tables: The tables that the run writes.
         topics: Per bronze table, the first offsets that it has yet to read, and the ends of its topics.
         records_per_second: Most records that one query reads per second; None: as many as it can.
         begins: Bronze tables that begin with the first offsets, whatever their checkpoints say.

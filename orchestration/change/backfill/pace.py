@@ -26,15 +26,12 @@ Offsets = dict[str, dict[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of a backfill.
+    """The limits of a backfill."""
 
-    Attributes:
-        records_per_second: Most records that one query reads per second, on average; None: as many as it can.
-        stops: Per bronze table, the offsets at which its query stops; at the first micro-batch that ends
-            there or beyond.
-    """
-
+    # Most records that one query reads per second, on average; None: as many as it can.
     records_per_second: float | None = None
+    # Per bronze table, the offsets at which its query stops; at the first micro-batch that ends there or
+    # beyond.
     stops: dict[str, Offsets] = field(default_factory=dict)
 
     @property
@@ -46,19 +43,13 @@ class Limits:
 
 @dataclass
 class Pace:
-    """The pace of one query.
+    """The pace of one query."""
 
-    Attributes:
-        limits: The limits of the run.
-        count: Rows of the micro-batches that have finished since the last call; None if they are not known.
-        is_stopping: Whether the run ends.
-        stop: Ends the query at the next boundary of a micro-batch.
-    """
-
-    limits: Limits
+    limits: Limits  # the limits of the run
+    # Rows of the micro-batches that have finished since the last call; None if they are not known.
     count: Callable[[], int | None]
-    is_stopping: Callable[[], bool]
-    stop: Callable[[], None]
+    is_stopping: Callable[[], bool]  # whether the run ends
+    stop: Callable[[], None]  # ends the query at the next boundary of a micro-batch
     _read: int = 0
     _began: float = field(default_factory=time.monotonic)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from common.config.paths import Layout
@@ -33,23 +33,15 @@ from orchestration.run.wiring import Layer
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a backfill is to do.
+    """What a backfill is to do."""
 
-    Attributes:
-        layers: The layers that it runs, in the order of data flow.
-        table: The table whose query alone it runs; None: all queries of the layers.
-        records: Where a new bronze table begins, and where bronze stops; None: with all that is available.
-        rate: Most records per second and query; None: as many as it can.
-        options: The options that say this.
-        flush: Whether windows that are still open at the end are closed.
-    """
-
-    layers: tuple[Layer, ...]
-    table: str | None = None
+    layers: tuple[Layer, ...]  # the layers that it runs, in the order of data flow
+    table: str | None = None  # the table whose query alone it runs; None: all queries of the layers
+    # Where a new bronze table begins, and where bronze stops; None: with all that is available.
     records: RecordRange | None = None
-    rate: float | None = None
-    options: str = ""
-    flush: bool = False
+    rate: float | None = None  # most records per second and query; None: as many as it can
+    options: str = ""  # the options that say this
+    flush: bool = False  # whether windows that are still open at the end are closed
 
     @classmethod
     def of(  # noqa: PLR0913, PLR0917  # one per option
@@ -99,19 +91,13 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a run reads.
+    """What a run reads."""
 
-    Attributes:
-        reads: Per query, what it reads at most.
-        begins: Bronze tables that begin later than their topics.
-        stops: Per bronze table, the offsets at which it stops.
-        skipped: Bronze tables that have read up to there already.
-    """
-
-    reads: tuple[Reads, ...]
-    begins: tuple[Beginning, ...] = ()
+    reads: tuple[Reads, ...]  # per query, what it reads at most
+    begins: tuple[Beginning, ...] = ()  # bronze tables that begin later than their topics
+    # Per bronze table, the offsets at which it stops.
     stops: dict[str, dict[str, dict[int, int]]] | None = None
-    skipped: frozenset[str] = frozenset()
+    skipped: frozenset[str] = frozenset()  # bronze tables that have read up to there already
 
 
 def plan(pipeline: Pipeline, settings: Settings, layout: Layout, request: Request) -> Plan:
@@ -146,7 +132,6 @@ def run(job: Job, request: Request, record: RunRecord, show: Callable[[Plan], No
 
     Args:
         job: The job, opened for the layers of the request and its table.
-        request: What it is to do.
         record: The record of the run; what each layer has read is added.
         show: Called with the plan before anything is read.
 
@@ -198,7 +183,8 @@ def _plan(pipeline: Pipeline, settings: Settings, layout: Layout, request: Reque
     topics = [one for one in pipeline.topics if one.table in tables]
     _require_topics(topics, request.records)
     for topic in topics:
-        begins += list(_begins(pipeline, settings, layout, topic, request.records, address))
+        if request.records is not None and _is_to_begin(pipeline, layout, topic, request.records):
+            begins.append(beginning(pipeline, settings, topic, request.records, address))
         firsts = next((one.offsets for one in begins if one.topic is topic), None)
         ends[topic.table] = _ends(pipeline, settings, topic, address, firsts)
         stop = _stops(pipeline, settings, topic, request.records, address)
@@ -231,24 +217,8 @@ def _require_partitions(topic: Topic, stop: Offsets, ends: Offsets) -> None:
             )
 
 
-def _begins(  # noqa: PLR0913, PLR0917
-    pipeline: Pipeline,
-    settings: Settings,
-    layout: Layout,
-    topic: Topic,
-    records: RecordRange | None,
-    address: str,
-) -> Iterator[Beginning]:
-    if records is not None and _is_to_begin(pipeline, layout, topic, records):
-        yield beginning(pipeline, settings, topic, records, address)
-
-
 def _is_to_begin(pipeline: Pipeline, layout: Layout, topic: Topic, records: RecordRange) -> bool:
-    """Whether a bronze table is to begin where ``--from`` says, and has yet to.
-
-    Raises:
-        UsageError: It has begun elsewhere.
-    """
+    """Whether a bronze table is to begin where ``--from`` says, and has yet to."""
     if records.begin is None and not _of(topic, records.first):
         return False
     reader = next((one.table for one in pipeline.silver if topic.table in one.sources), "silver.x")

@@ -30,27 +30,17 @@ class LayerRead:
 
 @dataclass(frozen=True, slots=True)
 class BackfillRun:
-    """One run.
+    """One run."""
 
-    Attributes:
-        started_at: When it began, UTC.
-        options: The options that say what it reads; empty: everything that is available.
-        pid: Its process; ``host`` and ``mark`` say which process of that number.
-        ended_at: When it ended; None while it runs, and where it was killed.
-        ended: ``complete``, ``stopped`` at the boundary of a micro-batch, or ``failed``; empty before.
-        error: The cause of a failure, in one line.
-        layers: What it has read, layer by layer.
-    """
-
-    started_at: datetime
-    options: str
-    pid: int
+    started_at: datetime  # when it began, UTC
+    options: str  # the options that say what it reads; empty: everything that is available
+    pid: int  # its process; ``host`` and ``mark`` say which process of that number
     host: str
     mark: str
-    ended_at: datetime | None = None
-    ended: str = ""
-    error: str = ""
-    layers: tuple[LayerRead, ...] = field(default_factory=tuple)
+    ended_at: datetime | None = None  # when it ended; None while it runs, and where it was killed
+    ended: str = ""  # ``complete``, ``stopped`` at the boundary of a micro-batch, or ``failed``; empty before
+    error: str = ""  # the cause of a failure, in one line
+    layers: tuple[LayerRead, ...] = field(default_factory=tuple)  # what it has read, layer by layer
 
     @property
     def rows(self) -> int:

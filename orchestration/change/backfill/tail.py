@@ -28,19 +28,12 @@ from common.streaming.query import RunningQuery
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """What a query has in its state at the end of a run.
+    """What a query has in its state at the end of a run."""
 
-    Attributes:
-        table: The table that it writes.
-        rows: Rows of its state: keys, groups, windows, or rows that wait.
-        watermark: Its watermark; None for a query without one.
-        holds_back: What is not written yet, in words; empty where everything is.
-    """
-
-    table: str
-    rows: int
-    watermark: datetime | None
-    holds_back: str = ""
+    table: str  # the table that it writes
+    rows: int  # rows of its state: keys, groups, windows, or rows that wait
+    watermark: datetime | None  # its watermark; None for a query without one
+    holds_back: str = ""  # what is not written yet, in words; empty where everything is
 
     @property
     def text(self) -> str:

@@ -33,36 +33,22 @@ EFFECTS: tuple[Effect, ...] = Effect.__args__  # type: ignore[attr-defined]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One difference.
+    """One difference."""
 
-    Attributes:
-        name: The attribute, setting or column: ``columns.amount``, ``rule amount_positive``.
-        old: The former text; empty where there was none or no start has recorded it.
-        new: The text now; empty where there is none.
-        effect: What the next start does about it.
-        why: The reason, or what to do, as sentences; empty where the effect says all.
-    """
-
-    name: str
-    old: str
-    new: str
-    effect: Effect
-    why: str = ""
+    name: str  # the attribute, setting or column: ``columns.amount``, ``rule amount_positive``
+    old: str  # the former text; empty where there was none or no start has recorded it
+    new: str  # the text now; empty where there is none
+    effect: Effect  # what the next start does about it
+    why: str = ""  # the reason, or what to do, as sentences; empty where the effect says all
 
 
 @dataclass(frozen=True, slots=True)
 class QueryPlan:
-    """What the next start does with one query and its tables.
+    """What the next start does with one query and its tables."""
 
-    Attributes:
-        query: The table that the query writes, or its publication.
-        changes: What differs; empty for an unchanged query.
-        effort: What the next start, or a rebuild, reads; None where it reads no old rows.
-    """
-
-    query: str
-    changes: tuple[Change, ...] = ()
-    effort: Effort | None = None
+    query: str  # the table that the query writes, or its publication
+    changes: tuple[Change, ...] = ()  # what differs; empty for an unchanged query
+    effort: Effort | None = None  # what the next start, or a rebuild, reads; None where it reads no old rows
 
     @property
     def effect(self) -> Effect:

@@ -29,15 +29,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredColumns:
-    """What was found.
+    """What was found."""
 
-    Attributes:
-        columns: Per table, the declared columns with their types.
-        faults: Per query that cannot be built, the error.
-    """
-
+    # Per table, the declared columns with their types.
     columns: dict[str, Mapping[str, str]] = field(default_factory=dict)
-    faults: dict[str, str] = field(default_factory=dict)
+    faults: dict[str, str] = field(default_factory=dict)  # per query that cannot be built, the error
 
 
 def declared_columns(
@@ -46,9 +42,6 @@ def declared_columns(
     """The columns of all silver and gold tables as declared.
 
     Args:
-        spark: The session.
-        pipeline: The pipeline.
-        settings: Its settings.
         layout: Where its tables are; only their columns are read.
     """
     found = DeclaredColumns()

@@ -16,11 +16,12 @@ from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Bronze, DeltaTable, Gold, Pipeline, Publish, Silver, Table
 from common.delta.checkpoint import Checkpoint
+from common.delta.lease.lease_holder import Holders
 from common.delta.log import LogReader, column_types
 from common.delta.table import FEED
 from common.errors import MedallionError
 from common.machine.storage_folder import StorageFolder
-from orchestration.access.declaration.last_declaration import Declaration, described, recorded
+from orchestration.access.declaration.last_declaration import described, recorded
 from orchestration.access.declaration.lineage import in_data_order, sources
 from orchestration.access.history.effort import effort_of
 from orchestration.change.plan.change import Change, QueryPlan
@@ -33,7 +34,6 @@ from orchestration.change.plan.judge import (
     without_types,
 )
 from orchestration.change.plan.source_columns import source_changes
-from orchestration.observe.status.lease_holder import Holders
 from orchestration.run.start_checks import (
     LastCommit,
     check_checkpoint_and_tables,
@@ -88,8 +88,6 @@ def plan(
 
     Args:
         pipeline: The pipeline as it is to be started.
-        settings: Its settings.
-        layout: Where its tables and checkpoints are.
         spark: Gives a session, and starts it where none runs; called only if types of columns have to be
             found. None: types are not compared.
         exact: Compare the columns of all tables, also of those whose declarations did not change.
@@ -171,16 +169,13 @@ def _declaration_changes(
     else:
         found = ()
     known = {each.name.partition(".")[0] for each in found}
+    former = "(not recorded)" if before is None else ""
     further = [
-        Change(name, _unknown(before), now.attributes.get(name, ""), "rebuild", "")
+        Change(name, former, now.attributes.get(name, ""), "rebuild", "")
         for name in refused
         if name.partition(" ")[0] not in known
     ]
     return (*found, *further)
-
-
-def _unknown(before: Declaration | None) -> str:
-    return "(not recorded)" if before is None else ""
 
 
 def _feed_changes(

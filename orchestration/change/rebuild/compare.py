@@ -24,26 +24,19 @@ _TIME = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How a table and its shadow differ.
+    """How a table and its shadow differ."""
 
-    Attributes:
-        live: Rows of each table of the query; ``shadow``: those that come into their place.
-        checksums: A checksum of silver's rows in both, over the columns that both have; equal for equal rows.
-        added: Rows that only the shadow has, by their coordinates, without ``copies``.
-        removed: Rows that only the live table has, without ``copies``.
-        changed: Rows that both have, with other values.
-        copies: Rows whose values both have under other coordinates: of two copies of an event that arrived
-            together, each table may keep any.
-        sample: Some of the rows that differ: coordinates, and both rows as JSON, null where one is absent.
-    """
-
-    live: Mapping[str, int]
+    live: Mapping[str, int]  # rows of each table of the query; ``shadow``: those that come into their place
     shadow: Mapping[str, int]
+    # A checksum of silver's rows in both, over the columns that both have; equal for equal rows.
     checksums: tuple[str, str]
-    added: int
-    removed: int
-    changed: int
+    added: int  # rows that only the shadow has, by their coordinates, without ``copies``
+    removed: int  # rows that only the live table has, without ``copies``
+    changed: int  # rows that both have, with other values
+    # Rows whose values both have under other coordinates: of two copies of an event that arrived together,
+    # each table may keep any.
     copies: int
+    # Some of the rows that differ: coordinates, and both rows as JSON, null where one is absent.
     sample: Sequence[Mapping[str, Any]]
 
     @property

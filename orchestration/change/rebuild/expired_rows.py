@@ -30,7 +30,6 @@ def expired_rows(
     """Per live table of a silver query, its rows of expired records; empty where no record has expired.
 
     Args:
-        layout: Where the tables are.
         version: The version of bronze that no longer has the records; unset: its newest. Of several bronze
             tables, in which nothing expires while such a table reads them, it is that of each now.
     """
@@ -80,7 +79,6 @@ def with_expired(
     Args:
         rows: Per table, the rows of the shadow.
         expired: The rows of expired records, of each table that has any.
-        live: The live silver table.
     """
     both = {
         table: frame.unionByName(expired[table], allowMissingColumns=True) if table in expired else frame

@@ -64,17 +64,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """What a rebuild has done.
+    """What a rebuild has done."""
 
-    Attributes:
-        comparison: How the former rows and the new ones differ; None where a switch was only finished.
-        again: Gold tables that the next start of the gold job fills again, because they cannot follow.
-        by_hand: Gold tables that keep what they have made of the former rows, because the engine cannot fill
-            them again: custom tables, and those that read silver's commits in the order of arrival.
-    """
-
+    # How the former rows and the new ones differ; None where a switch was only finished.
     comparison: Comparison | None
+    # Gold tables that the next start of the gold job fills again, because they cannot follow.
     again: tuple[str, ...] = ()
+    # Gold tables that keep what they have made of the former rows, because the engine cannot fill them again:
+    # custom tables, and those that read silver's commits in the order of arrival.
     by_hand: tuple[str, ...] = ()
 
 
@@ -222,8 +219,6 @@ def rebuild_silver(  # noqa: PLR0913, PLR0917  # the options of the command
 
     Args:
         pipeline: The pipeline with the declaration of today.
-        layout: Where its tables are.
-        say: Called with what is done, as sentences.
         drops_expired: Leave rows out whose records have expired in bronze; else they are carried over.
 
     Raises:

@@ -37,19 +37,13 @@ from silver.write.writer import ACCEPTED, QUARANTINED
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """The rows and the checkpoint that come.
+    """The rows and the checkpoint that come."""
 
-    Attributes:
-        rows: Per table of the query, its rows.
-        metadata: The metadata of the newest micro-batch of the query that wrote them.
-        counts: What became of all rows that the query has read; None where its log no longer says.
-        checkpoint: The path of its checkpoint.
-    """
-
-    rows: Mapping[str, DataFrame]
-    metadata: Mapping[str, Any]
+    rows: Mapping[str, DataFrame]  # per table of the query, its rows
+    metadata: Mapping[str, Any]  # the metadata of the newest micro-batch of the query that wrote them
+    # What became of all rows that the query has read; None where its log no longer says.
     counts: Mapping[str, int] | None
-    checkpoint: str
+    checkpoint: str  # the path of its checkpoint
 
 
 def has_rows_of(layout: Layout, silver: Silver, query_id: str) -> bool:

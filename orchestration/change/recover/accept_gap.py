@@ -52,16 +52,11 @@ RETENTION, NOT_READ = "retention", "not read"
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The result of one bronze table.
+    """The result of one bronze table."""
 
-    Attributes:
-        table: The bronze table.
-        gaps: The gaps that are written down, or would be.
-        kept: The folder with the checkpoint's files as they were; None where none was replaced.
-    """
-
-    table: str
-    gaps: tuple[Gap, ...]
+    table: str  # the bronze table
+    gaps: tuple[Gap, ...]  # the gaps that are written down, or would be
+    # The folder with the checkpoint's files as they were; None where none was replaced.
     kept: str | None = None
 
 
@@ -114,9 +109,6 @@ def _require_rows(
     """Refuse to pass records of which a silver table has the last rows that there are.
 
     Behind the gap bronze would look whole, and silver would be filled again without these rows.
-
-    Raises:
-        CheckpointMismatchError: Names them.
     """
 
     def ask(topic: Topic, names: Collection[str]) -> Mapping[str, BrokerTopic]:

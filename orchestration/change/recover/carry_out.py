@@ -36,15 +36,10 @@ _MOST_ROUNDS = 3
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """The result of a recovery, or of a plan.
+    """The result of a recovery, or of a plan."""
 
-    Attributes:
-        steps: In data order; empty where nothing is damaged.
-        kept: The folders with what was replaced or moved aside.
-    """
-
-    steps: tuple[Step, ...]
-    kept: tuple[str, ...] = ()
+    steps: tuple[Step, ...]  # in data order; empty where nothing is damaged
+    kept: tuple[str, ...] = ()  # the folders with what was replaced or moved aside
 
 
 def recover_all(  # noqa: PLR0913  # the options of the command
@@ -62,8 +57,6 @@ def recover_all(  # noqa: PLR0913  # the options of the command
 
     Args:
         pipeline: The pipeline; its jobs must be stopped.
-        settings: The settings.
-        layout: Where tables and checkpoints are.
         only: A query to look at; its readers are included where it is filled again.
         is_plan: Change nothing.
         spark: Gives a session; unset: one is started if a state is to be read.

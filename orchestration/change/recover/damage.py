@@ -58,8 +58,6 @@ def damage(
     """Why a query cannot go on as its tables and its checkpoint are, in words; empty if it can.
 
     Args:
-        layout: Where tables and checkpoints are.
-        declared: The query.
         spark: Gives a session, if a state is to be read; None: no state is.
         is_deep: Data files without a digest are read whole, too, and published files must be there: a
             consumer may have taken some away.
@@ -90,8 +88,6 @@ def table_damage(table: str, path: str, *, is_deep: bool = False) -> Iterator[st
     """What is wrong with the log and the files of a table; nothing where there is no table.
 
     Args:
-        table: Its name.
-        path: Its path.
         is_deep: Files without a digest are read whole: Spark's pages have checksums.
     """
     log = LogReader(path)
@@ -259,11 +255,7 @@ def _is_moved(path: str, state: StorageFolder) -> bool:
 def _state_fault(
     table: str, path: str, options: Mapping[str, str], spark: SparkSession, *, is_of_processor: bool = False
 ) -> str | None:
-    """What is damaged of one operator's state, in words; None if the state can be read.
-
-    Raises:
-        QueryFailedError: Spark failed at it for another reason than damage.
-    """
+    """What is damaged of one operator's state, in words; None if the state can be read."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 

@@ -52,9 +52,6 @@ def written_again(spark: SparkSession, layout: Layout, files: Files, end: int) -
     """The changes of the folder of the list.
 
     Args:
-        spark: A session.
-        layout: Where table and list are.
-        files: The declaration.
         end: The first offset that the table has not read.
 
     Raises:

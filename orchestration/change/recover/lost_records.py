@@ -40,8 +40,6 @@ def require_records(
     """What was not asked, in words, where silver has read another history of bronze than is there now.
 
     Args:
-        layout: Where the tables are.
-        silver: The silver table.
         topics: The bronze tables that are looked at, as far as silver reads them.
         ask: Asks the broker; None: it is not asked.
         then: The command that goes on where silver's rows are given up.

@@ -90,27 +90,16 @@ Kind = Literal["repair", "refill", "rebuild", "publish again"]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What is done for one query.
+    """What is done for one query."""
 
-    Attributes:
-        query: The table that the query writes, or its publication.
-        kind: See above.
-        reasons: Why, in words; at least one.
-        reads: The tables from which the rows come again; empty for a repair.
-        changes: The files of the checkpoint that a repair writes or takes out.
-        moves: The folders that are moved aside, in this order.
-        folder: The folder of the changes; empty: the checkpoint.
-        effort: What the next start reads.
-    """
-
-    query: str
-    kind: Kind
-    reasons: tuple[str, ...]
-    reads: tuple[str, ...] = ()
-    changes: tuple[Change, ...] = ()
-    moves: tuple[str, ...] = ()
-    folder: str = ""
-    effort: Effort = field(default_factory=Effort)
+    query: str  # the table that the query writes, or its publication
+    kind: Kind  # see above
+    reasons: tuple[str, ...]  # why, in words; at least one
+    reads: tuple[str, ...] = ()  # the tables from which the rows come again; empty for a repair
+    changes: tuple[Change, ...] = ()  # the files of the checkpoint that a repair writes or takes out
+    moves: tuple[str, ...] = ()  # the folders that are moved aside, in this order
+    folder: str = ""  # the folder of the changes; empty: the checkpoint
+    effort: Effort = field(default_factory=Effort)  # what the next start reads
 
 
 def queries_in_order(pipeline: Pipeline) -> tuple[Table | Publish, ...]:
@@ -129,8 +118,6 @@ def plan(
     """The steps that make a pipeline right again, in data order; none where nothing is damaged.
 
     Args:
-        pipeline: The pipeline.
-        layout: Where its tables and checkpoints are.
         spark: Gives a session, if a state is to be read; None: no state is.
         only: A query to look at; others are included only if they read what is filled again, or have read
             what a repaired table has lost.
@@ -179,9 +166,6 @@ def _list_again(layout: Layout, files: Files, spark: SparkSource | None) -> Iter
     """The steps that write a list of files again; none where nothing is wrong with it.
 
     A micro-batch that is planned and not written is planned again: only the list named its files.
-
-    Raises:
-        CheckpointMismatchError: The rows of the table do not tell which files were read.
     """
     last = last_commit_metadata(layout.table_path(files.table), files.table)
     if last is None or (fault := list_fault(layout, files, last)) is None:

@@ -41,30 +41,20 @@ from orchestration.run.job import open_broker, spark_for_writing
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What a recovery does, or did.
+    """What a recovery does, or did."""
 
-    Attributes:
-        table: The query's table.
-        steps: Each change, in words; empty where there is nothing to do.
-        kept: The folder with the checkpoint's files as they were; None where none was replaced.
-    """
-
-    table: str
-    steps: tuple[str, ...]
+    table: str  # the query's table
+    steps: tuple[str, ...]  # each change, in words; empty where there is nothing to do
+    # The folder with the checkpoint's files as they were; None where none was replaced.
     kept: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NewTopics:
-    """Topics that a bronze table goes on with.
+    """Topics that a bronze table goes on with."""
 
-    Attributes:
-        new: Topics that are read from their first record, as the next generation.
-        same: Topics that hold the same records at the same offsets under another id.
-    """
-
-    new: Sequence[str] = ()
-    same: Sequence[str] = ()
+    new: Sequence[str] = ()  # topics that are read from their first record, as the next generation
+    same: Sequence[str] = ()  # topics that hold the same records at the same offsets under another id
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -121,19 +111,13 @@ def _changes(layout: Layout, declared: Table) -> list[Change]:
 
 @dataclass
 class _Beginning:
-    """The micro-batch that goes on with other topics.
+    """The micro-batch that goes on with other topics."""
 
-    Attributes:
-        ends: Per topic and partition, the next offset to read.
-        states: Per topic, its id and generation.
-        ways: Per topic that is named, ``new topic`` or ``same topic``.
-        steps: What is done, in words.
-    """
-
-    ends: dict[str, dict[int, int]]
-    states: dict[str, TopicState]
+    ends: dict[str, dict[int, int]]  # per topic and partition, the next offset to read
+    states: dict[str, TopicState]  # per topic, its id and generation
+    # Per topic that is named, ``new topic`` or ``same topic``.
     ways: dict[str, str] = field(default_factory=dict)
-    steps: list[str] = field(default_factory=list)
+    steps: list[str] = field(default_factory=list)  # what is done, in words
 
     def begin(self, name: str, found: BrokerTopic, *, is_new: bool) -> None:
         """Go on with a topic, unless it is the one that is known, with the records that were read."""

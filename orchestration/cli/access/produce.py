@@ -113,23 +113,14 @@ class Bound:
 
 @dataclass(frozen=True)
 class Report:
-    """The result of one run.
+    """The result of one run."""
 
-    Attributes:
-        topic: The Kafka topic.
-        address: The broker.
-        skipped: Messages at the start that were not sent.
-        produced: Messages, bytes and seconds.
-        is_stopped: Whether a signal ended the run.
-        follows_topic: Whether it began after as many messages as the topic had.
-    """
-
-    topic: str
-    address: str
-    skipped: int
-    produced: Produced
-    is_stopped: bool
-    follows_topic: bool
+    topic: str  # the Kafka topic
+    address: str  # the broker
+    skipped: int  # messages at the start that were not sent
+    produced: Produced  # messages, bytes and seconds
+    is_stopped: bool  # whether a signal ended the run
+    follows_topic: bool  # whether it began after as many messages as the topic had
 
 
 def _fill(
@@ -177,11 +168,7 @@ def _fill(
 def _receipts(
     ready: Context, table: Topic, topic: str, address: str, options: Mapping[str, str]
 ) -> Receipts | None:
-    """Where the run's receipts go: to the topic that the declaration names.
-
-    Raises:
-        UsageError: The broker has no such topic.
-    """
+    """Where the run's receipts go: to the topic that the declaration names."""
     if table.receipts is None:
         return None
     from orchestration.access.kafka import client as kafka

@@ -13,6 +13,7 @@ from common.delta.log import snapshot
 from common.errors import UsageError
 from common.machine.console import err, out, page
 from orchestration.access.declaration.context import Context
+from orchestration.access.query.shown_values import iso
 from orchestration.cli.json_output import print_document
 from orchestration.cli.options import JsonOption, command_named
 
@@ -92,12 +93,8 @@ def _list_tables(ready: Context, *, as_json: bool) -> None:
             {
                 "table": name,
                 "path": ready.layout.table_path(name),
-                "rows": now and now.rows,
-                "files": now and now.files,
-                "bytes": now and now.bytes,
-                "version": now and now.version,
-                "committed_at": now
-                and now.timestamp.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+                **{each: now and getattr(now, each) for each in ("rows", "files", "bytes", "version")},
+                "committed_at": iso(now.timestamp if now else None),
             }
             for name, now in found.items()
         ]

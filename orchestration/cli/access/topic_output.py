@@ -13,7 +13,7 @@ from rich.text import Text
 
 from common.machine.console import out, page
 from common.machine.terminal import escape, visible
-from orchestration.access.query.shown_values import plain
+from orchestration.access.query.shown_values import iso, part, plain
 from orchestration.cli.grid import Column, Grid
 from orchestration.cli.json_output import print_document
 
@@ -70,17 +70,13 @@ def topic_document(topic: TopicDescription, address: str, read_by: Sequence[str]
         "partitions": [
             {
                 "partition": each.number,
-                "leader": each.leader,
-                "replicas": list(each.replicas),
-                "in_sync": list(each.in_sync),
+                **part(each, "leader", "replicas", "in_sync"),
                 "first_offset": each.first,
                 "end_offset": each.end,
             }
             for each in topic.partitions
         ],
-        "configs": [
-            {"name": each.name, "value": each.value, "set_on": each.set_on} for each in topic.configs
-        ],
+        "configs": [part(each, "name", "value", "set_on") for each in topic.configs],
     }
 
 
@@ -160,7 +156,7 @@ def _time(milliseconds: int) -> str:
         moment = _EPOCH + timedelta(milliseconds=milliseconds)
     except OverflowError:
         return f"{milliseconds} ms"
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return str(iso(moment))
 
 
 def _line(text: str) -> None:

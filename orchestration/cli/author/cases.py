@@ -98,12 +98,7 @@ def _run_once(settings: Settings, files: Sequence[Path], only: str | None, *, as
 
 
 def _suite(settings: Settings, files: Sequence[Path], only: str | None) -> Suite:
-    """The cases to run.
-
-    Raises:
-        CaseError: A case is wrong.
-        UsageError: No case has the text in its name.
-    """
+    """The cases to run."""
     from dataclasses import replace
 
     from orchestration.author.cases.suite import load_suite

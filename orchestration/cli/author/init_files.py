@@ -29,17 +29,11 @@ _NAMED = 5
 
 @dataclass
 class FolderSample:
-    """What init knows of a folder.
+    """What init knows of a folder."""
 
-    Attributes:
-        files: How they are declared.
-        messages: Their first records.
-        remarks: What is odd about some of them, in sentences.
-    """
-
-    files: SampledFiles
-    messages: list[Sampled] = field(default_factory=list)
-    remarks: list[str] = field(default_factory=list)
+    files: SampledFiles  # how they are declared
+    messages: list[Sampled] = field(default_factory=list)  # their first records
+    remarks: list[str] = field(default_factory=list)  # what is odd about some of them, in sentences
     chosen: Sequence[Path] = ()
 
     def values(self, most: int) -> Iterator[bytes | None]:
@@ -54,7 +48,6 @@ def sample_folder(folder: Path, shown: str, count: int) -> FolderSample:
 
     Args:
         shown: The folder as the pipeline file names it.
-        count: The most records.
 
     Raises:
         UsageError: It has no file that can be sampled; says why.

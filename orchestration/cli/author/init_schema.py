@@ -32,7 +32,6 @@ def of_registry(
 
     Args:
         settings: The settings, which name the registry.
-        values: Sampled values.
         output: The pipeline file that will be written.
         beside: Files to write beside it, by name; the schema is added.
 

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from orchestration.access.query.shown_values import part
 from orchestration.cli.observe.status_output import bytes_text
 
 if TYPE_CHECKING:  # imports Spark, which other commands do not need
@@ -42,15 +43,9 @@ def step_lines(step: Step, *, is_plan: bool) -> Iterator[str]:
 def step_document(step: Step) -> dict[str, Any]:
     """One step as JSON."""
     return {
-        "query": step.query,
-        "kind": step.kind,
-        "reasons": list(step.reasons),
+        **part(step, "query", "kind", "reasons", "reads", "moves"),
         "changes": [f"{change.name}: {change.reason}" for change in step.changes],
-        "reads": list(step.reads),
-        "rows": step.effort.rows,
-        "bytes": step.effort.bytes,
-        "seconds": step.effort.seconds,
-        "moves": list(step.moves),
+        **part(step.effort, "rows", "bytes", "seconds"),
     }
 
 

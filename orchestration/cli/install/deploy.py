@@ -62,11 +62,7 @@ def deploy(  # the options of all places
 
 
 def _require_shared_tables(place: Place, plan: Plan) -> None:
-    """Refuse a standby that could not reach the tables of the other process.
-
-    Raises:
-        UsageError: Tables are on a disk of one container.
-    """
+    """Refuse a standby that could not reach the tables of the other process."""
     if place == "compose":
         raise UsageError("compose runs each service once: --standby is for systemd and kubernetes")
     if place == "kubernetes" and not plan.is_remote:

@@ -11,7 +11,8 @@ from rich.text import Text
 
 from common.config.alert_settings import LIMITS, AlertRule, AlertSettings
 from orchestration.access.history.alert_state import AlertsFile, AlertState
-from orchestration.observe.status.document import iso, raised_documents
+from orchestration.access.query.shown_values import iso
+from orchestration.observe.status.document import raised_documents
 from orchestration.observe.status.words.state import duration
 
 

@@ -12,12 +12,12 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from common.delta.lease.lease_holder import Standby
 from common.machine.terminal import packed
 from orchestration.access.declaration.field_use import FieldUse
 from orchestration.access.history.alert_state import AlertsFile
 from orchestration.access.progress.query_states import QueryState
 from orchestration.observe.status.late_counts import Late, OtherRecords
-from orchestration.observe.status.lease_holder import Standby
 from orchestration.observe.status.model import Kept, Quarantine, Status, TableStatus
 from orchestration.observe.status.problems import problems, together
 from orchestration.observe.status.words.state import Said, Tone, duration, said
@@ -45,7 +45,6 @@ def render(status: Status, *, rows: int | None = None) -> RenderableType:
     """A panel per layer. Narrow terminals get fewer columns; wide ones the details beside the numbers.
 
     Args:
-        status: What is shown.
         rows: Lines that the terminal has for it; details are left out if they do not fit.
     """
     return _Picture(status, rows)
@@ -63,19 +62,12 @@ class _Block:
 
 @dataclass(frozen=True)
 class _Layout:
-    """Widths of all panels.
+    """Widths of all panels."""
 
-    Attributes:
-        panel: Columns of a panel with its borders.
-        name: Of the first column.
-        columns: Of the columns that are shown, by heading.
-        details: Of the details beside the numbers; 0 where they stand below them.
-    """
-
-    panel: int
-    name: int
-    columns: dict[str, int]
-    details: int
+    panel: int  # columns of a panel with its borders
+    name: int  # of the first column
+    columns: dict[str, int]  # of the columns that are shown, by heading
+    details: int  # of the details beside the numbers; 0 where they stand below them
 
     @classmethod
     def of(cls, blocks: Sequence[_Block], width: int) -> _Layout:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import fields
 from typing import Any
 
 from rich.console import Group
 from rich.text import Text
 
 from common.machine.terminal import visible
+from orchestration.access.query.shown_values import part
 from orchestration.cli.access.query_output import shown_time
 from orchestration.cli.grid import Column, Grid
 from orchestration.quality.evaluate import FailingRows
@@ -48,11 +49,8 @@ def suite_tables(result: SuiteResult, examples: Sequence[FailingRows] = ()) -> G
 
 def document(result: SuiteResult) -> dict[str, Any]:
     """A result for ``--json``."""
-    found = asdict(result)
-    found["at"] = result.at and result.at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    for one in found["checked"]:
-        one.pop("details")
-    return found
+    names = [one.name for one in fields(ExpectationResult) if one.name != "details"]
+    return {**part(result), "checked": [part(one, *names) for one in result.checked]}
 
 
 def examples_document(found: FailingRows) -> dict[str, Any]:

@@ -114,11 +114,7 @@ def _write_script(ready: Context, silvers: Sequence[Silver], file: Path, *, is_p
 
 
 def _print(accounts: Sequence[Account], *, as_json: bool) -> None:
-    """Print the accounts and the verdict.
-
-    Raises:
-        AccountError: An account has faults.
-    """
+    """Print the accounts and the verdict."""
     from orchestration.cli.records import audit_output
 
     if as_json:

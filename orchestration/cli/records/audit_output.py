@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from rich.text import Text
 
 from common.errors import AccountError
+from orchestration.access.query.shown_values import part
 from orchestration.cli.grid import Column, Grid
 from orchestration.records.audit.result import FATES, SHOWN, Account, Fault
 
@@ -153,18 +153,10 @@ def document(accounts: Sequence[Account]) -> dict[str, Any]:
                 "reads": one.reads,
                 "balanced": not one.faults,
                 "since": one.since or None,
-                "batch_id": one.batch_id,
-                "versions": dict(one.versions),
-                "offsets": one.offsets,
-                "looked_at": one.looked_at,
-                "totals": one.totals,
+                **part(one, "batch_id", "versions", "offsets", "looked_at", "totals"),
                 "partitions": [
                     {
-                        "topic": each.topic,
-                        "partition": each.partition,
-                        "first": each.first,
-                        "end": each.end,
-                        "offsets": each.offsets,
+                        **part(each, "topic", "partition", "first", "end", "offsets"),
                         **{name: each.counts.get(name, 0) for name in FATES},
                     }
                     for each in one.partitions
@@ -182,7 +174,7 @@ def document(accounts: Sequence[Account]) -> dict[str, Any]:
                     }
                     for fault in one.faults
                 ],
-                "gold": [asdict(each) for each in one.gold],
+                "gold": [part(each) for each in one.gold],
                 "without_digest": one.undigested,
                 "notes": list(one.notes),
                 "compared_with_kafka": not one.not_compared,

@@ -6,10 +6,9 @@ Payloads are printed only after ``orchestration.records.quarantine.contents.esca
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from orchestration.access.query.shown_values import escaped, escaped_start
+from orchestration.access.query.shown_values import escaped, escaped_start, iso, part
 from orchestration.cli.access.query_output import shown_time
 from orchestration.cli.grid import Column, Grid
 from orchestration.records.quarantine.contents import Group, Row
@@ -51,18 +50,8 @@ def group_table(groups: Sequence[Group]) -> Grid:
 def group_document(one: Group) -> dict[str, Any]:
     """A group as JSON."""
     return {
-        "table": one.table,
-        "reason": one.reason,
-        "rows": one.rows,
-        "dropped": one.dropped,
+        **part(one, "table", "reason", "rows", "dropped", "first_seen", "last_seen", "example"),
         "older_rules": one.older,
-        "first_seen": _utc(one.first_seen),
-        "last_seen": _utc(one.last_seen),
-        "example": {
-            "topic": one.example.topic,
-            "partition": one.example.partition,
-            "offset": one.example.offset,
-        },
     }
 
 
@@ -108,17 +97,12 @@ def row_document(row: Row, *, is_full: bool) -> dict[str, Any]:
 
     return {
         "table": row.table,
-        "topic": row.place.topic,
-        "partition": row.place.partition,
-        "offset": row.place.offset,
+        **part(row.place),
         **({} if row.element is None else {"element": row.element}),
-        "verdict": row.verdict,
-        "reasons": list(row.reasons),
-        "field": row.field,
-        "rule_version": row.rule_version,
+        **part(row, "verdict", "reasons", "field", "rule_version"),
         "is_current_rule_version": row.is_current,
-        "ingested_at": _utc(row.ingested_at),
-        "kafka_timestamp": _utc(row.timestamp),
+        "ingested_at": iso(row.ingested_at),
+        "kafka_timestamp": iso(row.timestamp),
         "kafka_timestamp_type": row.timestamp_type,
         "key": text(row.key),
         "key_bytes": None if row.key is None else len(row.key),
@@ -178,7 +162,3 @@ def _sorted(counts: Mapping[str, int]) -> list[tuple[str, int]]:
 
 def _clock(kind: int) -> str:
     return {0: "the producer's clock", 1: "the broker's clock"}.get(kind, "an unknown clock")
-
-
-def _utc(time: datetime) -> str:
-    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")

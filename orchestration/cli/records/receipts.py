@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
 from common.machine.console import say
 from orchestration.access.declaration.context import Context
+from orchestration.access.query.shown_values import part
 from orchestration.cli.json_output import print_document
 from orchestration.cli.options import JsonOption
-from orchestration.observe.status.document import iso
 
 app = typer.Typer(
     name="receipts", help="Receipts of producers: dismiss what is known to be wrong.", no_args_is_help=True
@@ -45,8 +44,7 @@ def dismiss(
     read = receipts_reader(ready.pipeline, ready.settings)
     found = carry_out(ready.pipeline, ready.layout, read, names or (), why, unreadable=unreadable)
     if as_json:
-        rows = [{**asdict(one), "dismissed_at": iso(one.dismissed_at)} for one in found]
-        print_document({"dismissed": rows})
+        print_document({"dismissed": [part(one) for one in found]})
         return
     for one in found:
         say(f"{one.topic}: {one.receipt} is dismissed")

@@ -90,11 +90,7 @@ def trace(
 
 
 def _only_place(offset: str, *, is_alone: bool) -> Place:
-    """The record that ``--offset`` names.
-
-    Raises:
-        UsageError: It names none, or is not the only thing that is asked for.
-    """
+    """The record that ``--offset`` names."""
     from orchestration.records.trace.tables import Place
 
     if not is_alone:
@@ -111,11 +107,7 @@ def _found(
     *,
     is_quarantined: bool,
 ) -> list[Place]:
-    """The records that the options name, and one more than the limit if there are more.
-
-    Raises:
-        UsageError: They name none, or contradict each other.
-    """
+    """The records that the options name, and one more than the limit if there are more."""
     if table is None:
         raise UsageError(
             "Name a record: medallion trace silver.x --key …, or --offset topic/partition/offset."

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from common.config.paths import all_tables
+from common.delta.lease.lease_holder import Holder, Standby, find_holder, find_standbys
 from common.errors import MedallionError, QueryFailedError, UsageError
 from common.machine.console import say
 from orchestration.access.channel.client import fingerprint
@@ -22,7 +23,6 @@ from orchestration.access.history.stopped_queries import stopped_since
 from orchestration.cli.json_output import print_document
 from orchestration.cli.options import JsonOption, command_named
 from orchestration.cli.warm_job import holders
-from orchestration.observe.status.lease_holder import Holder, Standby, find_holder, find_standbys
 
 _LOOK_SECONDS = 0.1
 
@@ -39,19 +39,12 @@ _FAILED_SECONDS = 2.0
 
 @dataclass
 class _Trial:
-    """What has been seen of the queries of the job that goes on.
+    """What has been seen of the queries of the job that goes on."""
 
-    Attributes:
-        job: The process.
-        queries: What it is to run.
-        seen: The states of each query, in order.
-        ran_at: When no query was left that had not been started; by the monotonic clock.
-    """
-
-    job: Holder
-    queries: Sequence[str] = ()
-    seen: dict[str, list[JobQuery]] = field(default_factory=dict)
-    ran_at: float | None = None
+    job: Holder  # the process
+    queries: Sequence[str] = ()  # what it is to run
+    seen: dict[str, list[JobQuery]] = field(default_factory=dict)  # the states of each query, in order
+    ran_at: float | None = None  # when no query was left that had not been started; by the monotonic clock
 
     def look(self, state: JobState) -> bool:
         """Look at the job's newest state; whether all is known about all queries."""
@@ -115,19 +108,13 @@ def hand_over(
 
 @dataclass(frozen=True)
 class _HandedOver:
-    """A job that another process goes on with.
-
-    Attributes:
-        before: The process that has ended; ``after`` the one that goes on.
-        seconds: Until its queries ran.
-        failed: The queries that have failed there, with the causes.
-    """
+    """A job that another process goes on with."""
 
     job: str
-    before: int
+    before: int  # the process that has ended; ``after`` the one that goes on
     after: int
-    seconds: float
-    failed: Mapping[str, str]
+    seconds: float  # until its queries ran
+    failed: Mapping[str, str]  # the queries that have failed there, with the causes
 
     def document(self) -> dict[str, object]:
         """As JSON has it."""
@@ -152,11 +139,7 @@ def _failure(failed: Mapping[str, str]) -> QueryFailedError:
 
 
 def _with_standby(ready: Context, deadline: float) -> list[Holder]:
-    """The jobs of this host for which a standby is ready; waits for standbys that start.
-
-    Raises:
-        UsageError: No job runs, none has a standby, or one that has read another pipeline file could go on.
-    """
+    """The jobs of this host for which a standby is ready; waits for standbys that start."""
     running = holders(ready, all_tables(ready.pipeline))
     if not running:
         raise UsageError(
@@ -182,11 +165,7 @@ def _with_standby(ready: Context, deadline: float) -> list[Holder]:
 
 
 def _require_same_file(ready: Context, standbys: Sequence[Standby]) -> None:
-    """Refuse a hand-over after which a standby could go on with the pipeline file as it was.
-
-    Raises:
-        UsageError: There is such a standby.
-    """
+    """Refuse a hand-over after which a standby could go on with the pipeline file as it was."""
     now = fingerprint(ready.settings.pipeline)
     for one in standbys:
         if one.reads != now:
@@ -197,12 +176,7 @@ def _require_same_file(ready: Context, standbys: Sequence[Standby]) -> None:
 
 
 def _handed_over(ready: Context, holder: Holder, deadline: float) -> _HandedOver:
-    """End a job, and wait until it is known of each query of a standby whether it runs.
-
-    Raises:
-        MedallionError: No standby has gone on.
-        UsageError: The job has ended by itself, or belongs to another user.
-    """
+    """End a job, and wait until it is known of each query of a standby whether it runs."""
     began = time.monotonic()
     written = holders(ready, all_tables(ready.pipeline)).get(holder)
     if not written:
@@ -232,11 +206,7 @@ def _handed_over(ready: Context, holder: Holder, deadline: float) -> _HandedOver
 
 
 def _end(holder: Holder) -> None:
-    """Have a job end at a micro-batch boundary.
-
-    Raises:
-        UsageError: It has ended by itself, or belongs to another user.
-    """
+    """Have a job end at a micro-batch boundary."""
     try:
         os.kill(holder.pid, signal.SIGTERM)
     except ProcessLookupError as error:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from common.delta.lease.lease_holder import find_holder
 from common.machine.console import say
 from orchestration.access.declaration.context import Context
 from orchestration.access.history.stopped_queries import keep_started, keep_stopped
@@ -13,7 +14,6 @@ from orchestration.cli.json_output import print_document
 from orchestration.cli.options import JsonOption, command_named
 from orchestration.cli.run.tried_remedies import tried_remedies
 from orchestration.cli.warm_job import ask_holder
-from orchestration.observe.status.lease_holder import find_holder
 
 QueryArgument = Annotated[
     str,

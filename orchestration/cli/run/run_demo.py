@@ -133,10 +133,8 @@ def run(  # one argument per option
 
     Args:
         pipeline: Events are sent to its topics that have a sample.
-        settings: Settings of the run.
         seconds: Duration of sending, from the first gold rows on.
         rate: Events per second, over all topics.
-        seed: Seed of the sample events.
         began: ``time.monotonic()`` at the start of the command.
         after: What to type before the commands that are shown at the end.
 

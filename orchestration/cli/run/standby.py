@@ -34,11 +34,7 @@ def run_as_standby(
     """Run a job once no other process writes its tables.
 
     Args:
-        ready: The pipeline and its settings.
-        layers: The layers to run.
-        name: The job's name.
         http: The address of the page; where the running job has it, it is opened with the leases.
-        run: Runs the job.
 
     Raises:
         PipelineError: The next start of this pipeline would be refused.

@@ -35,33 +35,23 @@ LAYERS = ("bronze", "silver", "gold")
 
 @dataclass(frozen=True)
 class Plan:
-    """One pipeline under its settings.
+    """One pipeline under its settings."""
 
-    Attributes:
-        pipeline: The pipeline's name.
-        file: Name of the pipeline's file.
-        settings: The settings that the user has written, without the defaults; references stay references.
-        stop_seconds: How long a stop may take before the processes are killed.
-        memory_mb: Memory of the process that runs all layers: the driver's heap and what else a process has.
-        secrets: Names of the variables that the settings refer to.
-        optional: Of these, the ones that may be missing, as where the machine itself has access to the store.
-        files: Files outside of the pipeline's folder that are read: what references name, trust stores.
-        folders: Folders of tables and checkpoints on the disk, outside of the data folder.
-        is_remote: Tables and checkpoints are in an object store, so that each layer can be a service.
-        processes: Processes of each service: 2 where one is the standby of the other.
-    """
-
-    pipeline: str
-    file: str
+    pipeline: str  # the pipeline's name
+    file: str  # name of the pipeline's file
+    # The settings that the user has written, without the defaults; references stay references.
     settings: Mapping[str, Any]
-    stop_seconds: int
+    stop_seconds: int  # how long a stop may take before the processes are killed
+    # Memory of the process that runs all layers: the driver's heap and what else a process has.
     memory_mb: int
-    secrets: tuple[str, ...]
+    secrets: tuple[str, ...]  # names of the variables that the settings refer to
+    # Of these, the ones that may be missing, as where the machine itself has access to the store.
     optional: tuple[str, ...]
-    is_remote: bool
+    is_remote: bool  # tables and checkpoints are in an object store, so that each layer can be a service
+    # Files outside of the pipeline's folder that are read: what references name, trust stores.
     files: tuple[str, ...] = ()
-    folders: tuple[str, ...] = ()
-    processes: int = 1
+    folders: tuple[str, ...] = ()  # folders of tables and checkpoints on the disk, outside of the data folder
+    processes: int = 1  # processes of each service: 2 where one is the standby of the other
 
     @property
     def name(self) -> str:

@@ -24,11 +24,7 @@ _NOT_IN_A_KEY = re.compile(r"[^-._a-zA-Z0-9]")
 
 
 def files(plan: Plan, image: str) -> Mapping[str, str]:
-    """The manifests and the Dockerfile, by file name.
-
-    Args:
-        image: The image's name, with its tag.
-    """
+    """The manifests and the Dockerfile, by file name."""
     settings = {
         "apiVersion": "v1",
         "kind": "ConfigMap",

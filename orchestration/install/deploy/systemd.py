@@ -17,7 +17,6 @@ def files(plan: Plan, program: Sequence[str], user: str, home: str = HOME) -> Ma
 
     Args:
         program: The command line that starts ``medallion``.
-        user: The user that the service runs as.
         home: Folder of the pipeline's file, its settings and its data.
     """
     found = {"medallion.yaml": settings_text(plan), f"{plan.name}.env": environment_text(plan)}

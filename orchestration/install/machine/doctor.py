@@ -55,21 +55,13 @@ PATIENCE_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the report.
+    """One line of the report."""
 
-    Attributes:
-        area: The group of the finding: versions, java, jars …
-        name: The examined thing.
-        state: ok, warn (works, with a caveat) or fail (a run would fail).
-        value: The result.
-        advice: What to do; empty if nothing is to be done.
-    """
-
-    area: str
-    name: str
-    state: State
-    value: str
-    advice: str = ""
+    area: str  # the group of the finding: versions, java, jars …
+    name: str  # the examined thing
+    state: State  # ok, warn (works, with a caveat) or fail (a run would fail)
+    value: str  # the result
+    advice: str = ""  # what to do; empty if nothing is to be done
 
 
 Probe = Callable[[Settings], Iterable[Finding]]

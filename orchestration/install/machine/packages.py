@@ -37,17 +37,11 @@ class InstallError(Exception):
 
 @dataclass
 class Progress:
-    """The stage of one pip run, read from its output.
+    """The stage of one pip run, read from its output."""
 
-    Attributes:
-        stage: downloading, building or installing.
-        package: The package that is being downloaded or built.
-        installing: The number of packages that pip installs at its end.
-    """
-
-    stage: str = "downloading"
-    package: str = ""
-    installing: int = 0
+    stage: str = "downloading"  # downloading, building or installing
+    package: str = ""  # the package that is being downloaded or built
+    installing: int = 0  # the number of packages that pip installs at its end
 
     def read(self, line: str) -> None:
         """Update from one line of pip's output."""

@@ -23,7 +23,6 @@ class Channel:
     """One channel.
 
     Args:
-        name: Its name in the settings.
         address: An address of apprise, or a reference to one.
 
     Raises:

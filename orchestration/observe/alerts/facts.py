@@ -16,19 +16,13 @@ _HOUR = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Facts of one look at a pipeline.
+    """Facts of one look at a pipeline."""
 
-    Attributes:
-        status: The model.
-        suites: The last result of each quality suite that was run.
-        volumes: By bronze table, the records of the last hour and of former days.
-        restarts: By table, the restarts of its query.
-    """
-
-    status: Status
-    suites: tuple[LastResult, ...] = ()
+    status: Status  # the model
+    suites: tuple[LastResult, ...] = ()  # the last result of each quality suite that was run
+    # By bronze table, the records of the last hour and of former days.
     volumes: Mapping[str, HourVolume] = field(default_factory=dict)
-    restarts: Mapping[str, Restarts] = field(default_factory=dict)
+    restarts: Mapping[str, Restarts] = field(default_factory=dict)  # by table, the restarts of its query
 
 
 def count_restarts(status: Status, known: Mapping[str, Restarts]) -> dict[str, Restarts]:

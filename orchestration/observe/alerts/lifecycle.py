@@ -35,7 +35,6 @@ def advance(
     Args:
         known: The alerts before.
         seen: What rules say, by rule and table; what is absent is no trouble.
-        rules: The rules by name.
         at: The time of the observation, UTC.
         is_last: Whether the job that is watched has ended: a query that has failed is raised at once.
     """

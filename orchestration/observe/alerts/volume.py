@@ -22,15 +22,10 @@ _LEAST_SHARE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class HourVolume:
-    """Records of the last hour, and of the same hour of former days.
+    """Records of the last hour, and of the same hour of former days."""
 
-    Attributes:
-        now: Records of the last hour.
-        former: Records of the same hour of each former day on which there were some.
-    """
-
-    now: int
-    former: tuple[int, ...]
+    now: int  # records of the last hour
+    former: tuple[int, ...]  # records of the same hour of each former day on which there were some
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,21 +13,13 @@ from common.declare import Bronze, DeltaTable, Files, Pipeline, Silver, Stream, 
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A table that is to be registered.
+    """A table that is to be registered."""
 
-    Attributes:
-        table: The engine's name, such as ``silver.orders__late``.
-        database: The database: prefix of the environment and layer, such as ``dev_silver``.
-        name: The name in the database.
-        path: Folder or URI of the table.
-        comment: What the table is.
-    """
-
-    table: str
-    database: str
-    name: str
-    path: str
-    comment: str
+    table: str  # the engine's name, such as ``silver.orders__late``
+    database: str  # the database: prefix of the environment and layer, such as ``dev_silver``
+    name: str  # the name in the database
+    path: str  # folder or URI of the table
+    comment: str  # what the table is
 
     @property
     def full(self) -> str:

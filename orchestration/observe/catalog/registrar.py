@@ -42,20 +42,13 @@ _log = logging.getLogger("medallion.catalog")
 
 @dataclass
 class _Watched:
-    """A table that is to be registered.
-
-    Attributes:
-        log: The table's log.
-        version: The newest version that was looked at.
-        schema: The columns as they were registered last; empty before.
-        entry: What is known of the table in the catalog.
-    """
+    """A table that is to be registered."""
 
     name: Name
-    log: LogReader
-    entry: CatalogEntry
-    version: int = -1
-    schema: str = ""
+    log: LogReader  # the table's log
+    entry: CatalogEntry  # what is known of the table in the catalog
+    version: int = -1  # the newest version that was looked at
+    schema: str = ""  # the columns as they were registered last; empty before
 
 
 class Registrar:
@@ -64,8 +57,6 @@ class Registrar:
     Args:
         connect: Opens the catalog; called in the thread, at the first table that is to be registered.
         folder: Where the entries are written for ``medallion status``.
-        job: Name of the job.
-        clock: The time, in seconds.
     """
 
     def __init__(

@@ -57,33 +57,21 @@ _KAFKA_TYPES = dict(
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A table or a topic.
+    """A table or a topic."""
 
-    Attributes:
-        table: The table of the pipeline; empty for a topic, and for a table by its path.
-        name: Its name in events.
-        columns: Column -> type; empty if it is not known yet.
-        sources: What the columns come from; None for what a query reads.
-    """
-
-    table: str
-    name: DatasetName
-    columns: Mapping[str, str]
-    sources: ColumnSources | None = None
+    table: str  # the table of the pipeline; empty for a topic, and for a table by its path
+    name: DatasetName  # its name in events
+    columns: Mapping[str, str]  # column -> type; empty if it is not known yet
+    sources: ColumnSources | None = None  # what the columns come from; None for what a query reads
 
 
 @dataclass(frozen=True, slots=True)
 class QueryDatasets:
-    """What one query reads and writes.
+    """What one query reads and writes."""
 
-    Attributes:
-        inputs: What it reads.
-        outputs: What it writes: first the table of its own name, then its side tables.
-        names: The datasets that a source of a column may name, by ``Source.table``.
-    """
-
-    inputs: tuple[Dataset, ...]
-    outputs: tuple[Dataset, ...]
+    inputs: tuple[Dataset, ...]  # what it reads
+    outputs: tuple[Dataset, ...]  # what it writes: first the table of its own name, then its side tables
+    # The datasets that a source of a column may name, by ``Source.table``.
     names: Mapping[str, tuple[DatasetName, ...]]
 
 
@@ -91,8 +79,6 @@ class Datasets:
     """Describes the datasets of the queries of one job.
 
     Args:
-        layout: Paths of the tables.
-        bootstrap_servers: Address of the broker.
         columns: The columns that a table has now.
     """
 

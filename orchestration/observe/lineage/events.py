@@ -23,23 +23,14 @@ EventType = Literal["START", "RUNNING", "COMPLETE", "FAIL", "ABORT"]
 
 @dataclass
 class RunCounts:
-    """What the micro-batches of a run have read and written so far.
+    """What the micro-batches of a run have read and written so far."""
 
-    Attributes:
-        batches: Micro-batches.
-        read: Rows or records that they read.
-        written: Rows that they wrote, by table.
-        files: Files that they added to the query's own table.
-        bytes: Size of these files.
-        rules: Rows that broke a rule, by rule.
-    """
-
-    batches: int = 0
-    read: int = 0
-    written: dict[str, int] = field(default_factory=dict)
-    files: int = 0
-    bytes: int = 0
-    rules: dict[str, int] = field(default_factory=dict)
+    batches: int = 0  # Micro-batches
+    read: int = 0  # rows or records that they read
+    written: dict[str, int] = field(default_factory=dict)  # rows that they wrote, by table
+    files: int = 0  # files that they added to the query's own table
+    bytes: int = 0  # size of these files
+    rules: dict[str, int] = field(default_factory=dict)  # rows that broke a rule, by rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,40 +43,24 @@ class Suite:
 
 @dataclass(frozen=True, slots=True)
 class QueryEvent:
-    """One event, before it is written in OpenLineage's terms.
+    """One event, before it is written in OpenLineage's terms."""
 
-    Attributes:
-        kind: The event type.
-        at: When it happened.
-        run_id: The run: one start of the query.
-        query: The query.
-        counts: The counts up to this event.
-        error: What ended the run.
-    """
-
-    kind: EventType
-    at: datetime
-    run_id: str
+    kind: EventType  # the event type
+    at: datetime  # when it happened
+    run_id: str  # the run: one start of the query
     query: str
-    counts: RunCounts
-    error: str = ""
+    counts: RunCounts  # the counts up to this event
+    error: str = ""  # what ended the run
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What all events of a job have in common.
+    """What all events of a job have in common."""
 
-    Attributes:
-        namespace: Namespace of the jobs.
-        pipeline: Name of the pipeline.
-        spark_version: Version of Spark.
-        interval_seconds: Seconds between two RUNNING events of a query.
-    """
-
-    namespace: str
-    pipeline: str
-    spark_version: str
-    interval_seconds: int
+    namespace: str  # namespace of the jobs
+    pipeline: str  # name of the pipeline
+    spark_version: str  # version of Spark
+    interval_seconds: int  # seconds between two RUNNING events of a query
 
 
 def run_event(
@@ -96,7 +71,6 @@ def run_event(
     Args:
         origin: What all events have in common.
         found: The datasets of the query.
-        declared: The declaration of the query's table.
         suites: Results of quality suites on tables that the query writes.
     """
     emission = facets.job_type_job.EmissionPattern("PERIODIC", "ACCUMULATIVE", origin.interval_seconds)

@@ -44,8 +44,6 @@ class Reporter:
 
     Args:
         settings: The settings; ``lineage.openlineage`` is set.
-        layout: Paths of the tables.
-        bootstrap_servers: Address of the broker.
 
     Raises:
         MissingExtraError: The client of OpenLineage is not installed.
@@ -88,7 +86,6 @@ class Reporter:
 
         Args:
             state: Its state, as in ``job_state.JobQueryState``.
-            error: What it failed with.
         """
         run = self._runs.get(query)
         if run is None:

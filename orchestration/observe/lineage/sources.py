@@ -41,19 +41,12 @@ _OF_RECORD = {
 
 @dataclass(frozen=True, slots=True, order=True)
 class Source:
-    """A column that another one comes from.
+    """A column that another one comes from."""
 
-    Attributes:
-        table: The table, ``topic`` for the Kafka topics, or the path of a table outside of the pipeline.
-        column: The column.
-        kind: How it is used.
-        sql: The SQL text; empty where a column is only copied, or computed by the engine.
-    """
-
-    table: str
+    table: str  # the table, ``topic`` for the Kafka topics, or the path of a table outside of the pipeline
     column: str
-    kind: Kind
-    sql: str = ""
+    kind: Kind  # how it is used
+    sql: str = ""  # the SQL text; empty where a column is only copied, or computed by the engine
 
 
 Sources = tuple[Source, ...]
@@ -63,15 +56,11 @@ Resolve = Callable[[Path], Iterable[tuple[str, str, bool]]]
 
 @dataclass(frozen=True, slots=True)
 class ColumnSources:
-    """The sources of one table.
+    """The sources of one table."""
 
-    Attributes:
-        columns: Sources of each column, in the table's order; empty for a constant and for a count.
-        rows: Columns that decide which rows there are: conditions, groups, keys, joins and orders.
-    """
-
+    # Sources of each column, in the table's order; empty for a constant and for a count.
     columns: Mapping[str, Sources]
-    rows: Sources = ()
+    rows: Sources = ()  # columns that decide which rows there are: conditions, groups, keys, joins and orders
 
 
 def of_sql(sql: str, resolve: Resolve, kind: Kind | None = None) -> Sources:

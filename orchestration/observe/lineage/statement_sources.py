@@ -39,7 +39,6 @@ def of_statement(sql: str, own: Sequence[str], columns: Mapping[str, Sequence[st
     comes from all columns of all of its tables.
 
     Args:
-        sql: The statement.
         own: The columns of its table; empty: those of the statement.
         columns: The columns of the tables that it reads.
     """

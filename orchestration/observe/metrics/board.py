@@ -30,10 +30,6 @@ def _of(metric: str, name: str = _NAMED) -> tuple[str, str]:
     return seen_once("max", f"{metric}{_CHOSEN}"), name
 
 
-def _lowest(metric: str, name: str) -> tuple[str, str]:
-    return seen_once("min", f"{metric}{_CHOSEN}"), name
-
-
 PANELS: tuple[Panel, ...] = (
     Panel(
         "Kafka to gold",
@@ -59,7 +55,14 @@ PANELS: tuple[Panel, ...] = (
         6,
         5,
     ),
-    Panel("Broker answers", "bool_yes_no", (_lowest("medallion_broker_up", "broker"),), "stat", 6, 5),
+    Panel(
+        "Broker answers",
+        "bool_yes_no",
+        ((seen_once("min", f"medallion_broker_up{_CHOSEN}"), "broker"),),
+        "stat",
+        6,
+        5,
+    ),
     Panel("Rows read per second", "short", (_of("medallion_query_rows_per_second"),)),
     Panel("Behind Kafka", "s", (_of("medallion_table_waiting_seconds"),)),
     Panel("Rows to read", "short", (_of("medallion_query_lag_rows"),)),

@@ -27,21 +27,13 @@ _HOUR_SECONDS = 3_600.0
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric.
+    """One metric."""
 
-    Attributes:
-        name: Without the suffix ``_total`` of counters.
-        kind: A gauge, or a counter that only grows while a job runs.
-        help: What it says, with the unit; None values are not exported.
-        labels: Names of the labels.
-        samples: Label values and value, from the model.
-    """
-
-    name: str
-    kind: Literal["gauge", "counter"]
-    help: str
-    labels: tuple[str, ...]
-    samples: Callable[[Status], Iterable[Sample]]
+    name: str  # without the suffix ``_total`` of counters
+    kind: Literal["gauge", "counter"]  # a gauge, or a counter that only grows while a job runs
+    help: str  # what it says, with the unit; None values are not exported
+    labels: tuple[str, ...]  # names of the labels
+    samples: Callable[[Status], Iterable[Sample]]  # label values and value, from the model
 
     @property
     def series(self) -> str:

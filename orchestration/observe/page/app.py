@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +15,12 @@ from starlette.staticfiles import StaticFiles
 
 from common.errors import MedallionError, TableMissingError, UsageError
 from common.machine.service_manager import silent_seconds
+from orchestration.access.query.shown_values import part
 from orchestration.observe.metrics.exposition import CONTENT_TYPE, prometheus_text
 from orchestration.observe.page import records, traces
 from orchestration.observe.page.live import SPANS, Live
 from orchestration.observe.page.spark_metrics import spark_text
-from orchestration.observe.status.document import document, iso
+from orchestration.observe.status.document import document
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -162,7 +162,7 @@ def _history(live: Live, request: Request) -> Response:
 
 
 def _quality(live: Live, request: Request) -> Response:
-    return JSONResponse({"suites": [{**asdict(one), "at": iso(one.at)} for one in live.quality()]})
+    return JSONResponse({"suites": [part(one) for one in live.quality()]})
 
 
 def _quarantine(live: Live, request: Request) -> Response:

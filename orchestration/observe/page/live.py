@@ -66,7 +66,6 @@ class Live:
     """The model and the history of a pipeline for viewers.
 
     Args:
-        layout: Paths of the pipeline.
         own: The tables whose queries this process runs; empty: it only shows what others run.
     """
 

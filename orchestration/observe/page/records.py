@@ -10,9 +10,8 @@ from typing import Any
 
 from common.errors import UsageError
 from common.sql.quoting import standard_text
-from orchestration.access.query.shown_values import escaped_start
+from orchestration.access.query.shown_values import escaped_start, iso
 from orchestration.observe.page.live import Live
-from orchestration.observe.status.document import iso
 from orchestration.records.quarantine.contents import Row, rows, select_silver_tables
 
 MOST = 50

@@ -29,6 +29,7 @@ from common.declare import (
 )
 from common.delta.checkpoint import Checkpoint, PlannedBatch, delta_position, kafka_position
 from common.delta.commit import from_epoch_ms
+from common.delta.lease.lease_holder import Holder, Holders, find_standbys
 from common.delta.log import LogReader, Snapshot
 from common.delta.maintenance.retention import expired_text, expired_topics
 from common.errors import HistoryGoneError, TableError
@@ -47,7 +48,6 @@ from orchestration.access.progress.unread_commits import UnreadCommits, UnreadCo
 from orchestration.observe.status import time_to_loss
 from orchestration.observe.status.freshness import TIMESTAMP, UNKNOWN, RecordTrail
 from orchestration.observe.status.late_counts import Late, LateCounter, OtherRecords, counts_late_rows
-from orchestration.observe.status.lease_holder import Holder, Holders, find_standbys
 from orchestration.observe.status.model import (
     Freshness,
     Kept,
@@ -90,16 +90,12 @@ def collect(context: Context) -> Status:
 
 @dataclass(frozen=True, slots=True)
 class _Progress:
-    """What a checkpoint says; ``entry`` is the newest finished micro-batch, if its file is there.
-
-    Attributes:
-        note: The reason why the checkpoint cannot be used; empty if it can.
-        beginning: The offsets at which a Kafka source begins, before its first micro-batch.
-    """
+    """What a checkpoint says; ``entry`` is the newest finished micro-batch, if its file is there."""
 
     entry: PlannedBatch | None
     planned: Planned
-    note: str = ""
+    note: str = ""  # the reason why the checkpoint cannot be used; empty if it can
+    # The offsets at which a Kafka source begins, before its first micro-batch.
     beginning: Offsets | None = None
 
     @property

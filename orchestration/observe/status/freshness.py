@@ -57,7 +57,6 @@ class RecordTrail:
         """The freshness of a table.
 
         Args:
-            table: A table of the pipeline.
             unread_since: Kafka timestamp of the oldest record that bronze has not read; None if there is
                 none.
             is_unread_known: Whether ``unread_since`` is known.

@@ -28,25 +28,19 @@ _READ = ("accepted", "quarantined", "dropped", "tombstones", "duplicates", "late
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """Late rows of a table, in its newest commits.
+    """Late rows of a table, in its newest commits."""
 
-    Attributes:
-        unit: ``rows``, or ``groups`` for an aggregate.
-        count: Rows at or before the watermark.
-        left_out: Late rows that the table does not have: dropped by gold's watermark, or set aside by silver
-            under ``late="keep"``. Under ``late="merge"`` silver has the key of every late row.
-        of: All rows that the same micro-batches read, without other tables' records, or all groups that they
-            touched; None for a join, whose commits do not count the rows that it read.
-        since: Time of the oldest counted commit; None if every commit of the table is counted.
-        before_1970: Late rows or groups of the time before 1970, where Spark's watermark begins: a gold table
-            with a watermark leaves them out in whatever order they come.
-    """
-
-    unit: Literal["rows", "groups"]
-    count: int
+    unit: Literal["rows", "groups"]  # ``rows``, or ``groups`` for an aggregate
+    count: int  # rows at or before the watermark
+    # Late rows that the table does not have: dropped by gold's watermark, or set aside by silver under
+    # ``late="keep"``. Under ``late="merge"`` silver has the key of every late row.
     left_out: int
+    # All rows that the same micro-batches read, without other tables' records, or all groups that they
+    # touched; None for a join, whose commits do not count the rows that it read.
     of: int | None
-    since: datetime | None
+    since: datetime | None  # time of the oldest counted commit; None if every commit of the table is counted
+    # Late rows or groups of the time before 1970, where Spark's watermark begins: a gold table with a
+    # watermark leaves them out in whatever order they come.
     before_1970: int = 0
 
     @property
@@ -57,17 +51,11 @@ class Late:
 
 @dataclass(frozen=True, slots=True)
 class OtherRecords:
-    """Records that a silver table's condition ``where`` leaves to other tables, in its newest commits.
+    """Records that a silver table's condition ``where`` leaves to other tables, in its newest commits."""
 
-    Attributes:
-        count: Records for which the condition is not true.
-        of: All records that the same micro-batches read.
-        since: Time of the oldest counted commit; None if every commit of the table is counted.
-    """
-
-    count: int
-    of: int
-    since: datetime | None
+    count: int  # records for which the condition is not true
+    of: int  # all records that the same micro-batches read
+    since: datetime | None  # time of the oldest counted commit; None if every commit of the table is counted
 
 
 class LateCounter:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
+from common.delta.lease.lease_holder import Holder, Standby
 from common.delta.log import Snapshot
 from orchestration.access.declaration.field_use import FieldUse
 from orchestration.access.history.alert_state import AlertsFile
@@ -20,7 +21,6 @@ from orchestration.access.history.job_state import BatchFacts, JobState
 from orchestration.access.history.receipts_state import ReceiptsState
 from orchestration.access.progress.query_states import QueryState
 from orchestration.observe.status.late_counts import Late, OtherRecords
-from orchestration.observe.status.lease_holder import Holder, Standby
 from orchestration.observe.status.recent_rows import RecentRows
 
 State = Literal["working", "waiting", "starting", "restarting", "stalled", "stopped", "failed", "dead"]

@@ -16,8 +16,8 @@ from common.config.durations import seconds_of
 from common.declare.intervals import FOLLOW
 from common.delta.checkpoint import PlannedBatch
 from common.delta.commit import from_epoch_ms
+from common.delta.lease.lease_holder import Holder
 from orchestration.access.history.job_state import JobQuery, JobState
-from orchestration.observe.status.lease_holder import Holder
 from orchestration.observe.status.model import Lag, QueryNow
 from orchestration.observe.status.words.state import WAITS, doing, duration, unread_words
 
@@ -58,7 +58,6 @@ def query_now(  # noqa: PLR0913, PLR0917  # the sources of one answer
     """What the query of a table does now.
 
     Args:
-        table: The table that the query writes.
         jobs: The states of jobs, newest first.
         holder: The holder of the table's lease.
         planned: The query's micro-batches, by its checkpoint.

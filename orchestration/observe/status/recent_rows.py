@@ -18,17 +18,11 @@ _READ = ("accepted", "quarantined", "dropped", "tombstones", "duplicates", "late
 
 @dataclass(frozen=True, slots=True)
 class RecentRows:
-    """Rows of the micro-batches that silver has committed in the last ``seconds``.
+    """Rows of the micro-batches that silver has committed in the last ``seconds``."""
 
-    Attributes:
-        read: All rows that the micro-batches read, without other tables' records.
-        quarantined: Those that went to quarantine.
-        seconds: The length of time that is counted: 15 minutes, less if 2,000 commits took less.
-    """
-
-    read: int
-    quarantined: int
-    seconds: float
+    read: int  # all rows that the micro-batches read, without other tables' records
+    quarantined: int  # those that went to quarantine
+    seconds: float  # the length of time that is counted: 15 minutes, less if 2,000 commits took less
 
     @property
     def share(self) -> float:

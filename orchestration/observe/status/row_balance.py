@@ -21,33 +21,20 @@ from orchestration.observe.status.model import Status, TableStatus
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """The balance of one silver table, in rows.
-
-    Attributes:
-        bronze: Rows of the bronze tables that silver reads.
-        silver: Rows of silver.
-        quarantined: Rows in quarantine.
-        dropped: Rows that a rule dropped.
-        tombstones: Records without a value.
-        duplicates: Rows whose key was in silver already, and rows that a newer one replaced.
-        late: Rows later than the watermark that are not in silver.
-        other: Records for which the table's condition ``where`` is not true; 0 for a table without one.
-        waiting: Rows of bronze that silver has not processed yet.
-        unread: Records in Kafka that bronze has not read yet; None if the broker does not answer.
-    """
+    """The balance of one silver table, in rows."""
 
     table: str
     reads: str
-    bronze: int
-    silver: int
-    quarantined: int
-    dropped: int
-    tombstones: int
-    duplicates: int
-    late: int
-    waiting: int
-    unread: int | None
-    other: int = 0
+    bronze: int  # rows of the bronze tables that silver reads
+    silver: int  # rows of silver
+    quarantined: int  # rows in quarantine
+    dropped: int  # rows that a rule dropped
+    tombstones: int  # records without a value
+    duplicates: int  # rows whose key was in silver already, and rows that a newer one replaced
+    late: int  # rows later than the watermark that are not in silver
+    waiting: int  # rows of bronze that silver has not processed yet
+    unread: int | None  # records in Kafka that bronze has not read yet; None if the broker does not answer
+    other: int = 0  # records for which the table's condition ``where`` is not true; 0 for a table without one
 
     @property
     def difference(self) -> int:

@@ -22,17 +22,11 @@ UNKNOWN = TimeToLoss(None)
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """The unread part of a source and the rate of its reader.
+    """The unread part of a source and the rate of its reader."""
 
-    Attributes:
-        rows: Unread rows or records.
-        seconds: Age of the oldest of them.
-        rows_per_second: The reader's rate.
-    """
-
-    rows: int
-    seconds: float
-    rows_per_second: float
+    rows: int  # unread rows or records
+    seconds: float  # age of the oldest of them
+    rows_per_second: float  # the reader's rate
 
     @property
     def written_per_second(self) -> float:
@@ -57,12 +51,10 @@ def in_kafka(unread: Unread, retention: Mapping[str, int], kept: int | None, top
     """When Kafka deletes records that bronze has not read.
 
     Args:
-        unread: What bronze has not read.
         retention: ``retention.ms`` and ``retention.bytes`` of the topic, -1 for no limit, and
             ``cleanup.policy.delete`` (1 or 0: a compacted topic deletes nothing by age).
         kept: The fewest records that a partition still has before bronze's position; None if the partition
             has not deleted a record yet. Negative if Kafka has deleted unread records already.
-        topic: The topic's name.
     """
     if not unread.rows:
         return NEVER
@@ -92,10 +84,7 @@ def in_delta(
     ``delta.deletedFileRetentionDuration``.
 
     Args:
-        unread: What the query has not read.
         removed_at: Time of the oldest unread commit that removed files; None if none did.
-        properties: The table's properties.
-        table: The table's name.
         at: The current time.
     """
     if not unread.rows:

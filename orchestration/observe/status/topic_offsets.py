@@ -35,30 +35,23 @@ _RETENTION_SECONDS = 300.0
 
 @dataclass(frozen=True, slots=True)
 class TopicOffsets:
-    """The offsets of topics, or the reason why they are not known.
+    """The offsets of topics, or the reason why they are not known."""
 
-    Attributes:
-        address: The broker's address; None if no broker is known.
-        note: The reason why no offsets are known; empty if the broker answered.
-        first: Per topic and partition, the oldest offset that Kafka still has.
-        end: Per topic and partition, the next offset of a reader of committed records.
-        high: Per topic and partition, the next offset to be written.
-        unread_ms: Kafka timestamps of unread records, in milliseconds by topic, partition and offset: of the
-            first unread one of each partition, as far as they were read.
-        retention: Per topic, its limits (``orchestration.access.kafka.client.retention``).
-        still_since: Per topic and partition with open transactions, when ``end`` was first seen where it is.
-        looking_since: When this process looked for the first time.
-    """
-
-    address: str | None = None
-    note: str = ""
+    address: str | None = None  # the broker's address; None if no broker is known
+    note: str = ""  # the reason why no offsets are known; empty if the broker answered
+    # Per topic and partition, the oldest offset that Kafka still has.
     first: Offsets = field(default_factory=dict)
+    # Per topic and partition, the next offset of a reader of committed records.
     end: Offsets = field(default_factory=dict)
-    high: Offsets = field(default_factory=dict)
+    high: Offsets = field(default_factory=dict)  # per topic and partition, the next offset to be written
+    # Kafka timestamps of unread records, in milliseconds by topic, partition and offset: of the first unread
+    # one of each partition, as far as they were read.
     unread_ms: Mapping[Place, int] = field(default_factory=dict)
+    # Per topic, its limits (``orchestration.access.kafka.client.retention``).
     retention: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    # Per topic and partition with open transactions, when ``end`` was first seen where it is.
     still_since: Mapping[tuple[str, int], float] = field(default_factory=dict)
-    looking_since: float | None = None
+    looking_since: float | None = None  # when this process looked for the first time
 
 
 class BrokerOffsets:

@@ -30,37 +30,26 @@ _NUMBERS = ("int", "double", "float", "decimal", "hugeint", "ubigint")
 
 @dataclass(frozen=True, slots=True)
 class ColumnProfile:
-    """The figures of one column.
-
-    Attributes:
-        kind: ``number``, ``text``, ``time``, ``date`` or ``flag``.
-        type: The engine's name of its type.
-        distinct: Number of distinct values; approximate unless ``is_exact``.
-        least: The smallest value; None without values.
-        most: The greatest value.
-        quantiles: Values at 1, 25, 50, 75 and 99 percent, of numbers and of the lengths of texts.
-        hours: Rows per hour of the day, of times only.
-        slices: Figures of slices of the table in the order of time: the share of ``null``; of texts the share
-            of ``blank`` ones among the values, of flags that of ``true`` ones, of numbers that of ``broken``
-            ones, which are not whole, and the ``mean``.
-        frequent: Values with the number of their rows, the most frequent first.
-        bins: Rows per range of equal width between least and greatest, of numbers only.
-        sample: Distinct values of a text column, up to 2,000.
-    """
+    """The figures of one column."""
 
     name: str
-    kind: str
-    type: str
+    kind: str  # ``number``, ``text``, ``time``, ``date`` or ``flag``
+    type: str  # the engine's name of its type
     rows: int
     nulls: int
-    distinct: int
-    least: Any
-    most: Any
+    distinct: int  # number of distinct values; approximate unless ``is_exact``
+    least: Any  # the smallest value; None without values
+    most: Any  # the greatest value
+    # Values at 1, 25, 50, 75 and 99 percent, of numbers and of the lengths of texts.
     quantiles: tuple[float, ...] = ()
+    # Values with the number of their rows, the most frequent first.
     frequent: tuple[tuple[Any, int], ...] = ()
-    bins: tuple[int, ...] = ()
-    sample: tuple[str, ...] = ()
-    hours: tuple[int, ...] = ()
+    bins: tuple[int, ...] = ()  # rows per range of equal width between least and greatest, of numbers only
+    sample: tuple[str, ...] = ()  # distinct values of a text column, up to 2,000
+    hours: tuple[int, ...] = ()  # rows per hour of the day, of times only
+    # Figures of slices of the table in the order of time: the share of ``null``; of texts the share of
+    # ``blank`` ones among the values, of flags that of ``true`` ones, of numbers that of ``broken`` ones,
+    # which are not whole, and the ``mean``.
     slices: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     @property
@@ -76,21 +65,14 @@ class ColumnProfile:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """The time between two columns of times, in rows that have both.
-
-    Attributes:
-        rows: Number of these rows.
-        backward: Rows in which the later one comes first.
-        low: The time that all but one row in twenty exceed, in seconds; negative where it goes back.
-        high: The time that one row in twenty exceeds.
-    """
+    """The time between two columns of times, in rows that have both."""
 
     earlier: str
     later: str
-    rows: int
-    backward: int
-    low: float
-    high: float
+    rows: int  # number of these rows
+    backward: int  # rows in which the later one comes first
+    low: float  # the time that all but one row in twenty exceed, in seconds; negative where it goes back
+    high: float  # the time that one row in twenty exceeds
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +91,6 @@ def profile(engine: Engine, pinned: Pinned, event_time: str = "") -> TableProfil
     """Describe a version of a table.
 
     Args:
-        engine: Evaluates the queries.
         event_time: The column by which slices are made; unset: the first column of times.
 
     Raises:

@@ -45,10 +45,7 @@ def propose(profile: TableProfile, key: Sequence[str], duplicates: int, now: dat
     """Expectations that the table meets now, with room for change.
 
     Args:
-        profile: The figures of the table.
         key: The declared key; empty if there is none.
-        duplicates: Rows that share a key.
-        now: The time of the proposal, UTC.
     """
     found = [Proposal(f"RowCount(min={_half(profile.rows):_})", f"{profile.rows:,} rows now; half of them")]
     if key and not duplicates:

@@ -167,22 +167,18 @@ def audit_all(  # noqa: PLR0913  # the options of the command
 
 @dataclass(frozen=True)
 class _Audit:
-    """The audit of one silver table, and of the gold tables that are compared with it.
-
-    Attributes:
-        gold: The gold tables.
-        wrong: Other gold tables that are not what their declarations give; they may be made of these.
-    """
+    """The audit of one silver table, and of the gold tables that are compared with it."""
 
     spark: SparkSession
     pipeline: Pipeline
     silver: Silver
     layout: Layout
-    gold: Sequence[Gold]
+    gold: Sequence[Gold]  # the gold tables
     since: Since
     say: Say
     accepted: Collection[str]
     content: ContentAudit | None
+    # Other gold tables that are not what their declarations give; they may be made of these.
     wrong: frozenset[str] = frozenset()
 
     @property

@@ -35,7 +35,6 @@ def batch_faults(
 
     Args:
         parts: The state with each bronze table that silver reads.
-        silver: The declaration.
         after: The last version of silver before the audited ones; -1 for an audit from the beginning.
         start: How far silver had read bronze by then.
     """
@@ -124,7 +123,6 @@ def table_faults(
     changed before.
 
     Args:
-        pins: The commits.
         held: Number of rows added after ``after`` that each of ``silver``, ``late``, ``quarantine`` holds.
         after: Per table, the last version before the audited ones; -1 for an audit from the beginning.
     """

@@ -64,27 +64,19 @@ ERASURE = "erasure"
 
 @dataclass
 class _Tally:
-    """Sums over all coordinates that an audit found.
+    """Sums over all coordinates that an audit found."""
 
-    Attributes:
-        counts: Per partition, the number of offsets per place.
-        rows: Number of rows in ``silver``, ``late`` and ``quarantine``.
-        fates: Number of offsets per fate.
-        present: Per partition, the number of offsets found in any table, or expired.
-        held: Per partition, the number of offsets that may have expired and were found in any table.
-        absent: Number of offsets that bronze does not hold.
-        outside: Number of offsets in groups that reach outside the ranges.
-        nameless: Number of rows that name no record.
-    """
-
-    counts: dict[Partition, dict[str, int]]
+    counts: dict[Partition, dict[str, int]]  # per partition, the number of offsets per place
+    # Number of rows in ``silver``, ``late`` and ``quarantine``.
     rows: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("silver", "late", "quarantine"), 0))
-    fates: dict[str, int] = field(default_factory=dict)
+    fates: dict[str, int] = field(default_factory=dict)  # number of offsets per fate
+    # Per partition, the number of offsets found in any table, or expired.
     present: dict[Partition, int] = field(default_factory=dict)
+    # Per partition, the number of offsets that may have expired and were found in any table.
     held: dict[Partition, int] = field(default_factory=dict)
-    absent: int = 0
-    outside: int = 0
-    nameless: int = 0
+    absent: int = 0  # number of offsets that bronze does not hold
+    outside: int = 0  # number of offsets in groups that reach outside the ranges
+    nameless: int = 0  # number of rows that name no record
 
     def has_gaps(self, ranges: Mapping[Partition, Range]) -> bool:
         """Whether an offset within the ranges is in no table."""
@@ -123,18 +115,7 @@ def _tally(found: DataFrame, ranges: Mapping[Partition, Range]) -> _Tally:
 
 @dataclass
 class TableAudit:
-    """The audit of one silver table; ``faults`` and ``notes`` are complete after ``partitions``.
-
-    Attributes:
-        lost: The offsets that are accepted as lost.
-        expired: The records that retention has deleted from bronze, by topic.
-        erased: The records of complete erasures; None where there are none.
-        is_erasing: Whether an erasure is under way or was cut off: silver still has rows that bronze lacks.
-        own: Of one of several bronze tables: the condition of its records, by their topic. The rows of the
-            table and what its commits count are compared when all of them are counted (``count_faults``).
-        totals: Number of offsets per place, once they are counted.
-        held: Number of rows in ``silver``, ``late`` and ``quarantine``, once they are counted.
-    """
+    """The audit of one silver table; ``faults`` and ``notes`` are complete after ``partitions``."""
 
     spark: SparkSession
     topic: Bronze
@@ -143,12 +124,17 @@ class TableAudit:
     say: Say
     decision: Decision = field(default_factory=Decision)
     start: StartingPoint | None = None
-    lost: Sequence[Gap] = ()
+    lost: Sequence[Gap] = ()  # the offsets that are accepted as lost
+    # The records that retention has deleted from bronze, by topic.
     expired: Mapping[str, ExpiredTopic] = field(default_factory=dict)
-    erased: DataFrame | None = None
+    erased: DataFrame | None = None  # the records of complete erasures; None where there are none
+    # Whether an erasure is under way or was cut off: silver still has rows that bronze lacks.
     is_erasing: bool = False
+    # Of one of several bronze tables: the condition of its records, by their topic. The rows of the table and
+    # what its commits count are compared when all of them are counted (``count_faults``).
     own: str = ""
-    totals: dict[str, int] = field(default_factory=dict)
+    totals: dict[str, int] = field(default_factory=dict)  # number of offsets per place, once they are counted
+    # Number of rows in ``silver``, ``late`` and ``quarantine``, once they are counted.
     held: dict[str, int] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)

@@ -94,7 +94,6 @@ def without_witness(
         found: Keys from ``bronze_keys`` or ``late_keys``.
         accepted: Rows of silver in the order of searching: first the new ones, then all. They are filtered
             by literal bounds of the keys, so that Delta skips files that cannot hold a key.
-        silver: The declaration.
         is_split: Whether silver may read records of one time in another order: commits of bronze have several
             files, or any row of a micro-batch may stay.
     """

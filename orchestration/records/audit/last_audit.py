@@ -119,8 +119,6 @@ def save(
     """Save the end of a balanced audit; False if silver has read a commit of bronze only in part.
 
     Args:
-        layout: Where the file is.
-        pins: The audited state.
         batch: Silver's last micro-batch in it.
         counts: Per partition, its counts.
         gold: Per gold table, the version up to which no other program has changed it.

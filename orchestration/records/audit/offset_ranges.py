@@ -33,20 +33,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BronzeProgress:
-    """The offsets that bronze has read, according to the metadata of its commits.
+    """The offsets that bronze has read, according to the metadata of its commits."""
 
-    Attributes:
-        ends: Per partition, the next offset after bronze's newest micro-batch.
-        processed: The same after the last micro-batch that silver has read, in whole or in part.
-        first_batches: Per partition, the first micro-batch that names the partition; its files hold the
-            partition's first offset.
-        is_complete: Whether the log has every commit with rows and each names its positions. Otherwise only
-            the rows themselves show which offsets bronze has read.
-    """
-
-    ends: dict[Partition, int]
+    ends: dict[Partition, int]  # per partition, the next offset after bronze's newest micro-batch
+    # The same after the last micro-batch that silver has read, in whole or in part.
     processed: dict[Partition, int]
+    # Per partition, the first micro-batch that names the partition; its files hold the partition's first
+    # offset.
     first_batches: dict[Partition, TableCommit]
+    # Whether the log has every commit with rows and each names its positions. Otherwise only the rows
+    # themselves show which offsets bronze has read.
     is_complete: bool
 
 
@@ -57,7 +53,6 @@ def bronze_progress(
 
     Args:
         bronze: Bronze's commits.
-        position: How far silver has read bronze.
         known: The offsets read and processed before the first of these commits.
     """
     ends: dict[Partition, int] = dict(known)
@@ -179,8 +174,6 @@ def all_sources(
     """The rows of the four tables that the audit reads.
 
     Args:
-        pins: The state.
-        progress: What bronze has read.
         start: Where the audit starts; None: at the beginning.
         own: The condition of the records of this bronze table, where silver reads several.
         has_others: Whether silver is declared to have rows of other programs, which have no coordinates.

@@ -25,15 +25,12 @@ IS_OTHER = "is_other"
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What decides which records are a table's own.
+    """What decides which records are a table's own."""
 
-    Attributes:
-        conditions: The declared condition and former ones; empty for a table that never had one.
-        keeps_undecided: Whether the table itself keeps every record on which its condition cannot be decided,
-            because no other table reads the same bronze table.
-    """
-
+    # The declared condition and former ones; empty for a table that never had one.
     conditions: tuple[str, ...] = ()
+    # Whether the table itself keeps every record on which its condition cannot be decided, because no other
+    # table reads the same bronze table.
     keeps_undecided: bool = True
 
 

@@ -19,26 +19,18 @@ class PartitionCounts:
 
 @dataclass(frozen=True, slots=True)
 class StartingPoint:
-    """The state of a silver table at which an incremental audit starts.
+    """The state of a silver table at which an incremental audit starts."""
 
-    Attributes:
-        label: Names the starting point for messages, such as ``the audit of 2026-01-01 08:00:00Z``.
-        versions: Per table, the last version before the starting point.
-        position: Position in bronze up to which silver has read; always between two commits of bronze.
-        processed: Per partition, the next offset that silver was to process.
-        batch_id: Silver's last micro-batch before the starting point.
-        query_id: The id of silver's query.
-        counts: Per partition, what an earlier audit counted; empty if there was none.
-        gold: Per gold table, the version up to which an earlier audit found no change by others.
-    """
-
-    label: str
-    versions: Mapping[str, int]
+    label: str  # names the starting point for messages, such as ``the audit of 2026-01-01 08:00:00Z``
+    versions: Mapping[str, int]  # per table, the last version before the starting point
+    # Position in bronze up to which silver has read; always between two commits of bronze.
     position: DeltaPosition
-    processed: Mapping[Partition, int]
-    batch_id: int
-    query_id: str
+    processed: Mapping[Partition, int]  # per partition, the next offset that silver was to process
+    batch_id: int  # silver's last micro-batch before the starting point
+    query_id: str  # the id of silver's query
+    # Per partition, what an earlier audit counted; empty if there was none.
     counts: Mapping[Partition, PartitionCounts]
+    # Per gold table, the version up to which an earlier audit found no change by others.
     gold: Mapping[str, int] = field(default_factory=dict)
 
     def version(self, table: str) -> int:

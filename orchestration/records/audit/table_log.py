@@ -74,18 +74,13 @@ class TableCommit:
 
 @dataclass(frozen=True, slots=True)
 class TableLog:
-    """The commits of one table that an audit covers, oldest first.
-
-    Attributes:
-        is_whole: Whether the log still has every requested commit.
-        base: The version before the first requested commit; None for the whole log.
-    """
+    """The commits of one table that an audit covers, oldest first."""
 
     table: str
     path: str
     commits: tuple[TableCommit, ...]
-    is_whole: bool
-    base: int | None = None
+    is_whole: bool  # whether the log still has every requested commit
+    base: int | None = None  # the version before the first requested commit; None for the whole log
 
     @property
     def version(self) -> int | None:
@@ -103,23 +98,17 @@ class TableLog:
 
 @dataclass(frozen=True, slots=True)
 class Pins:
-    """The state that an audit checks: the four tables after one complete micro-batch of silver.
+    """The state that an audit checks: the four tables after one complete micro-batch of silver."""
 
-    Attributes:
-        bronze: Bronze's commits up to that state; ``silver``, ``quarantine`` and ``late`` likewise.
-        batch: The micro-batch's commit in silver; None before the first micro-batch.
-        position: How far silver has read bronze; None before the first micro-batch.
-        is_loading: Whether a first load is unfinished. The rows that it has yet to write count as waiting.
-        faults: Faults in the sequence of commits, such as a lost commit, in words.
-    """
-
-    bronze: TableLog
+    bronze: TableLog  # bronze's commits up to that state; ``silver``, ``quarantine`` and ``late`` likewise
     silver: TableLog
     quarantine: TableLog
     late: TableLog
-    batch: TableCommit | None
-    position: DeltaPosition | None
+    batch: TableCommit | None  # the micro-batch's commit in silver; None before the first micro-batch
+    position: DeltaPosition | None  # how far silver has read bronze; None before the first micro-batch
+    # Whether a first load is unfinished. The rows that it has yet to write count as waiting.
     is_loading: bool = False
+    # Faults in the sequence of commits, such as a lost commit, in words.
     faults: tuple[str, ...] = field(default=())
 
     @property
@@ -159,8 +148,6 @@ def pin(
     its checkpoint or the tables show that all these writes are done; otherwise the state before it is used.
 
     Args:
-        silver: The declaration.
-        layout: Paths of the tables.
         firsts: Per table, the first version to read.
         last: Silver's last micro-batch before these versions.
     """
@@ -196,8 +183,6 @@ def pins_of_sources(pins: Pins, silver: Silver, layout: Layout) -> tuple[Pins, .
 
     Args:
         pins: The state, with the first bronze table.
-        silver: The declaration.
-        layout: Paths of the tables.
     """
     found = [pins]
     for place, source in enumerate(silver.sources[1:], 1):
@@ -310,7 +295,6 @@ def delta_position(batch: TableCommit, place: int = 0) -> DeltaPosition | None:
     """How far a silver micro-batch has read a bronze table, from its commit's metadata.
 
     Args:
-        batch: The micro-batch.
         place: The place of the bronze table among those that silver reads.
     """
     positions = batch.metadata.get("positions") or ()

@@ -38,10 +38,8 @@ def compare_with_broker(topic: Topic, last: Mapping[str, Any] | None, ask: Ask |
     """Compare what bronze has read with the topics that the broker has.
 
     Args:
-        topic: The declaration of bronze.
         last: The metadata of bronze's newest micro-batch, read before the broker is asked: the broker then
             cannot be behind it.
-        ask: Asks the broker.
     """
     ends = {
         name: parts

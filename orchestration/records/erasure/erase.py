@@ -54,44 +54,30 @@ _BY = "erasure"
 
 @dataclass(frozen=True, slots=True)
 class TableCount:
-    """How many rows of a table are erased.
-
-    Attributes:
-        table: The table.
-        rows: Those that it has before.
-        erased: Those that are erased.
-        again: Of these, rows of records that were erased before.
-    """
+    """How many rows of a table are erased."""
 
     table: str
-    rows: int
-    erased: int
-    again: int = 0
+    rows: int  # those that it has before
+    erased: int  # those that are erased
+    again: int = 0  # of these, rows of records that were erased before
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What an erasure does.
+    """What an erasure does."""
 
-    Attributes:
-        table: The silver table whose columns the condition is about.
-        records: Number of records of Kafka that are erased.
-        tables: Each table that may hold such records, in the order in which they are erased.
-        cut_off: Number of records that an erasure before this one was to erase when it was cut off; they are
-            among ``records``. None if no erasure was cut off.
-        again: Number of records that were erased before and are in a table again; they are among
-            ``records``.
-        followers: Gold tables and publications that read these tables.
-        unread: Why silver has yet to read records of bronze; empty if it has read all. Only a plan that
-            nobody carries out has a reason.
-    """
-
-    table: str
-    records: int
+    table: str  # the silver table whose columns the condition is about
+    records: int  # number of records of Kafka that are erased
+    # Each table that may hold such records, in the order in which they are erased.
     tables: tuple[TableCount, ...]
+    # Number of records that an erasure before this one was to erase when it was cut off; they are among
+    # ``records``. None if no erasure was cut off.
     cut_off: int | None
-    followers: tuple[Follower, ...]
+    followers: tuple[Follower, ...]  # gold tables and publications that read these tables
+    # Why silver has yet to read records of bronze; empty if it has read all. Only a plan that nobody carries
+    # out has a reason.
     unread: str = ""
+    # Number of records that were erased before and are in a table again; they are among ``records``.
     again: int = 0
 
 
@@ -136,23 +122,14 @@ def written_tables(pipeline: Pipeline, silver: Silver) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Erasure:
-    """An erasure that is planned.
-
-    Attributes:
-        pipeline: The pipeline.
-        layout: Paths of the tables.
-        silver: The table whose columns the condition is about.
-        plan: What it does.
-        records: Topic, partition and offset of each record.
-        facts: Its ``run_id``, and per bronze table the value of ``delta.appendOnly`` before it.
-    """
+    """An erasure that is planned."""
 
     pipeline: Pipeline
-    layout: Layout
-    silver: Silver
-    plan: Plan
-    records: Rows
-    facts: dict[str, Any]
+    layout: Layout  # paths of the tables
+    silver: Silver  # the table whose columns the condition is about
+    plan: Plan  # what it does
+    records: Rows  # topic, partition and offset of each record
+    facts: dict[str, Any]  # its ``run_id``, and per bronze table the value of ``delta.appendOnly`` before it
 
     def carry_out(self, say: Say) -> None:
         """Erase the records; the caller holds the leases of ``written_tables``."""
@@ -253,10 +230,8 @@ def planned(  # noqa: PLR0913  # one per option
 
     Args:
         silver: The table whose columns the condition is about.
-        layout: Paths of the tables.
         where: SQL condition over silver's columns.
         is_dry_run: The plan is only shown: silver need not have read all of bronze.
-        say: Reports each step.
 
     Raises:
         TableMissingError: The silver table does not exist yet.
@@ -353,7 +328,6 @@ def _counts(
     """How many rows of each existing table are erased; pruned by the bounds of the coordinates.
 
     Args:
-        records: The records that are erased.
         back: Those of them that were erased before; None if there are none.
     """
     for table in tables:

@@ -74,9 +74,7 @@ def matching_records(  # noqa: PLR0913
         stack: Releases the records, and what they were found with.
         silver: The table whose columns the condition is about.
         readers: All existing silver tables that may have the same records.
-        layout: Paths of the tables.
         where: SQL condition over silver's columns; null is no match.
-        say: Reports each step.
 
     Raises:
         UsageError: ``where`` is no condition over silver's columns, or fails on a row.

@@ -46,8 +46,6 @@ def carry_out(spark: SparkSession, pipeline: str, path: str, expiry: Expiry) -> 
 
     Args:
         spark: A session of the caller's own: the metadata of commits is set in it.
-        pipeline: The pipeline's name.
-        expiry: What to delete.
     """
     log = LogReader(path)
     live = {file.path for file in log.live_files()} if expiry.files else set()

@@ -39,40 +39,29 @@ MOST_FILES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class FileOffsets:
-    """The offsets of one topic and partition in one data file; both ends are included.
-
-    Attributes:
-        oldest: Kafka's time of the oldest record; None where no record has one. ``newest`` likewise.
-    """
+    """The offsets of one topic and partition in one data file; both ends are included."""
 
     file: str
     topic: str
     partition: int
     lowest: int
     highest: int
+    # Kafka's time of the oldest record; None where no record has one. ``newest`` likewise.
     oldest: datetime | None = None
     newest: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """What retention deletes from one bronze table.
+    """What retention deletes from one bronze table."""
 
-    Attributes:
-        table: The bronze table.
-        files: The files that may go, oldest first; empty if there are none.
-        offsets: The offsets in these files.
-        firsts: By partition, the first offset that bronze ever had, as the audits say.
-        kept_because: Why older files stay; empty if none stays.
-        is_part: Whether there are more old files than one commit deletes.
-    """
-
-    table: str
-    files: tuple[DataFile, ...] = ()
-    offsets: tuple[FileOffsets, ...] = ()
+    table: str  # the bronze table
+    files: tuple[DataFile, ...] = ()  # the files that may go, oldest first; empty if there are none
+    offsets: tuple[FileOffsets, ...] = ()  # the offsets in these files
+    # By partition, the first offset that bronze ever had, as the audits say.
     firsts: Mapping[Partition, int] = field(default_factory=dict)
-    kept_because: str = ""
-    is_part: bool = False
+    kept_because: str = ""  # why older files stay; empty if none stays
+    is_part: bool = False  # whether there are more old files than one commit deletes
 
 
 def plan_expiry(  # noqa: PLR0913  # as an audit
@@ -91,8 +80,6 @@ def plan_expiry(  # noqa: PLR0913  # as an audit
     enough, so that no audit has to read months. Writes nothing but the end of balanced audits.
 
     Args:
-        layout: Paths of the tables.
-        topic: The declaration of the bronze table.
         accepted: Commits of gold tables that the operator has accepted, as the audit takes them.
         say: Reports what is kept and why.
         now: The present; unset: the clock's.
@@ -118,7 +105,7 @@ def plan_expiry(  # noqa: PLR0913  # as an audit
     kept = len(some) - len(names)
     return Expiry(
         table=topic.table,
-        files=tuple(file for file in some if _name(file.path) in names),
+        files=tuple(file for file in some if file.path.rpartition("/")[2] in names),
         offsets=tuple(one for one in found if one.file in names),
         firsts=first_offsets(ends),
         kept_because=f"{kept:,} older files have records that no saved audit covers" if kept else "",
@@ -195,10 +182,6 @@ def expired_in(offsets: Iterable[FileOffsets], firsts: Mapping[Partition, int]) 
         known = found.get(one.topic)
         found[one.topic] = more if known is None else known.with_more(more)
     return found
-
-
-def _name(path: str) -> str:
-    return path.rpartition("/")[2]
 
 
 def _utc(moment: datetime | None) -> datetime | None:

@@ -37,22 +37,15 @@ _log = logging.getLogger("medallion.retention")
 
 @dataclass(frozen=True)
 class RegularExpiry:
-    """Retention of the bronze tables that a job writes.
-
-    Attributes:
-        pipeline: The pipeline.
-        layout: Paths of the tables.
-        tables: The tables that the job writes; only bronze tables with ``keep`` have a retention.
-        turns: Turns of the queries: a commit happens between two micro-batches.
-        every_seconds: Time from one retention to the next.
-        accepted: Commits of gold tables that the operator has accepted, as the audit takes them.
-    """
+    """Retention of the bronze tables that a job writes."""
 
     pipeline: Pipeline
-    layout: Layout
+    layout: Layout  # paths of the tables
+    # The tables that the job writes; only bronze tables with ``keep`` have a retention.
     tables: Sequence[Table]
-    turns: Turns
-    every_seconds: float
+    turns: Turns  # turns of the queries: a commit happens between two micro-batches
+    every_seconds: float  # time from one retention to the next
+    # Commits of gold tables that the operator has accepted, as the audit takes them.
     accepted: Collection[str] = ()
 
     @property

@@ -27,18 +27,13 @@ Types = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A gold table's definition.
+    """A gold table's definition."""
 
-    Attributes:
-        sql: The query; it gives at least the table's columns.
-        keys: Columns that identify a row; empty where none are known to.
-        rounded: Columns that are results of arithmetic: the last digits of floats in them may differ.
-        left_out: Columns that the query does not give -> why DuckDB does not compute them.
-    """
-
-    sql: str
-    keys: tuple[str, ...]
+    sql: str  # the query; it gives at least the table's columns
+    keys: tuple[str, ...]  # columns that identify a row; empty where none are known to
+    # Columns that are results of arithmetic: the last digits of floats in them may differ.
     rounded: frozenset[str] = frozenset()
+    # Columns that the query does not give -> why DuckDB does not compute them.
     left_out: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -44,38 +44,26 @@ from silver.write.past_conditions import past_conditions
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What is known of one silver table before a row of it is read.
-
-    Attributes:
-        silver: The declaration.
-        topic: The declaration of the bronze table that it reads.
-        pins: The version of each table, and how far silver has read bronze.
-        ranges: Per partition, the offsets that bronze has read.
-        lost: Offsets that are accepted as lost.
-        erased: Path and version of the table of erased records; None where there is none.
-        waiting: Data files of bronze that silver has not read, where the offsets alone do not show it.
-        counted: By name, the rows that the micro-batches have counted; None where that cannot be compared.
-        why_uncounted: The reason why not.
-        left: By table, the rows that the engine's commits have left there; None where the log does not say.
-        faults: Faults that the logs show by themselves, in words.
-        past_conditions: Former conditions ``where``.
-        values: Which rows must have the values that today's declaration gives.
-        appended_by_others: How many rows other programs have appended; None where the log does not say it.
-    """
+    """What is known of one silver table before a row of it is read."""
 
     silver: Silver
-    topic: Bronze
-    pins: Pins
-    ranges: Mapping[Partition, Range]
-    lost: Sequence[Gap]
+    topic: Bronze  # the declaration of the bronze table that it reads
+    pins: Pins  # the version of each table, and how far silver has read bronze
+    ranges: Mapping[Partition, Range]  # per partition, the offsets that bronze has read
+    lost: Sequence[Gap]  # offsets that are accepted as lost
+    # Path and version of the table of erased records; None where there is none.
     erased: tuple[str, int] | None
+    # Data files of bronze that silver has not read, where the offsets alone do not show it.
     waiting: tuple[str, ...]
+    # By name, the rows that the micro-batches have counted; None where that cannot be compared.
     counted: Mapping[str, int] | None
-    why_uncounted: str
+    why_uncounted: str  # the reason why not
+    # By table, the rows that the engine's commits have left there; None where the log does not say.
     left: Mapping[str, int | None]
-    faults: tuple[str, ...]
-    past_conditions: tuple[str, ...]
-    values: Comparable
+    faults: tuple[str, ...]  # faults that the logs show by themselves, in words
+    past_conditions: tuple[str, ...]  # former conditions ``where``
+    values: Comparable  # which rows must have the values that today's declaration gives
+    # How many rows other programs have appended; None where the log does not say it.
     appended_by_others: int | None = None
 
     @property

@@ -30,24 +30,18 @@ _TABLES = ("bronze", "silver", "late", "quarantine", "dropped", "waiting")
 
 @dataclass(frozen=True)
 class SilverChecks:
-    """The checks of one silver table.
+    """The checks of one silver table."""
 
-    Attributes:
-        given: What the logs say.
-        bronze: The name of bronze's view; ``silver``, ``late``, ``quarantine``, ``erased`` likewise, None for
-            a table that there is not.
-        waiting: SQL of the paths of bronze's files that silver has not read.
-        columns_of: The columns and types of silver's view.
-    """
-
-    given: Given
+    given: Given  # what the logs say
+    # The name of bronze's view; ``silver``, ``late``, ``quarantine``, ``erased`` likewise, None for a table
+    # that there is not.
     bronze: str
     silver: str | None
     late: str | None
     quarantine: str | None
     erased: str | None
-    waiting: tuple[str, ...]
-    columns_of: dict[str, str]
+    waiting: tuple[str, ...]  # SQL of the paths of bronze's files that silver has not read
+    columns_of: dict[str, str]  # the columns and types of silver's view
 
     @property
     def about(self) -> str:

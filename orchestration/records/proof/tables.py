@@ -14,16 +14,11 @@ from orchestration.records.audit.offset_ranges import all_exist
 
 @dataclass
 class Tables:
-    """Views of tables at versions; the script creates the same ones.
+    """Views of tables at versions; the script creates the same ones."""
 
-    Attributes:
-        database: In which a statement is tried out before it is written down.
-        lake: Folder or URI of the tables, which is a variable of the script.
-        statements: The statements of the script that create the views, in order.
-    """
-
-    database: Database
-    lake: str
+    database: Database  # in which a statement is tried out before it is written down
+    lake: str  # folder or URI of the tables, which is a variable of the script
+    # The statements of the script that create the views, in order.
     statements: list[str] = field(default_factory=list)
     _names: dict[tuple[str, int], str] = field(default_factory=dict)
 

@@ -46,18 +46,13 @@ _COORDINATES = {"topic": "VARCHAR", "partition": "INTEGER", "offset": "BIGINT", 
 
 @dataclass
 class ValueColumns:
-    """Expressions over the fields of bronze's values.
-
-    Attributes:
-        silver: The declaration.
-        texts: By column, its expression in DuckDB's SQL, over the columns of ``source``.
-        why_not: By column, why it is not computed.
-        fields_of: By column, the numbers of the fields that it is computed from.
-    """
+    """Expressions over the fields of bronze's values."""
 
     silver: Silver
+    # By column, its expression in DuckDB's SQL, over the columns of ``source``.
     texts: dict[str, str] = field(default_factory=dict)
-    why_not: dict[str, str] = field(default_factory=dict)
+    why_not: dict[str, str] = field(default_factory=dict)  # by column, why it is not computed
+    # By column, the numbers of the fields that it is computed from.
     fields_of: dict[str, set[int]] = field(default_factory=dict)
     _paths: list[tuple[str, str]] = field(default_factory=list)
     _fields: Sequence[Field] = ()

@@ -43,40 +43,25 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The rows of one table with one reason; a row with two reasons is in both groups.
-
-    Attributes:
-        rows: Number of rows.
-        dropped: Number of rows that kept only their coordinates.
-        older: Number of rows that an older declaration judged.
-        first_seen: Time at which the first row was read from Kafka, UTC.
-        last_seen: Time at which the last row was read from Kafka, UTC.
-        example: Coordinates of the last row.
-    """
+    """The rows of one table with one reason; a row with two reasons is in both groups."""
 
     table: str
     reason: str
-    rows: int
-    dropped: int
-    older: int
-    first_seen: datetime
-    last_seen: datetime
-    example: Place
+    rows: int  # number of rows
+    dropped: int  # number of rows that kept only their coordinates
+    older: int  # number of rows that an older declaration judged
+    first_seen: datetime  # time at which the first row was read from Kafka, UTC
+    last_seen: datetime  # time at which the last row was read from Kafka, UTC
+    example: Place  # coordinates of the last row
 
 
 @dataclass(frozen=True, slots=True)
 class Judgeable:
-    """What a replay finds in quarantine.
+    """What a replay finds in quarantine."""
 
-    Attributes:
-        selected: Number of rows.
-        dropped: Number of rows that have no payload.
-        older: Number of rows that are left out, because an older declaration judged them.
-    """
-
-    selected: int
-    dropped: int
-    older: int
+    selected: int  # number of rows
+    dropped: int  # number of rows that have no payload
+    older: int  # number of rows that are left out, because an older declaration judged them
 
     @property
     def count(self) -> int:
@@ -86,30 +71,22 @@ class Judgeable:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One quarantined record with its original bytes.
-
-    Attributes:
-        is_current: Whether the current declaration judged the record.
-        timestamp: Kafka's timestamp.
-        timestamp_type: Origin of the timestamp: 0 the producer's clock, 1 the broker's clock.
-        element: The position of an element in its record; None for a whole record.
-        field: The field at which reading the value failed, if known.
-    """
+    """One quarantined record with its original bytes."""
 
     table: str
     place: Place
     reasons: tuple[str, ...]
     verdict: str
-    field: str | None
+    field: str | None  # the field at which reading the value failed, if known
     rule_version: str | None
-    is_current: bool
-    timestamp: datetime
-    timestamp_type: int
+    is_current: bool  # whether the current declaration judged the record
+    timestamp: datetime  # Kafka's timestamp
+    timestamp_type: int  # origin of the timestamp: 0 the producer's clock, 1 the broker's clock
     ingested_at: datetime
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
-    element: int | None = None
+    element: int | None = None  # the position of an element in its record; None for a whole record
 
     @property
     def file(self) -> str | None:
@@ -176,13 +153,7 @@ def select_silver_tables(pipeline: Pipeline, table: str | None) -> tuple[Silver,
 
 
 def groups(database: Database, layout: Layout, silver: Silver) -> tuple[Group, ...]:
-    """The rows of a table's quarantine grouped by reason, largest group first; empty before the first write.
-
-    Args:
-        database: The database to read with.
-        layout: Paths of the tables.
-        silver: The silver table, as it is declared now.
-    """
+    """The rows of a table's quarantine grouped by reason, largest first; empty before the first write."""
     source = _source(database, layout, silver)
     if source is None:
         return ()

@@ -45,8 +45,6 @@ def judged_of(rows: DataFrame, records: DataFrame, judge: Callable[[DataFrame], 
 
     Args:
         rows: Rows of the quarantine table.
-        records: Their records.
-        judge: Judges bronze rows.
     """
     was = rows.select(
         *(F.col(name).alias(f"__{name}") for name in PLACE), F.col(ELEMENT).alias(AS_QUARANTINED)

@@ -62,35 +62,25 @@ _INSERT, _PRESENT, _DUPLICATE, _FAIL, _OTHER = "insert", "present", "duplicate",
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """The result of a replay, or of a dry run.
-
-    Attributes:
-        version: The version of the quarantine table that was read.
-        selected: Rows that match ``where``.
-        dropped: Selected rows without a payload.
-        older: Selected rows that older rules judged and that were therefore skipped.
-        judged: Selected rows that were judged again: passed, failed, and other tables' records.
-        inserted: Rows that passed and are in silver now under their own coordinates.
-        duplicates: Rows that passed, but whose event is in silver from another record.
-        passed_by_reason: Rows that passed, by their former reasons.
-        failed_by_reason: Rows that still fail, by their new reasons. A row counts for each of its reasons.
-        other: Rows that the table's condition ``where`` leaves to other tables, and records without an
-            element; they leave quarantine.
-    """
+    """The result of a replay, or of a dry run."""
 
     table: str
-    version: int
-    selected: int
-    dropped: int
-    older: int
-    judged: int = 0
+    version: int  # the version of the quarantine table that was read
+    selected: int  # rows that match ``where``
+    dropped: int  # selected rows without a payload
+    older: int  # selected rows that older rules judged and that were therefore skipped
+    judged: int = 0  # selected rows that were judged again: passed, failed, and other tables' records
     passed: int = 0
-    inserted: int = 0
-    duplicates: int = 0
+    inserted: int = 0  # rows that passed and are in silver now under their own coordinates
+    duplicates: int = 0  # rows that passed, but whose event is in silver from another record
     failed: int = 0
+    # Rows that passed, by their former reasons.
     passed_by_reason: Mapping[str, int] = field(default_factory=dict)
+    # Rows that still fail, by their new reasons. A row counts for each of its reasons.
     failed_by_reason: Mapping[str, int] = field(default_factory=dict)
     is_dry_run: bool = False
+    # Rows that the table's condition ``where`` leaves to other tables, and records without an element; they
+    # leave quarantine.
     other: int = 0
 
 
@@ -116,12 +106,9 @@ def replay(  # noqa: PLR0913  # one per option
 
     Args:
         pipeline: The pipeline's name, for the commits' metadata.
-        silver: The current declaration.
-        layout: Paths of the tables.
         where: SQL condition over the columns of the quarantine table.
         is_with_new_rules: Also judge rows that an older declaration judged.
         is_dry_run: Only report what would happen.
-        say: Reports each step.
 
     Raises:
         TableMissingError: The quarantine table, silver or the table of a lookup does not exist yet.

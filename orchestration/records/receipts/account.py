@@ -161,7 +161,6 @@ def compare_receipts(  # noqa: PLR0913  # what may be gone is said by name
     """Compare receipts with bronze and with the broker.
 
     Args:
-        topic: The declaration of bronze.
         given: The receipts of its topics, read before the broker is asked.
         bronze: Bronze: topic, partition, offset, key, value.
         last: The metadata of its newest micro-batch, read before bronze is.
@@ -172,7 +171,6 @@ def compare_receipts(  # noqa: PLR0913  # what may be gone is said by name
         accepted: The offsets that somebody has accepted as lost, by the same.
         ask: Asks the broker; None: it is not asked.
         dismissed: Those that count for nothing.
-        start: Where the audit starts.
     """
     counted = given.without({one.receipt for one in dismissed})
     others = set(given.receipts).difference(counted.receipts)

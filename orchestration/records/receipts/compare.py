@@ -83,11 +83,9 @@ def sort_receipts(
     """Sort receipts by what bronze has read.
 
     Args:
-        receipts: The receipts of its topics.
         last: The metadata of bronze's newest micro-batch: what has been read by it.
         begins: Before which offset bronze has no records, as it should, by its topic and partition.
         lost: The offsets that were accepted as lost, by the same.
-        start: Where the audit starts.
     """
     ends, known = read_ends(last), recorded_topics(last)
     due: list[tuple[Receipt, str]] = []
@@ -204,7 +202,6 @@ def generations(commits: Iterable[Mapping[str, Any]], topics: Callable[[str], bo
     """All topics that the metadata of bronze's commits name, those that were deleted among them.
 
     Args:
-        commits: The metadata.
         topics: Whether the topic of this name is read by the declaration.
     """
     found = {
@@ -229,9 +226,7 @@ def uncovered(
 
     Args:
         bronze: Bronze: topic, partition, offset, kafka_timestamp.
-        receipts: All receipts of its topics.
         last: The metadata of bronze's newest micro-batch: what has been read by it.
-        read: The topics that bronze has read.
     """
     if not read:
         return ()

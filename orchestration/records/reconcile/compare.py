@@ -49,76 +49,47 @@ _SAMPLE = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A key that is not the same on both sides.
+    """A key that is not the same on both sides."""
 
-    Attributes:
-        kind: See ``KINDS``.
-        key: Its values by column.
-        columns: The columns that differ; empty unless the kind is ``differs``.
-        here: The row of the table; None if it has none.
-        there: The row of the other side, in the types of the table.
-        counts: How many rows each side has of the key: here, there.
-    """
-
-    kind: Kind
-    key: Mapping[str, Any]
-    columns: tuple[str, ...]
-    here: Mapping[str, Any] | None
-    there: Mapping[str, Any] | None
-    counts: tuple[int, int]
+    kind: Kind  # see ``KINDS``
+    key: Mapping[str, Any]  # its values by column
+    columns: tuple[str, ...]  # the columns that differ; empty unless the kind is ``differs``
+    here: Mapping[str, Any] | None  # the row of the table; None if it has none
+    there: Mapping[str, Any] | None  # the row of the other side, in the types of the table
+    counts: tuple[int, int]  # how many rows each side has of the key: here, there
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Keys from one value of the key's first column, inclusive, to the next range's, exclusive.
+    """Keys from one value of the key's first column, inclusive, to the next range's, exclusive."""
 
-    Attributes:
-        first: Where it begins; the lowest key for the first range.
-        here: Rows of the table.
-        there: Rows of the other side.
-        wrong: Keys that are not the same.
-    """
-
-    first: Any
-    here: int
-    there: int
-    wrong: int
+    first: Any  # where it begins; the lowest key for the first range
+    here: int  # rows of the table
+    there: int  # rows of the other side
+    wrong: int  # keys that are not the same
 
 
 @dataclass
 class Comparison:
-    """The result.
+    """The result."""
 
-    Attributes:
-        rows_here: Rows of the table.
-        rows_there: Rows of the other side.
-        equal: Keys that are the same on both sides.
-        kinds: Number of keys by what is wrong with them.
-        not_yet: Keys that differ, whose row of the other side is newer than all that the table has read, and
-            not ahead of the clock.
-        not_yet_since: The time of the oldest of them; None without any.
-        ahead: Keys that differ, whose row of the other side is of a time that has not come: they are wrong.
-        farthest: The latest of these times; None without any.
-        settled: Keys that differed, and no longer did when they were compared again.
-        differences: The first differing keys, in the order of the keys.
-        ranges: The keys by range; empty where nothing is wrong.
-        columns: The columns that were compared, besides the key.
-        left_out: Columns of one side that the other lacks.
-    """
-
-    rows_here: int = 0
-    rows_there: int = 0
-    equal: int = 0
-    kinds: dict[str, int] = field(default_factory=dict)
+    rows_here: int = 0  # rows of the table
+    rows_there: int = 0  # rows of the other side
+    equal: int = 0  # keys that are the same on both sides
+    kinds: dict[str, int] = field(default_factory=dict)  # number of keys by what is wrong with them
+    # Keys that differ, whose row of the other side is newer than all that the table has read, and not ahead
+    # of the clock.
     not_yet: int = 0
-    not_yet_since: datetime | None = None
+    not_yet_since: datetime | None = None  # the time of the oldest of them; None without any
+    # Keys that differ, whose row of the other side is of a time that has not come: they are wrong.
     ahead: int = 0
-    farthest: datetime | None = None
-    settled: int = 0
+    farthest: datetime | None = None  # the latest of these times; None without any
+    settled: int = 0  # keys that differed, and no longer did when they were compared again
+    # The first differing keys, in the order of the keys.
     differences: list[Difference] = field(default_factory=list)
-    ranges: list[Range] = field(default_factory=list)
-    columns: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = ()
+    ranges: list[Range] = field(default_factory=list)  # the keys by range; empty where nothing is wrong
+    columns: tuple[str, ...] = ()  # the columns that were compared, besides the key
+    left_out: tuple[str, ...] = ()  # columns of one side that the other lacks
 
     @property
     def wrong(self) -> int:
@@ -128,27 +99,17 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Sides:
-    """The two relations, and which of their columns are compared.
+    """The two relations, and which of their columns are compared."""
 
-    Attributes:
-        database: Where both are readable.
-        here: The pipeline's table, in a FROM clause.
-        there: The other side, in a FROM clause.
-        key: The key's columns.
-        expressions: What a column of the table is on the other side, in SQL; unset: the column of its name.
-        only: The columns to compare; unset: all that both have, but the engine's own.
-        changed_at: The other side's column with the time of a row's last change; unset: none.
-        read_until: The newest time that the table has read.
-    """
-
-    database: Database
-    here: str
-    there: str
-    key: Sequence[str]
+    database: Database  # where both are readable
+    here: str  # the pipeline's table, in a FROM clause
+    there: str  # the other side, in a FROM clause
+    key: Sequence[str]  # the key's columns
+    # What a column of the table is on the other side, in SQL; unset: the column of its name.
     expressions: Mapping[str, str] = field(default_factory=dict)
-    only: Sequence[str] = ()
-    changed_at: str | None = None
-    read_until: datetime | None = None
+    only: Sequence[str] = ()  # the columns to compare; unset: all that both have, but the engine's own
+    changed_at: str | None = None  # the other side's column with the time of a row's last change; unset: none
+    read_until: datetime | None = None  # the newest time that the table has read
 
     @cached_property
     def here_types(self) -> dict[str, str]:
@@ -263,7 +224,6 @@ def compare(sides: Sides, limit: int, *, is_again: bool = False) -> Comparison:
     """Compare both sides; see the module.
 
     Args:
-        sides: What is compared.
         limit: Most differing keys that are read whole.
         is_again: Only keys that differed in the comparison before, in the same database, are wrong.
 
@@ -487,13 +447,9 @@ class _Work:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A value of the other side that the column's type does not hold without loss.
+    """A value of the other side that the column's type does not hold without loss."""
 
-    Attributes:
-        text: It, as text.
-    """
-
-    text: str
+    text: str  # it, as text
 
     def __str__(self) -> str:
         return f"{self.text} (the column's type does not hold it)"

@@ -55,19 +55,12 @@ _CSV_ERROR = re.compile(
 
 @dataclass(frozen=True)
 class OtherSide:
-    """A table that is not the pipeline's.
+    """A table that is not the pipeline's."""
 
-    Attributes:
-        shown: How messages name it; without a password.
-        relation: It, in a FROM clause of DuckDB.
-        connection: What PostgreSQL's client connects with; empty for files.
-        secret: The password in it, if it has one.
-    """
-
-    shown: str
-    relation: str
-    connection: str = ""
-    secret: str = ""
+    shown: str  # how messages name it; without a password
+    relation: str  # it, in a FROM clause of DuckDB
+    connection: str = ""  # what PostgreSQL's client connects with; empty for files
+    secret: str = ""  # the password in it, if it has one
 
     @contextmanager
     def opened(self, database: Database) -> Iterator[None]:

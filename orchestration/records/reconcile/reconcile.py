@@ -25,53 +25,32 @@ _VALID_FROM = "valid_from"
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is compared, and how.
+    """What is compared, and how."""
 
-    Attributes:
-        table: A silver or gold table.
-        against: The other side, as ``other_side`` takes it.
-        key: The key's columns; unset: those that identify a row by the table's declaration, of a ``History``
-            without ``valid_from`` where the other side has none. Without it only its current rows are read.
-        columns: The columns to compare; unset: all that both sides have.
-        expressions: What a column is on the other side, in SQL.
-        version: The version of the table; unset: the newest.
-        changed_at: The other side's column with the time of a row's last change; unset: none.
-        settle_seconds: After how many seconds keys that differ are compared again; 0: not.
-        limit: Most differing keys that are read whole.
-    """
-
-    table: str
-    against: str
+    table: str  # a silver or gold table
+    against: str  # the other side, as ``other_side`` takes it
+    # The key's columns; unset: those that identify a row by the table's declaration, of a ``History`` without
+    # ``valid_from`` where the other side has none. Without it only its current rows are read.
     key: Sequence[str] = ()
-    columns: Sequence[str] = ()
-    expressions: Mapping[str, str] = field(default_factory=dict)
-    version: int | None = None
-    changed_at: str | None = None
-    settle_seconds: float = 0
-    limit: int = 20
+    columns: Sequence[str] = ()  # the columns to compare; unset: all that both sides have
+    expressions: Mapping[str, str] = field(default_factory=dict)  # what a column is on the other side, in SQL
+    version: int | None = None  # the version of the table; unset: the newest
+    changed_at: str | None = None  # the other side's column with the time of a row's last change; unset: none
+    settle_seconds: float = 0  # after how many seconds keys that differ are compared again; 0: not
+    limit: int = 20  # most differing keys that are read whole
 
 
 @dataclass(frozen=True)
 class Reconciled:
-    """A comparison, and of what it is.
-
-    Attributes:
-        table: The table.
-        version: The version of it that was read.
-        against: The other side, without a password.
-        key: The key's columns.
-        is_current: Whether only the current rows of a ``History`` were compared.
-        read_until: The newest Kafka time that the table has read; None unless it was asked for.
-        result: What was found.
-    """
+    """A comparison, and of what it is."""
 
     table: str
-    version: int
-    against: str
-    key: tuple[str, ...]
-    is_current: bool
-    read_until: datetime | None
-    result: Comparison
+    version: int  # the version of it that was read
+    against: str  # the other side, without a password
+    key: tuple[str, ...]  # the key's columns
+    is_current: bool  # whether only the current rows of a ``History`` were compared
+    read_until: datetime | None  # the newest Kafka time that the table has read; None unless it was asked for
+    result: Comparison  # what was found
 
 
 def reconcile(pipeline: Pipeline, layout: Layout, wanted: Wanted) -> Reconciled:
@@ -146,11 +125,7 @@ def _compared(  # noqa: PLR0913, PLR0917  # what is compared, and whether again
 
 
 def _declared_key(pipeline: Pipeline, table: str) -> tuple[str, ...]:
-    """The columns that identify a row by the declaration: of silver those of an event, not of its record.
-
-    Raises:
-        UsageError: No declaration says what identifies a row.
-    """
+    """The columns that identify a row by the declaration: of silver those of an event, not of its record."""
     events = {silver.table: silver.event_key for silver in pipeline.silver}
     key = events.get(table) or identity(pipeline, table)
     if not key:

@@ -27,7 +27,6 @@ def holds(text: str, value: str, kind: str) -> str:  # noqa: PLR0911  # one per 
     """The condition that a type holds all that a text says.
 
     Args:
-        text: SQL of the text.
         value: SQL of what DuckDB reads it as, which is not null.
         kind: DuckDB's type of the value.
     """

@@ -24,23 +24,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReplacedTable:
-    """A silver table whose stored rows are replaced; the base of what replaces them.
-
-    Attributes:
-        spark: The session.
-        pipeline: The pipeline with the declaration of today.
-        settings: Its settings.
-        layout: Where its tables are.
-        silver: The table.
-        say: Called with what is done, as sentences.
-    """
+    """A silver table whose stored rows are replaced; the base of what replaces them."""
 
     spark: SparkSession
-    pipeline: Pipeline
+    pipeline: Pipeline  # the pipeline with the declaration of today
     settings: Settings
-    layout: Layout
-    silver: Silver
-    say: Say
+    layout: Layout  # where its tables are
+    silver: Silver  # the table
+    say: Say  # called with what is done, as sentences
 
     @property
     def path(self) -> str:

@@ -16,26 +16,15 @@ from orchestration.records.rejudge.refill_gold import move_aside
 
 @dataclass(frozen=True, slots=True)
 class Follower:
-    """A gold table, publication or published version made, directly or not, of tables that lose rows.
+    """A gold table, publication or published version made, directly or not, of tables that lose rows."""
 
-    Attributes:
-        table: The name of the table, publication or published version.
-        follows: Whether its next micro-batches take these rows back by themselves.
-        advice: What to do if it does not follow; empty if it does.
-    """
-
-    table: str
-    follows: bool
-    advice: str = ""
+    table: str  # the name of the table, publication or published version
+    follows: bool  # whether its next micro-batches take these rows back by themselves
+    advice: str = ""  # what to do if it does not follow; empty if it does
 
 
 def followers(pipeline: Pipeline, layout: Layout, erased: Collection[str]) -> Iterator[Follower]:
-    """All gold tables, publications and published versions with erased rows, each after its sources.
-
-    Args:
-        layout: Paths of the tables.
-        erased: The tables from which records are erased.
-    """
+    """All gold tables, publications and published versions with erased rows, each after its sources."""
     changed = set(erased)
     for gold in in_data_order(pipeline.gold):
         if changed.intersection(sources(gold)):
@@ -74,8 +63,6 @@ def cannot_follow(
     filled again if they can be.
 
     Args:
-        layout: Where its tables are.
-        silver: The table whose rows are replaced.
         is_same_shape: Whether the table keeps its columns.
     """
     has_feed, direct = _keeps_feed(layout, silver.table), _readers(pipeline, silver)

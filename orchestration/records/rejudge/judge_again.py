@@ -54,27 +54,17 @@ _TODAY, _LATE_BY, _WAS, _MINE, _STAYS = "__today", "__late_by", "__was", "__is_o
 
 @dataclass
 class RestatedRows:
-    """The changes of three tables by which the rows of a range are those of today's declaration.
+    """The changes of three tables by which the rows of a range are those of today's declaration."""
 
-    Attributes:
-        builder: Judges records as the query of the table does.
-        records: The range.
-        bronze: Bronze, pinned to one version; of several tables, the rows of all.
-        tables: Silver, late and quarantine table, pinned: the columns of today's declaration are there.
-        unread: The coordinates of records that the query has not read yet, as bronze has them.
-        watermark_ms: The watermark of the query's state; None for a query without state.
-        stack: Releases the rows that are kept.
-        say: Reports each step.
-    """
-
-    builder: Builder
-    records: RecordRange
-    bronze: DataFrame
+    builder: Builder  # judges records as the query of the table does
+    records: RecordRange  # the range
+    bronze: DataFrame  # bronze, pinned to one version; of several tables, the rows of all
+    # Silver, late and quarantine table, pinned: the columns of today's declaration are there.
     tables: Mapping[str, DataFrame]
-    unread: DataFrame | None
-    watermark_ms: int | None
-    stack: ExitStack
-    say: Say
+    unread: DataFrame | None  # the coordinates of records that the query has not read yet, as bronze has them
+    watermark_ms: int | None  # the watermark of the query's state; None for a query without state
+    stack: ExitStack  # releases the rows that are kept
+    say: Say  # reports each step
     tally: Tally = field(init=False)
 
     def changes(self) -> dict[str, DataFrame]:

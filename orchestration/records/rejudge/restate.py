@@ -71,20 +71,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Restated:
-    """What a restatement has done.
+    """What a restatement has done."""
 
-    Attributes:
-        records: Records of bronze that were judged again; those outside the range are among them that were
-            duplicates of a row that has left silver.
-        changes: Per table, how many rows were ``inserted``, ``updated`` and ``deleted``; empty: none.
-        again: Gold tables that the next start of the gold job fills again, because they cannot follow.
-        by_hand: Gold tables that keep what they have made of the former rows.
-    """
-
+    # Records of bronze that were judged again; those outside the range are among them that were duplicates of
+    # a row that has left silver.
     records: int = 0
+    # Per table, how many rows were ``inserted``, ``updated`` and ``deleted``; empty: none.
     changes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    # Gold tables that the next start of the gold job fills again, because they cannot follow.
     again: tuple[str, ...] = ()
-    by_hand: tuple[str, ...] = ()
+    by_hand: tuple[str, ...] = ()  # gold tables that keep what they have made of the former rows
 
     @property
     def has_changed(self) -> bool:
@@ -105,8 +101,6 @@ def restate(  # noqa: PLR0913, PLR0917  # the options of the command
 
     Args:
         pipeline: The pipeline with the declaration of today.
-        layout: Where its tables are.
-        say: Called with what is done, as sentences.
 
     Raises:
         CheckpointMismatchError: A rebuild of the table was cut off.

@@ -93,15 +93,10 @@ def tables_with_own_row(silver: Silver) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ReadUntil:
-    """How far the query of a silver table has read bronze.
+    """How far the query of a silver table has read bronze."""
 
-    Attributes:
-        unfinished: What of its work was cut off, and has rows to write; empty if nothing was.
-        positions: What it has read of each bronze table; empty: nothing yet.
-    """
-
-    unfinished: str
-    positions: tuple[DeltaPosition, ...] = ()
+    unfinished: str  # what of its work was cut off, and has rows to write; empty if nothing was
+    positions: tuple[DeltaPosition, ...] = ()  # what it has read of each bronze table; empty: nothing yet
 
 
 def read_until(layout: Layout, silver: Silver) -> ReadUntil:

@@ -14,13 +14,9 @@ _SUFFIX = "__shadow"
 
 @dataclass(frozen=True)
 class ShadowLayout(Layout):
-    """The layout of a pipeline in which the tables and the checkpoint of one query are those of its shadow.
+    """A pipeline's layout in which tables and checkpoint of one query are those of its shadow."""
 
-    Attributes:
-        shadowed: The tables of the query.
-    """
-
-    shadowed: frozenset[str] = frozenset()
+    shadowed: frozenset[str] = frozenset()  # the tables of the query
 
     def table_path(self, table: str) -> str:
         """Path or URI of a table; of a shadowed one, that of its shadow."""

@@ -28,42 +28,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """What is needed to finish the switch of a rebuild that was cut off, and to take it back.
+    """What is needed to finish the switch of a rebuild that was cut off, and to take it back."""
 
-    Attributes:
-        query_id: The query whose rows and checkpoint come into the place of the live ones.
-        versions: The version of each table before the switch.
-        kept: Where the former checkpoint is kept.
-        coming: The checkpoint that comes, before it is in its place.
-        restores: Of a switch that takes another one back, the version of each table that comes.
-        is_done: Whether the switch is complete.
-        bronze_version: The version of bronze at the switch.
-    """
-
-    query_id: str
-    versions: Mapping[str, int]
-    kept: str
-    coming: str
+    query_id: str  # the query whose rows and checkpoint come into the place of the live ones
+    versions: Mapping[str, int]  # the version of each table before the switch
+    kept: str  # where the former checkpoint is kept
+    coming: str  # the checkpoint that comes, before it is in its place
+    # Of a switch that takes another one back, the version of each table that comes.
     restores: Mapping[str, int] | None = None
-    is_done: bool = False
-    bronze_version: int | None = None
+    is_done: bool = False  # whether the switch is complete
+    bronze_version: int | None = None  # the version of bronze at the switch
 
 
 @dataclass(frozen=True, slots=True)
 class Restatement:
-    """What is needed to finish a restatement that was cut off.
+    """What is needed to finish a restatement that was cut off."""
 
-    Attributes:
-        run_id: Identifies it in the metadata of its commits and of its staged rows.
-        options: The options of the command that name its records.
-        versions: The version of each table before it.
-        is_done: Whether it is complete.
-    """
-
-    run_id: str
-    options: str
-    versions: Mapping[str, int]
-    is_done: bool = False
+    run_id: str  # identifies it in the metadata of its commits and of its staged rows
+    options: str  # the options of the command that name its records
+    versions: Mapping[str, int]  # the version of each table before it
+    is_done: bool = False  # whether it is complete
 
 
 RecordT = TypeVar("RecordT", bound=Switch | Restatement)
@@ -118,13 +102,9 @@ def refuse_unfinished(layout: Layout, table: str, *kinds: type[Switch | Restatem
 
 @dataclass(frozen=True, slots=True)
 class StagedRows:
-    """The rows that a run has yet to write, as a Delta table whose commit names the run.
+    """The rows that a run has yet to write, as a Delta table whose commit names the run."""
 
-    Attributes:
-        path: The folder.
-    """
-
-    path: str
+    path: str  # the folder
 
     def write(self, rows: DataFrame, metadata: str, *, partition_by: str = "") -> None:
         """Put rows in the place of those that are staged; ``metadata`` has the ``run_id``."""

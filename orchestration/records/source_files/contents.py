@@ -16,26 +16,17 @@ from common.streaming.topic_identity import read_ends
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """One file.
+    """One file."""
 
-    Attributes:
-        table: The bronze table of files, such as ``bronze.history``.
-        path: Path below the declared folder.
-        offset: Offset of its first record; None if it never got offsets.
-        records: Its records.
-        read: How many of them bronze has.
-        state: ``read``, ``archived``, ``deleted``, ``waiting``, ``unreadable``, ``changed``, ``skipped`` or
-            ``left out``.
-        why: The reason of ``unreadable``, ``skipped`` and ``left out``, and where an archived file is.
-    """
-
-    table: str
-    path: str
-    offset: int | None
-    records: int
-    read: int
+    table: str  # the bronze table of files, such as ``bronze.history``
+    path: str  # path below the declared folder
+    offset: int | None  # offset of its first record; None if it never got offsets
+    records: int  # its records
+    read: int  # how many of them bronze has
+    # ``read``, ``archived``, ``deleted``, ``waiting``, ``unreadable``, ``changed``, ``skipped`` or ``left
+    # out``.
     state: str
-    why: str = ""
+    why: str = ""  # the reason of ``unreadable``, ``skipped`` and ``left out``, and where an archived file is
 
 
 def select_files(pipeline: Pipeline, table: str | None) -> tuple[Files, ...]:

@@ -21,25 +21,16 @@ from orchestration.records.source_files.contents import read_up_to, select_files
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """A file that is given up.
+    """A file that is given up."""
 
-    Attributes:
-        table: The bronze table of files.
-        path: Path below the declared folder.
-        topic: The column ``topic`` of its records.
-        offset: The first offset that is not read; None if the file never got offsets, or all are read.
-        records: How many records are not read.
-        read: How many of its records bronze has, and keeps.
-        is_new: Whether it was not skipped before.
-    """
-
-    table: str
-    path: str
-    topic: str
+    table: str  # the bronze table of files
+    path: str  # path below the declared folder
+    topic: str  # the column ``topic`` of its records
+    # The first offset that is not read; None if the file never got offsets, or all are read.
     offset: int | None
-    records: int
-    read: int
-    is_new: bool = True
+    records: int  # how many records are not read
+    read: int  # how many of its records bronze has, and keeps
+    is_new: bool = True  # whether it was not skipped before
 
 
 def skip_file(  # noqa: PLR0913  # the options of the command

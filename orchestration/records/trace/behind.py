@@ -29,11 +29,7 @@ _OF_RECORDS = f"{double_quoted(RECORD[0])} IS NOT NULL"
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """Finds the records.
-
-    Attributes:
-        tables: The tables.
-    """
+    """Finds the records."""
 
     tables: Tables
 

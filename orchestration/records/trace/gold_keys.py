@@ -40,19 +40,12 @@ _IN_INTERVAL = f"g.valid_from <= k.{AT} AND (g.valid_to IS NULL OR g.valid_to >=
 
 @dataclass(frozen=True, slots=True)
 class GoldKeys:
-    """Rows of a gold table, by some of its columns.
+    """Rows of a gold table, by some of its columns."""
 
-    Attributes:
-        sql: A query for the values of the columns, and those that ``also`` names.
-        columns: The columns; without any, all rows of the table.
-        row: Columns that identify one of these rows, where they are known.
-        also: A condition over a row of the keys, ``k``, and one of the table, ``g``.
-    """
-
-    sql: str
-    columns: tuple[str, ...]
-    row: tuple[str, ...]
-    also: str = ""
+    sql: str  # a query for the values of the columns, and those that ``also`` names
+    columns: tuple[str, ...]  # the columns; without any, all rows of the table
+    row: tuple[str, ...]  # columns that identify one of these rows, where they are known
+    also: str = ""  # a condition over a row of the keys, ``k``, and one of the table, ``g``
 
     def rows(self, source: str) -> str:
         """A query for these rows of the table, at one of its versions."""

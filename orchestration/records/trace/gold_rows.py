@@ -29,21 +29,13 @@ _MOST_READ = 200
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of a table that gold tables read.
-
-    Attributes:
-        table: The table.
-        version: The version in which they were written.
-        sql: A query that gives them; None where it is not known which rows of the table they are.
-        place: The record that they come from.
-        is_gone: Whether they left the table in this version.
-    """
+    """Rows of a table that gold tables read."""
 
     table: str
-    version: int
-    sql: str | None
-    place: Place
-    is_gone: bool = False
+    version: int  # the version in which they were written
+    sql: str | None  # a query that gives them; None where it is not known which rows of the table they are
+    place: Place  # the record that they come from
+    is_gone: bool = False  # whether they left the table in this version
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,23 +85,16 @@ def _batches(tables: Tables, table: str) -> list[Batch]:
 
 @dataclass(frozen=True, slots=True)
 class GoldChange:
-    """What a micro-batch made of a gold row.
+    """What a micro-batch made of a gold row."""
 
-    Attributes:
-        key: The columns that identify the row.
-        before: The row before it; None if there was none.
-        after: The row after it; None if there is none.
-        role: What the record is to the row: ``overtaken`` within the micro-batch, ``older`` than what was
-            there, or gone and another one ``instead``; of an interval: ``ended`` or ``continued``; or it was
-            ``truncated`` by a later one. Empty: the row is of the record, or of a group.
-        record: The other record; None without one.
-    """
-
-    key: dict[str, Any]
-    before: dict[str, Any] | None
-    after: dict[str, Any] | None
+    key: dict[str, Any]  # the columns that identify the row
+    before: dict[str, Any] | None  # the row before it; None if there was none
+    after: dict[str, Any] | None  # the row after it; None if there is none
+    # What the record is to the row: ``overtaken`` within the micro-batch, ``older`` than what was there, or
+    # gone and another one ``instead``; of an interval: ``ended`` or ``continued``; or it was ``truncated`` by
+    # a later one. Empty: the row is of the record, or of a group.
     role: str = ""
-    record: Place | None = None
+    record: Place | None = None  # the other record; None without one
 
     @property
     def change(self) -> str:
@@ -135,19 +120,12 @@ class GoldChange:
 
 @dataclass
 class GoldRows:
-    """Finds the rows.
-
-    Attributes:
-        tables: The tables.
-        gold: The declaration of the gold table.
-        source: The record's rows in a table that it reads.
-        keys: Which of its rows they belong to.
-    """
+    """Finds the rows."""
 
     tables: Tables
-    gold: Gold
-    source: Rows
-    keys: GoldKeys
+    gold: Gold  # the declaration of the gold table
+    source: Rows  # the record's rows in a table that it reads
+    keys: GoldKeys  # which of its rows they belong to
 
     def found(self, batches: Sequence[Batch]) -> tuple[Batch, list[GoldChange]]:
         """The micro-batch that brought or changed the rows, and what it made of them; changed ones first.

@@ -21,33 +21,21 @@ _FIELDS = ("topic", "partition", "offset")
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """What the bytes of a record say of its place in a silver table.
+    """What the bytes of a record say of its place in a silver table."""
 
-    Attributes:
-        is_alike: Whether DuckDB reads its key and the condition as the bytes have them; else the rest says
-            nothing.
-        is_own: Whether it is a record of the table.
-        place: The record of a row there with its key; None without one.
-    """
-
+    # Whether DuckDB reads its key and the condition as the bytes have them; else the rest says nothing.
     is_alike: bool
-    is_own: bool
-    place: Place | None
+    is_own: bool  # whether it is a record of the table
+    place: Place | None  # the record of a row there with its key; None without one
 
 
 @dataclass
 class Lookups:
-    """What is known of records of one bronze table.
-
-    Attributes:
-        tables: The tables.
-        bronze: The bronze table.
-        places: The records.
-    """
+    """What is known of records of one bronze table."""
 
     tables: Tables
-    bronze: str
-    places: Sequence[Place]
+    bronze: str  # the bronze table
+    places: Sequence[Place]  # the records
     _held: dict[str, Mapping[Place, list[dict[str, Any]]]] = field(default_factory=dict)
     _values: dict[str, ValueColumns] = field(default_factory=dict)
     _witnesses: dict[str, Mapping[Place, Witness]] = field(default_factory=dict)

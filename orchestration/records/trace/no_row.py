@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from common.declare import Aggregate, Gold, History, Join, View, Window
+from orchestration.access.query.shown_values import iso
 from orchestration.records.proof.definitions import END, IN_ROWS, windows_of
 from orchestration.records.trace.gold_keys import AT, GoldKeys
-from orchestration.records.trace.tables import Tables, iso
+from orchestration.records.trace.tables import Tables
 
 _WHERE = "where is not true for it"
 

@@ -10,29 +10,23 @@ from common.declare import Silver
 from common.delta.log import LogReader
 from common.delta.maintenance.retention import expired_topics
 from common.errors import UsageError
+from orchestration.access.query.shown_values import iso
 from orchestration.records.audit.accepted_gaps import lost_without_offsets, read_gaps
 from orchestration.records.audit.table_log import TableCommit
 from orchestration.records.proof.value_columns import READ_OTHERWISE
 from orchestration.records.trace.lookups import Lookups, read_to
 from orchestration.records.trace.row_history import RowChange, row_changes
-from orchestration.records.trace.tables import Place, Tables, commit_document, iso
+from orchestration.records.trace.tables import Place, Tables, commit_document
 
 
 @dataclass
 class Record:
-    """What is known of one record.
-
-    Attributes:
-        tables: The tables.
-        place: The record.
-        bronze: The bronze table of its topic.
-        looked: What the tables have of it, and of others that are traced with it.
-    """
+    """What is known of one record."""
 
     tables: Tables
-    place: Place
-    bronze: str
-    looked: Lookups
+    place: Place  # the record
+    bronze: str  # the bronze table of its topic
+    looked: Lookups  # what the tables have of it, and of others that are traced with it
 
     @property
     def row(self) -> dict[str, Any] | None:
@@ -101,7 +95,6 @@ class Record:
         """What a silver table has made of the record.
 
         Args:
-            silver: The table.
             is_alone: Whether the commits that changed its rows, and its elements, are looked for.
 
         Returns:

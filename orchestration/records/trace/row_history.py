@@ -23,21 +23,13 @@ _ONLY_DELETES = {"erasure", "retention"}
 
 @dataclass(frozen=True, slots=True)
 class RowChange:
-    """A commit that changed the rows of a record.
-
-    Attributes:
-        commit: The commit.
-        change: ``inserted``, ``changed`` or ``deleted``.
-        how: What the commit is, in words; empty for the micro-batch that has judged the record.
-        columns: The changed columns.
-        sql: A query for the rows before and after it.
-    """
+    """A commit that changed the rows of a record."""
 
     commit: TableCommit
-    change: str
-    how: str
-    columns: tuple[str, ...]
-    sql: str
+    change: str  # ``inserted``, ``changed`` or ``deleted``
+    how: str  # what the commit is, in words; empty for the micro-batch that has judged the record
+    columns: tuple[str, ...]  # the changed columns
+    sql: str  # a query for the rows before and after it
 
 
 def row_changes(
@@ -48,7 +40,6 @@ def row_changes(
     Versions whose files maintenance has deleted are left out.
 
     Args:
-        table: The silver table.
         bronze_version: The version of bronze that has the record; None where the log no longer says.
         is_there: Whether the table has a row of the record now.
     """

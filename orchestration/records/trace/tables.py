@@ -12,6 +12,7 @@ from common.delta.log import LogReader
 from common.errors import TableError, UsageError, first_line
 from common.sql.quoting import double_quoted, standard_text
 from orchestration.access.query.duckdb_views import Database
+from orchestration.access.query.shown_values import iso
 from orchestration.records.audit.table_log import TableCommit, TableLog, read_log
 
 
@@ -109,7 +110,3 @@ def commit_document(one: TableCommit | None) -> dict[str, Any]:
     if one is None:
         return {"version": None, "batch_id": None, "committed_at": None}
     return {"version": one.version, "batch_id": one.batch_id, "committed_at": iso(one.commit.timestamp)}
-
-
-def iso(moment: Any) -> str | None:
-    return None if moment is None else moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

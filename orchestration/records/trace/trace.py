@@ -35,7 +35,6 @@ class Trace:
     """Finds and follows records of one pipeline.
 
     Args:
-        layout: Paths of its tables.
         has_values: Whether the result has the gold rows before and after, with their values.
     """
 

@@ -19,18 +19,13 @@ IS_ONE = "no row: the record is a truncation, which takes out every row before i
 
 @dataclass(frozen=True, slots=True)
 class Truncations:
-    """Of a gold table's source, the rows that empty the table, by queries with the same columns.
-
-    Attributes:
-        tables: The tables.
-        every: All rows: their key as ``k``, their places ``declared`` and ``place``, the second by the
-            coordinates too, whether a row ``empties`` the table, and is no row of a key (``alone``).
-        own: The record's rows; all rows where none is asked for.
-    """
+    """Of a gold table's source, the rows that empty the table, by queries with the same columns."""
 
     tables: Tables
+    # All rows: their key as ``k``, their places ``declared`` and ``place``, the second by the coordinates
+    # too, whether a row ``empties`` the table, and is no row of a key (``alone``).
     every: str
-    own: str
+    own: str  # the record's rows; all rows where none is asked for
 
     def is_one(self) -> bool:
         """Whether the record is a truncation and no row."""

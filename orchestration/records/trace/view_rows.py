@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from common.errors import SqlError
 from common.sql.duckdb.text import columns_of, expression, statement
 from common.sql.quoting import double_quoted
-from common.sql.relations import Joined, Keyed, Relation, RowWise, Scan, UnionAll, scans
+from common.sql.relations import Joined, Keyed, Relation, RowWise, Scan, UnionAll
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -37,17 +37,11 @@ class Found:
 
 @dataclass
 class ViewRows:
-    """Rows of one view and of its tables.
+    """Rows of one view and of its tables."""
 
-    Attributes:
-        connection: The database; temporary tables and views are created in it.
-        relation: The relations of the statement.
-        sources: By table of the statement, its rows in a FROM clause.
-    """
-
-    connection: DuckDBPyConnection
-    relation: Relation
-    sources: Mapping[str, str]
+    connection: DuckDBPyConnection  # the database; temporary tables and views are created in it
+    relation: Relation  # the relations of the statement
+    sources: Mapping[str, str]  # by table of the statement, its rows in a FROM clause
     _numbers: Iterator[int] = field(default_factory=count)
     _views: dict[int, str] = field(default_factory=dict)
 
@@ -340,8 +334,3 @@ def _written(sql: str, types: Mapping[str, str]) -> str:
 
 def _all(conditions: Sequence[str]) -> str:
     return " AND ".join(conditions) or "true"
-
-
-def reads(relation: Relation) -> tuple[str, ...]:
-    """The tables of a relation, each once."""
-    return tuple(dict.fromkeys(scan.table for scan in scans(relation)))

@@ -17,19 +17,12 @@ _ORDER = ("_kafka_topic", "_kafka_partition", "_kafka_offset")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a tree.
+    """A line of a tree."""
 
-    Attributes:
-        name: What it is about, a table or the record; empty below such a line.
-        text: What is said.
-        at: Version, micro-batch and time of the commit; empty if there is none.
-        below: The lines below it.
-    """
-
-    name: str
-    text: str
-    at: str = ""
-    below: tuple[Line, ...] = ()
+    name: str  # what it is about, a table or the record; empty below such a line
+    text: str  # what is said
+    at: str = ""  # version, micro-batch and time of the commit; empty if there is none
+    below: tuple[Line, ...] = ()  # the lines below it
 
 
 def in_words(record: Mapping[str, Any]) -> Line:

@@ -22,13 +22,9 @@ _LOOK_SECONDS = 2.0
 
 @dataclass
 class Healing:
-    """The queries that have failed at a row and may go on by themselves.
+    """The queries that have failed at a row and may go on by themselves."""
 
-    Attributes:
-        policy: How long the pauses between attempts grow.
-    """
-
-    policy: RestartPolicy
+    policy: RestartPolicy  # how long the pauses between attempts grow
     _read: dict[str, _Versions] = field(default_factory=dict)
     _pauses: dict[str, Restarts] = field(default_factory=dict)
 

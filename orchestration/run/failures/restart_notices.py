@@ -76,8 +76,6 @@ class RestartNotices:
         """A query failed for good.
 
         Args:
-            query: The query.
-            failure: What it failed with.
             is_told: Whether that was said before, or the command prints it at its end.
             may_heal: Whether the query goes on by itself if the row is corrected at which it has failed.
         """

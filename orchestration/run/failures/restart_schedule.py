@@ -18,23 +18,18 @@ BOUNDED_GIVE_UP_SECONDS = 120.0
 
 @dataclass(frozen=True, slots=True)
 class RestartPolicy:
-    """How queries are restarted.
+    """How queries are restarted."""
 
-    Attributes:
-        first_pause: Seconds before the first restart; each further failure in a row doubles the pause.
-        longest_pause: The longest pause, in seconds.
-        per_hour: Restarts of one query within any hour, those of failures in a row counted once; a further
-            restart waits until the hour has room.
-        give_up_seconds: Seconds of failures in a row after which the query is not restarted any more.
-        bounded_give_up_seconds: The same for a query with an end.
-        fail_fast: Whether the first failure ends the run; only an unavailable schema registry is retried.
-    """
-
+    # Seconds before the first restart; each further failure in a row doubles the pause.
     first_pause: float = 1.0
-    longest_pause: float = 60.0
+    longest_pause: float = 60.0  # the longest pause, in seconds
+    # Restarts of one query within any hour, those of failures in a row counted once; a further restart waits
+    # until the hour has room.
     per_hour: int = 60
+    # Seconds of failures in a row after which the query is not restarted any more.
     give_up_seconds: float = 24 * _HOUR
-    bounded_give_up_seconds: float = BOUNDED_GIVE_UP_SECONDS
+    bounded_give_up_seconds: float = BOUNDED_GIVE_UP_SECONDS  # the same for a query with an end
+    # Whether the first failure ends the run; only an unavailable schema registry is retried.
     fail_fast: bool = False
 
     @classmethod

@@ -36,19 +36,14 @@ def is_of_job(failure: MedallionError) -> bool:
 
 @dataclass
 class TableFailures:
-    """What has failed in a job.
+    """What has failed in a job."""
 
-    Attributes:
-        writers: The query that writes each table.
-        reads: The tables that each query reads, in the order of data flow.
-        errors: The error of each query that has failed for good, in the order of the failures.
-        waits: For each query that waits, the one that has failed.
-    """
-
-    writers: Mapping[str, str] = field(default_factory=dict)
+    writers: Mapping[str, str] = field(default_factory=dict)  # the query that writes each table
+    # The tables that each query reads, in the order of data flow.
     reads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # The error of each query that has failed for good, in the order of the failures.
     errors: dict[str, MedallionError] = field(default_factory=dict)
-    waits: dict[str, str] = field(default_factory=dict)
+    waits: dict[str, str] = field(default_factory=dict)  # for each query that waits, the one that has failed
 
     @classmethod
     def of(cls, pipeline: Pipeline) -> Self:

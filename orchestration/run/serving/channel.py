@@ -59,12 +59,7 @@ class Channel:
         self._may_work, self._ended = threading.Event(), threading.Event()
 
     def begin(self, spark: SparkSession, operations: Mapping[str, Operation]) -> None:
-        """Begin to do the work of commands.
-
-        Args:
-            spark: The job's session.
-            operations: What commands may ask for, by name.
-        """
+        """Begin to do the work of commands."""
         self._spark, self._operations = spark, operations
         self._may_work.set()
 

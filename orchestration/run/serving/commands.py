@@ -183,7 +183,8 @@ class Commands:
             say(f"{' and '.join(bronze)}: waiting until {names} have read all of it")
             deadline = time.monotonic() + _CATCH_UP_SECONDS
             while True:
-                self._await_read(readers, deadline)
+                while self._is_unread(readers) and time.monotonic() < deadline:
+                    time.sleep(_LOOK_SECONDS)
                 with self._supervisor.between_batches([one.table for one in readers]):
                     # A micro-batch without data may have been planned meanwhile; it waits for its turn.
                     if not self._is_unread(readers) or time.monotonic() >= deadline:
@@ -206,11 +207,6 @@ class Commands:
             result for _, result in session.evaluate([(suite, pinned)], accept=bool(arguments["accept"]))
         ]
         return JUDGED.dump_python(found, mode="json")
-
-    def _await_read(self, readers: Sequence[Silver], deadline: float) -> None:
-        """Wait until silver tables have read all of bronze."""
-        while self._is_unread(readers) and time.monotonic() < deadline:
-            time.sleep(_LOOK_SECONDS)
 
     def _is_unread(self, readers: Sequence[Silver]) -> bool:
         return any(erasing.unread(self._layout, one) for one in readers)

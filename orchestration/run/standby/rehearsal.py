@@ -62,24 +62,17 @@ _log = logging.getLogger("medallion.standby")
 
 @dataclass
 class Rehearsal:
-    """Runs the queries of a job's layers; each time over new copies.
+    """Runs the queries of a job's layers; each time over new copies."""
 
-    Attributes:
-        spark: A session of its own: a start changes settings of its session.
-        layers: The layers of the job.
-        address: The broker's; empty where these layers need none.
-        scratch: A folder that is deleted each time.
-        mark: A file that is there while a rehearsal runs: one that is left behind says that a rehearsal ended
-            the process, as a record does that a JVM does not survive.
-    """
-
-    spark: SparkSession
+    spark: SparkSession  # a session of its own: a start changes settings of its session
     pipeline: Pipeline
     settings: Settings
     layout: Layout
-    layers: Sequence[Layer]
-    address: str
-    scratch: Path
+    layers: Sequence[Layer]  # the layers of the job
+    address: str  # the broker's; empty where these layers need none
+    scratch: Path  # a folder that is deleted each time
+    # A file that is there while a rehearsal runs: one that is left behind says that a rehearsal ended the
+    # process, as a record does that a JVM does not survive.
     mark: Path
     _told: set[str] = field(default_factory=set)
     _gate: Gate = field(default_factory=Gate)
@@ -149,11 +142,7 @@ class Rehearsal:
         )
 
     def _run_query(self, wiring: Wiring, declared: Table) -> None:
-        """Run one query until it has read what is there.
-
-        Raises:
-            MedallionError: It has failed.
-        """
+        """Run one query until it has read what is there."""
         if isinstance(declared, Topic):
             declared = self._newest_records(declared)
             wiring.topics[declared.table] = topic_identity(

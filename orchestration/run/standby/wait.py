@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from common.config.settings import Settings, is_cluster
 from common.declare import Pipeline
 from common.delta.lease.job_leases import TableLeases
+from common.delta.lease.lease_holder import Holder, Holders, find_holder
 from common.delta.lease.release import can_follow, own_release
 from common.delta.lease.standby_place import StandbyPlace
 from common.errors import LeaseHeldError, MedallionError, PipelineError, Problem, SetupError
@@ -29,7 +30,6 @@ from common.machine.service_manager import ServiceManager
 from common.spark import jvm, session_conf, temporary_files
 from orchestration.access.channel.client import fingerprint
 from orchestration.access.history.job_state import Killed
-from orchestration.observe.status.lease_holder import Holder, Holders, find_holder
 from orchestration.run.job import Job, Start, announced_session, needs_broker, open_broker, require_jvm
 from orchestration.run.standby.rehearsal import Rehearsal
 from orchestration.run.standby.warming import Warming
@@ -72,10 +72,6 @@ def open_standby(  # noqa: PLR0913  # what a job is, and what it has as a standb
     """The job that this process goes on with, once it has the leases; None if it was stopped before.
 
     Args:
-        pipeline: The pipeline to run.
-        settings: The settings.
-        layers: The layers to run.
-        name: The job's name.
         refusals: Judges the pipeline beside the running job, without a change.
         beside: What is opened with the leases and closed before they are released, such as a page whose
             address the running job has until then.
@@ -146,21 +142,13 @@ def _not_rehearsed(spark: SparkSession, settings: Settings, mark: Path) -> str:
 
 @dataclass
 class _Wait:
-    """The wait of one standby.
+    """The wait of one standby."""
 
-    Attributes:
-        start: The job that it is to go on with.
-        place: Where others see it.
-        spark: Its session.
-        refusals: As ``open_standby`` has it.
-        warming: Keeps the session warm; None: nothing does.
-    """
-
-    start: Start
-    place: StandbyPlace
-    spark: SparkSession
-    refusals: Refusals
-    warming: Warming | None = None
+    start: Start  # the job that it is to go on with
+    place: StandbyPlace  # where others see it
+    spark: SparkSession  # its session
+    refusals: Refusals  # as ``open_standby`` has it
+    warming: Warming | None = None  # keeps the session warm; None: nothing does
 
     def __post_init__(self) -> None:
         layout = self.start.layout
@@ -178,9 +166,6 @@ class _Wait:
     def acquire(self, taken: ExitStack) -> TableLeases | None:
         """Wait until the leases are free, and acquire them; None if a stop was requested, or if the pipeline
         file was changed and another process writes the tables by now.
-
-        Args:
-            taken: Releases the leases at its end.
 
         Raises:
             PipelineError: A start of this pipeline would be refused.
@@ -230,12 +215,7 @@ class _Wait:
         return None
 
     def _wait_for(self, holder: Holder) -> None:
-        """Be ready beside a process that writes, as far as a start of this pipeline would not be refused.
-
-        Raises:
-            PipelineError: It would be, or the process runs a later release. One that has just got the leases
-                is given time to repair.
-        """
+        """Be ready beside a process that writes, as far as a start of this pipeline would not be refused."""
         now = time.monotonic()
         if holder != self._holder:
             is_first, self._holder = self._holder is None, holder
@@ -269,11 +249,7 @@ class _Wait:
         return self.warming.is_warm
 
     def _compare_releases(self, holder: Holder) -> None:
-        """Say that the process runs another release than this standby.
-
-        Raises:
-            PipelineError: A later one, whose tables this release is not promised to go on with.
-        """
+        """Say that the process runs another release than this standby."""
         own = own_release()
         if not own or not holder.release or own == holder.release:
             return

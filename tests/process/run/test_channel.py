@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from common.declare import Message
+from common.delta.lease.lease_holder import find_holder
 from orchestration.access.declaration.load_file import load_pipeline
-from orchestration.observe.status.lease_holder import find_holder
 from tests.support.processes import EXAMPLE, await_that, example_on, is_caught_up, medallion
 
 pytestmark = pytest.mark.long

@@ -23,11 +23,11 @@ from deltalake import DeltaTable
 from common.config.paths import all_tables, broker_dir
 from common.declare import Message
 from common.delta.checkpoint import Checkpoint
+from common.delta.lease.lease_holder import Standby, find_standbys
 from common.machine import processes as process
 from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.access.embedded_broker import lifecycle as embedded
 from orchestration.access.embedded_broker import state_folder
-from orchestration.observe.status.lease_holder import Standby, find_standbys
 from tests.support.oracles.oracle import outcome
 from tests.support.pages import address, get, of_tables, unready
 from tests.support.processes import (

@@ -52,15 +52,10 @@ _MESSAGE = (*_VALUES, *_KEYS, *_COORDINATES)
 
 @dataclass
 class Builder:
-    """Builds the cases of one file.
+    """Builds the cases of one file."""
 
-    Attributes:
-        file: The file; paths in it are relative to its folder.
-        problems: The mistakes found.
-    """
-
-    file: Path
-    problems: list[Problem] = field(default_factory=list)
+    file: Path  # the file; paths in it are relative to its folder
+    problems: list[Problem] = field(default_factory=list)  # the mistakes found
 
     def cases(self, content: Located | None) -> list[Case]:
         """The cases of the file that have no mistake."""

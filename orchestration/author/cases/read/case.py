@@ -13,15 +13,10 @@ TIMESTAMP = datetime(2100, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A line of a file.
-
-    Attributes:
-        file: The file.
-        line: The line, from 1.
-    """
+    """A line of a file."""
 
     file: Path
-    line: int
+    line: int  # the line, from 1
 
     def __str__(self) -> str:
         path = self.file
@@ -32,63 +27,40 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One Kafka record.
+    """One Kafka record."""
 
-    Attributes:
-        value: The bytes of the value; None is a tombstone.
-        key: The bytes of the key; None for no key.
-        headers: Names and values, in order; a name may occur twice.
-        topic: The topic, or the bronze table; None: the pipeline's only topic.
-        partition: The partition.
-        offset: The offset; None: the next one of the topic's partition.
-        timestamp: Kafka's timestamp.
-    """
-
-    value: bytes | None
-    key: bytes | None = None
-    headers: tuple[tuple[str, bytes | None], ...] = ()
-    topic: str | None = None
+    value: bytes | None  # the bytes of the value; None is a tombstone
+    key: bytes | None = None  # the bytes of the key; None for no key
+    headers: tuple[tuple[str, bytes | None], ...] = ()  # names and values, in order; a name may occur twice
+    topic: str | None = None  # the topic, or the bronze table; None: the pipeline's only topic
     partition: int = 0
-    offset: int | None = None
-    timestamp: datetime = TIMESTAMP
+    offset: int | None = None  # the offset; None: the next one of the topic's partition
+    timestamp: datetime = TIMESTAMP  # Kafka's timestamp
     place: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """The expected rows of a table, as text.
+    """The expected rows of a table, as text."""
 
-    Attributes:
-        columns: The columns that are compared; of a table without rows there may be none.
-        rows: A cell per column; ``common.schema`` types give the cells their meaning.
-        place: Where the table is written.
-        lines: The line of each row.
-    """
-
-    columns: tuple[str, ...]
+    columns: tuple[str, ...]  # the columns that are compared; of a table without rows there may be none
+    # A cell per column; ``common.schema`` types give the cells their meaning.
     rows: tuple[tuple[str, ...], ...]
-    place: Place
-    lines: tuple[int, ...]
+    place: Place  # where the table is written
+    lines: tuple[int, ...]  # the line of each row
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Given records, expected rows.
+    """Given records, expected rows."""
 
-    Attributes:
-        name: What the case proves.
-        place: Where the case is written.
-        batches: The records, per micro-batch.
-        expect: The expected rows of tables, by the table's full name.
-        lookups: The rows that the rules look up, by the lookup's name; the heading has names and types.
-        pipeline: The pipeline file that the case belongs to; None: the pipeline of the command.
-    """
-
-    name: str
-    place: Place
-    batches: tuple[tuple[Record, ...], ...]
-    expect: Mapping[str, TextTable]
+    name: str  # what the case proves
+    place: Place  # where the case is written
+    batches: tuple[tuple[Record, ...], ...]  # the records, per micro-batch
+    expect: Mapping[str, TextTable]  # the expected rows of tables, by the table's full name
+    # The rows that the rules look up, by the lookup's name; the heading has names and types.
     lookups: Mapping[str, TextTable] = field(default_factory=dict)
+    # The pipeline file that the case belongs to; None: the pipeline of the command.
     pipeline: Path | None = None
 
     @property

@@ -30,19 +30,12 @@ class CellError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a cell expects.
+    """What a cell expects."""
 
-    Attributes:
-        text: The cell's text.
-        value: The expected value, unless the cell is ``*`` or ``~…``.
-        digits: Digits after the point up to which a number is compared; None: exactly.
-        is_any: Whether any value is right.
-    """
-
-    text: str
-    value: Any = None
-    digits: int | None = None
-    is_any: bool = False
+    text: str  # the cell's text
+    value: Any = None  # the expected value, unless the cell is ``*`` or ``~…``
+    digits: int | None = None  # digits after the point up to which a number is compared; None: exactly
+    is_any: bool = False  # whether any value is right
 
     @property
     def is_exact(self) -> bool:

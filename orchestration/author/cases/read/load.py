@@ -25,15 +25,10 @@ FOLDER = "cases"
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The cases of some files.
+    """The cases of some files."""
 
-    Attributes:
-        cases: The cases without a mistake.
-        problems: The mistakes, with file and line.
-    """
-
-    cases: tuple[Case, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    cases: tuple[Case, ...] = ()  # the cases without a mistake
+    problems: tuple[Problem, ...] = ()  # the mistakes, with file and line
 
 
 def case(  # noqa: PLR0913

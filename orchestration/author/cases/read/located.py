@@ -18,15 +18,10 @@ from common.errors import Problem, first_line
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """A value with its line.
+    """A value with its line."""
 
-    Attributes:
-        value: A dict or list of located values, or a plain value.
-        line: The line of the value, from 1; of a text in a block (``|``) the line of its first line.
-    """
-
-    value: Any
-    line: int
+    value: Any  # a dict or list of located values, or a plain value
+    line: int  # the line of the value, from 1; of a text in a block (``|``) the line of its first line
 
     @property
     def plain(self) -> Any:

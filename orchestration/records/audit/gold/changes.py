@@ -34,8 +34,6 @@ def gold_faults(
     """Changes by others in gold tables.
 
     Args:
-        tables: The gold tables.
-        layout: Paths of the tables.
         after: Per table, the version at which an earlier audit found no such change.
         accepted: Commits that the operator has accepted, as ``gold.latest@9``.
 
@@ -71,8 +69,6 @@ def history_faults(silver: Silver, tables: Sequence[Gold], layout: Layout) -> It
 
     Args:
         silver: The silver table, which is asked itself.
-        tables: The gold tables that are asked.
-        layout: Paths of the tables.
     """
     for gold in tables:
         path, checkpoint = layout.table_path(gold.table), layout.checkpoint_path(gold.table)
@@ -122,8 +118,6 @@ def made_of(pipeline: Pipeline, silver: Silver, covered: Collection[str] = ()) -
     """The gold tables that are made of a silver table or of a table beside it, directly or not.
 
     Args:
-        pipeline: The pipeline.
-        silver: The silver table.
         covered: Other silver tables; what is made of these is left out.
     """
     found = ((gold, read_for(pipeline, gold.table)) for gold in pipeline.gold)

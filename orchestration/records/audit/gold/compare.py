@@ -36,19 +36,12 @@ _FORMATS = {
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How a table differs from what it must be.
+    """How a table differs from what it must be."""
 
-    Attributes:
-        changed: Keys whose row has other values.
-        missing: Keys that the table lacks.
-        extra: Keys that the table has and must not have, or has too often.
-        keys: The first of them, as JSON, each with what it is.
-    """
-
-    changed: int
-    missing: int
-    extra: int
-    keys: tuple[str, ...]
+    changed: int  # keys whose row has other values
+    missing: int  # keys that the table lacks
+    extra: int  # keys that the table has and must not have, or has too often
+    keys: tuple[str, ...]  # the first of them, as JSON, each with what it is
 
     @property
     def count(self) -> int:
@@ -67,7 +60,6 @@ def difference(
     """How a table differs from what it must be; None if it does not.
 
     Args:
-        have: The table's rows.
         want: The rows that it must have; columns that only one of the two has do not count.
         key: Columns that tell rows apart; empty: all columns do.
         without: Columns that do not count.
@@ -112,7 +104,6 @@ def open_rows(
     None: the table lacks a row that every way has, or has more or fewer rows than there are in any order.
 
     Args:
-        have: The table's rows.
         want: The rows by one way of computing them.
         orders: The rows by the same statement over rows in other orders.
         places: The rows by the statement with another number for rows of one place.

@@ -47,17 +47,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GoldProof:
-    """Whether and how an audit compares gold tables with their definitions.
+    """Whether and how an audit compares gold tables with their definitions."""
 
-    Attributes:
-        settings: The pipeline's.
-        is_whole: Whether large tables are compared whole, not only a range of their keys.
-        few_rows: Tables with so many rows are compared whole in any case.
-    """
-
-    settings: Settings
-    is_whole: bool = False
-    few_rows: int = 10_000
+    settings: Settings  # the pipeline's
+    is_whole: bool = False  # whether large tables are compared whole, not only a range of their keys
+    few_rows: int = 10_000  # tables with so many rows are compared whole in any case
 
 
 Compared = tuple[GoldTable, Fault | None]
@@ -70,19 +64,12 @@ class _UnprovableError(Exception):
 
 @dataclass(frozen=True)
 class ContentAudit:
-    """Compares gold tables with their definitions.
-
-    Attributes:
-        spark: The session.
-        pipeline: The pipeline.
-        layout: Paths of the tables.
-        proof: How they are compared.
-    """
+    """Compares gold tables with their definitions."""
 
     spark: SparkSession
     pipeline: Pipeline
-    layout: Layout
-    proof: GoldProof
+    layout: Layout  # paths of the tables
+    proof: GoldProof  # how they are compared
 
     def compared(self, tables: Sequence[Gold]) -> Iterator[Compared]:
         """Each table of these queries that exists: how it was compared, and its fault."""

@@ -40,15 +40,10 @@ _EARLIER_MS = 2_000
 
 
 class Sent(NamedTuple):
-    """What comparing has found.
+    """What comparing has found."""
 
-    Attributes:
-        fault: What is wrong, in words; empty: nothing.
-        why: Why nothing was compared; empty: all was.
-    """
-
-    fault: str = ""
-    why: str = ""
+    fault: str = ""  # what is wrong, in words; empty: nothing
+    why: str = ""  # why nothing was compared; empty: all was
 
 
 def message_faults(content: ContentAudit, publish: Sequence[Publish]) -> tuple[list[Fault], list[str]]:
@@ -74,8 +69,6 @@ def compare_sent(context: Context, publish: Publish, address: str | None) -> Sen
     """Compare the last rows of a publication to Kafka with the topic.
 
     Args:
-        context: Where the tables are.
-        publish: The publication.
         address: The pipeline's broker; None: it does not run.
     """
     sink = publish.to

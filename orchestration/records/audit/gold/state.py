@@ -26,21 +26,14 @@ _VERSIONS, _COVERS = "versions", "covers"
 
 @dataclass(frozen=True, slots=True)
 class GoldState:
-    """A version of a gold table after a micro-batch that read each source to a commit's end.
+    """A version of a gold table after a micro-batch that read each source to a commit's end."""
 
-    Attributes:
-        version: The version; what others have changed since is in it.
-        newest: The table's newest version; a later one where a micro-batch after it ends inside a commit.
-        batch: The micro-batch.
-        metadata: The metadata of its commit.
-        sources: Per table that the query reads, in the order of its positions, the version whose rows the
-            gold table has; None: it has none.
-    """
-
-    version: int
-    newest: int
-    batch: MicroBatch
-    metadata: Mapping[str, Any]
+    version: int  # the version; what others have changed since is in it
+    newest: int  # the table's newest version; a later one where a micro-batch after it ends inside a commit
+    batch: MicroBatch  # the micro-batch
+    metadata: Mapping[str, Any]  # the metadata of its commit
+    # Per table that the query reads, in the order of its positions, the version whose rows the gold table
+    # has; None: it has none.
     sources: Mapping[str, int | None]
 
     @property
@@ -107,18 +100,13 @@ def declared_anew(gold: Gold, state: GoldState) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Excuse:
-    """Why a table may rightly differ from its definition.
+    """Why a table may rightly differ from its definition."""
 
-    Attributes:
-        why: In words.
-        removals: Per table that it reads, the versions that took rows away or changed them, which it does not
-            follow; None: rows may differ that nobody can name.
-        late_until_ms: The latest watermark by which rows came too late; None: none did.
-    """
-
-    why: str
+    why: str  # in words
+    # Per table that it reads, the versions that took rows away or changed them, which it does not follow;
+    # None: rows may differ that nobody can name.
     removals: Mapping[str, Sequence[int]] | None = None
-    late_until_ms: int | None = None
+    late_until_ms: int | None = None  # the latest watermark by which rows came too late; None: none did
 
 
 def excuse_of(gold: Gold, layout: Layout, state: GoldState, settings: GoldSettings) -> Excuse | None:

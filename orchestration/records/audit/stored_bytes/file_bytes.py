@@ -24,8 +24,6 @@ def changed_files(path: str, table: str, query: str, log: TableLog | None = None
     """The fault of a table of which files are gone, or have other bytes than when they were written.
 
     Args:
-        path: The table's path.
-        table: Its name.
         query: The table whose query writes it.
         log: The commits whose files are compared; None: all live files are.
     """

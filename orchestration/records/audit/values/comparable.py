@@ -30,23 +30,18 @@ _CLEANED = "the oldest commits are gone from the log"
 
 @dataclass(frozen=True, slots=True)
 class Comparable:
-    """Which rows can be compared.
+    """Which rows can be compared."""
 
-    Attributes:
-        why: Why some or all rows may rightly have other values, in words; empty: all can be compared.
-        begins: By partition, the offset from which on rows can be compared; a partition that is not named is
-            compared whole.
-        are_any: Whether any rows can be.
-        excuse: Why a difference is no fault, in words: an earlier release wrote rows, and no other program
-            has changed any; empty: it is one.
-        why_no_verdict: Why nobody can say which records must be in silver and which in quarantine, in words;
-            empty: today's verdict says it.
-    """
-
-    why: str = ""
+    why: str = ""  # why some or all rows may rightly have other values, in words; empty: all can be compared
+    # By partition, the offset from which on rows can be compared; a partition that is not named is compared
+    # whole.
     begins: Mapping[Partition, int] = field(default_factory=dict)
-    are_any: bool = True
+    are_any: bool = True  # whether any rows can be
+    # Why a difference is no fault, in words: an earlier release wrote rows, and no other program has changed
+    # any; empty: it is one.
     excuse: str = ""
+    # Why nobody can say which records must be in silver and which in quarantine, in words; empty: today's
+    # verdict says it.
     why_no_verdict: str = ""
 
     @property
@@ -73,7 +68,6 @@ def comparable(
     """Which rows of a silver table can be compared with bronze.
 
     Args:
-        silver: The declaration.
         log: The table's.
         bronze: The logs of the bronze tables that it reads.
         accepted: Commits of other programs that the operator has accepted, as ``silver.orders@9``.

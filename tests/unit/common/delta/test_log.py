@@ -12,7 +12,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from common.delta.checkpoint import DeltaPosition
-from common.delta.log import Backlog, LogReader, backlog, commits, latest_version, snapshot
+from common.delta.log import Backlog, LogReader, latest_version, snapshot
 from common.errors import HistoryGoneError, TableError
 
 
@@ -54,13 +54,13 @@ def live(path: str) -> dict[str, int]:
 def test_no_table_has_no_version_and_no_snapshot(table: str) -> None:
     assert latest_version(table) is None
     assert snapshot(table) is None
-    assert backlog(table, None) == Backlog(0, 0, 0, 0)
-    assert list(commits(table)) == []
+    assert LogReader(table).backlog(None) == Backlog(0, 0, 0, 0)
+    assert list(LogReader(table).commits()) == []
 
 
 def test_a_commit_says_what_it_brought(table: str) -> None:
     append(table, 3, note='{"batch": 7}')
-    (commit,) = commits(table)
+    (commit,) = LogReader(table).commits()
     ((_, size),) = live(table).items()
     assert (commit.version, commit.operation, commit.user_metadata) == (0, "WRITE", '{"batch": 7}')
     assert (commit.files, commit.bytes, commit.rows, commit.removed_files) == (1, size, 3, 0)
@@ -73,7 +73,7 @@ def test_an_overwrite_is_a_change_and_its_note_is_none(table: str) -> None:
     append(table, 3)
     append(table, 4)
     append(table, 2, mode="overwrite")
-    commit = next(iter(commits(table, 2)))
+    commit = next(iter(LogReader(table).commits(2)))
     assert (commit.files, commit.rows, commit.removed_files, commit.is_change) == (1, 2, 2, True)
     assert commit.user_metadata is None
 
@@ -82,7 +82,7 @@ def test_compaction_brings_no_data_and_is_no_change(table: str) -> None:
     for rows in (3, 4):
         append(table, rows)
     DeltaTable(table).optimize.compact()
-    commit = next(iter(commits(table, 2)))
+    commit = next(iter(LogReader(table).commits(2)))
     assert (commit.operation, commit.files, commit.rows) == ("OPTIMIZE", 0, 0)
     assert (commit.removed_files, commit.is_change) == (2, False)
 
@@ -90,37 +90,37 @@ def test_compaction_brings_no_data_and_is_no_change(table: str) -> None:
 def test_commits_are_read_from_start_to_end_in_order(table: str) -> None:
     for rows in (1, 2, 3, 4):
         append(table, rows)
-    assert [commit.rows for commit in commits(table, 1, 2)] == [2, 3]
-    assert [commit.rows for commit in commits(table, 2)] == [3, 4]
-    assert list(commits(table, 4)) == []
+    assert [commit.rows for commit in LogReader(table).commits(1, 2)] == [2, 3]
+    assert [commit.rows for commit in LogReader(table).commits(2)] == [3, 4]
+    assert list(LogReader(table).commits(4)) == []
 
 
 def test_commits_below_the_start_are_never_read(table: str) -> None:
     for rows in (1, 2, 3):
         append(table, rows)
     log_file(table, 1).write_text("this is no commit")
-    assert [commit.rows for commit in commits(table, 2)] == [3]
-    assert backlog(table, at(2)).rows == 3
+    assert [commit.rows for commit in LogReader(table).commits(2)] == [3]
+    assert LogReader(table).backlog(at(2)).rows == 3
     with pytest.raises(TableError, match=r"00001\.json is no Delta commit"):
-        list(commits(table))
+        list(LogReader(table).commits())
 
 
 def test_a_backlog_is_what_the_position_has_not_reached(table: str) -> None:
     for rows in (1, 2, 3):
         append(table, rows)
-    sizes = [commit.bytes for commit in commits(table)]
-    assert backlog(table, None) == Backlog(3, 3, sum(sizes), 6)
-    assert backlog(table, at(1)) == Backlog(2, 2, sizes[1] + sizes[2], 5)
-    assert backlog(table, at(3)) == Backlog(0, 0, 0, 0)
+    sizes = [commit.bytes for commit in LogReader(table).commits()]
+    assert LogReader(table).backlog(None) == Backlog(3, 3, sum(sizes), 6)
+    assert LogReader(table).backlog(at(1)) == Backlog(2, 2, sizes[1] + sizes[2], 5)
+    assert LogReader(table).backlog(at(3)) == Backlog(0, 0, 0, 0)
 
 
 def test_a_position_inside_a_commit_leaves_the_rest_of_it(tmp_path: Path) -> None:
     path = str(tmp_path)
     hand_written(path, 0, add(10, 100), add(99, 999, data_change=False), add(20, 200), add(40, 400))
     hand_written(path, 1, add(1, 7))
-    assert backlog(path, at(0, 0)) == Backlog(2, 3, 607, 61)
-    assert backlog(path, at(0, 1)) == Backlog(2, 2, 407, 41)
-    assert backlog(path, at(0, 2)) == Backlog(1, 1, 7, 1)
+    assert LogReader(path).backlog(at(0, 0)) == Backlog(2, 3, 607, 61)
+    assert LogReader(path).backlog(at(0, 1)) == Backlog(2, 2, 407, 41)
+    assert LogReader(path).backlog(at(0, 2)) == Backlog(1, 1, 7, 1)
 
 
 def test_what_a_stream_skips_is_no_backlog(table: str) -> None:
@@ -129,9 +129,9 @@ def test_what_a_stream_skips_is_no_backlog(table: str) -> None:
     DeltaTable(table).optimize.compact()
     append(table, 2, mode="overwrite")
     append(table, 5)
-    assert backlog(table, at(2)).rows == 5
-    assert backlog(table, at(2)).versions == 1
-    assert backlog(table, at(0)).rows == 12
+    assert LogReader(table).backlog(at(2)).rows == 5
+    assert LogReader(table).backlog(at(2)).versions == 1
+    assert LogReader(table).backlog(at(0)).rows == 12
 
 
 def test_inside_a_first_snapshot_the_files_left_of_it_count_too(table: str) -> None:
@@ -140,15 +140,20 @@ def test_inside_a_first_snapshot_the_files_left_of_it_count_too(table: str) -> N
     DeltaTable(table).optimize.compact()
     append(table, 8)
     append(table, 16)
-    assert backlog(table, at(4, -1, in_snapshot=True)).rows == 7 + 8 + 16
-    assert backlog(table, at(4, 0, in_snapshot=True)).files == 2
-    assert backlog(table, at(4, 1, in_snapshot=True)).rows == 16
+    assert LogReader(table).backlog(at(4, -1, in_snapshot=True)).rows == 7 + 8 + 16
+    assert LogReader(table).backlog(at(4, 0, in_snapshot=True)).files == 2
+    assert LogReader(table).backlog(at(4, 1, in_snapshot=True)).rows == 16
 
 
 def test_a_first_snapshot_is_ordered_by_file_time(table: str) -> None:
     for rows in (1, 2, 4):
         append(table, rows)
-    assert [backlog(table, at(2, index, in_snapshot=True)).rows for index in (-1, 0, 1, 2)] == [7, 6, 4, 0]
+    assert [LogReader(table).backlog(at(2, index, in_snapshot=True)).rows for index in (-1, 0, 1, 2)] == [
+        7,
+        6,
+        4,
+        0,
+    ]
 
 
 def test_between_two_positions_lies_what_was_consumed(table: str) -> None:
@@ -174,7 +179,7 @@ def test_of_the_last_commit_only_the_files_up_to_the_end_were_read(tmp_path: Pat
 
 def test_a_file_without_statistics_makes_rows_unknown_not_fewer(tmp_path: Path) -> None:
     hand_written(str(tmp_path), 0, add(10, 100), add(None, 50))
-    assert backlog(str(tmp_path), at(0)) == Backlog(1, 2, 150, None)
+    assert LogReader(str(tmp_path)).backlog(at(0)) == Backlog(1, 2, 150, None)
 
 
 def test_commits_cleaned_up_before_they_were_read_are_told(table: str) -> None:
@@ -186,9 +191,9 @@ def test_commits_cleaned_up_before_they_were_read_are_told(table: str) -> None:
         log_file(table, version).unlink()
     assert latest_version(table) == 3
     with pytest.raises(HistoryGoneError, match="commit 1 is gone from the log; the oldest one left is 2"):
-        backlog(table, at(1))
-    assert backlog(table, at(2)).rows == 12
-    assert backlog(table, None) == Backlog(4, 4, sum(live(table).values()), 15)
+        LogReader(table).backlog(at(1))
+    assert LogReader(table).backlog(at(2)).rows == 12
+    assert LogReader(table).backlog(None) == Backlog(4, 4, sum(live(table).values()), 15)
 
 
 @pytest.mark.parametrize("newest", [0, 1, 2, 3, 6, 7, 8, 30])
@@ -222,7 +227,7 @@ def test_a_snapshot_is_the_table_as_it_is_now(table: str) -> None:
     assert (now.version, now.rows, now.files, now.bytes) == (3, 7, 2, sum(live(table).values()))
     assert now.columns == ("n",)
     assert now.table_id == str(DeltaTable(table).metadata().id)
-    assert now.timestamp == next(iter(commits(table, 3))).timestamp
+    assert now.timestamp == next(iter(LogReader(table).commits(3))).timestamp
 
 
 def test_a_reader_sees_what_is_new_and_reads_no_commit_twice(table: str) -> None:

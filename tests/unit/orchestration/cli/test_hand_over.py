@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from common.delta.lease.lease_holder import Holder
 from common.delta.lease.local_leases import Leases
 from common.delta.lease.standby_place import StandbyPlace
 from common.errors import AddressError, MedallionError, UsageError
@@ -25,7 +26,6 @@ from orchestration.access.history.job_state import JobQuery, JobQueryState, JobS
 from orchestration.cli.run import hand_over, standby
 from orchestration.cli.warm_job import holders
 from orchestration.observe.page.server import listen
-from orchestration.observe.status.lease_holder import Holder
 from tests.conftest import make_settings
 
 PIPELINE = """

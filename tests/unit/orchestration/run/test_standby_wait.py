@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from common.declare import Pipeline, Topic
+from common.delta.lease import lease_holder
 from common.delta.lease.job_leases import TableLeases
+from common.delta.lease.lease_holder import Holders, find_holder, find_standbys
 from common.delta.lease.local_leases import Leases
 from common.delta.lease.release import own_release
 from common.delta.lease.standby_place import StandbyPlace
@@ -23,8 +25,6 @@ from common.errors import LeaseHeldError, PipelineError, Problem, SetupError, Ta
 from common.machine import object_store
 from common.machine.service_manager import silent_seconds
 from orchestration.access.channel.client import fingerprint
-from orchestration.observe.status import lease_holder
-from orchestration.observe.status.lease_holder import Holders, find_holder, find_standbys
 from orchestration.run.job import Start
 from orchestration.run.standby import wait
 from tests.conftest import make_settings

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from common.config.alert_settings import KINDS, LIMITS, AlertRule
+from common.delta.lease.lease_holder import Holder
 from orchestration.access.history.alert_state import Restarts
 from orchestration.observe.alerts.evaluate import Observation, observe
 from orchestration.observe.alerts.facts import Facts, count_restarts
 from orchestration.observe.alerts.volume import HourVolume
 from orchestration.observe.status.collect import Collector
-from orchestration.observe.status.lease_holder import Holder
 from orchestration.observe.status.model import (
     Freshness,
     Lag,

@@ -23,6 +23,7 @@ from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Aggregate, Json, Pipeline, Silver, Topic, Upsert
 from common.delta.checkpoint import Checkpoint, PlannedBatch, kafka_position
+from common.delta.lease.lease_holder import find_holder
 from common.delta.lease.local_leases import Leases
 from orchestration.access.history.catalog_state import CatalogEntry, write_entries
 from orchestration.access.progress.query_states import QueryState, Restart, write_state
@@ -31,7 +32,6 @@ from orchestration.cli.observe.status_output import render
 from orchestration.cli.options import register
 from orchestration.observe.status.collect import Collector
 from orchestration.observe.status.document import document
-from orchestration.observe.status.lease_holder import find_holder
 from orchestration.observe.status.model import Status, TableStatus
 from orchestration.observe.status.problems import Problem, problems
 from orchestration.observe.status.throughput import rate_per_second

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from common.delta.lease.lease_holder import find_holder, find_standbys
 from common.delta.lease.local_leases import Leases
 from common.delta.lease.release import can_follow, own_release
 from common.delta.lease.standby_place import StandbyPlace
-from orchestration.observe.status.lease_holder import find_holder, find_standbys
 
 
 def test_a_standby_has_the_lowest_free_place_and_says_what_it_does(tmp_path: Path) -> None:

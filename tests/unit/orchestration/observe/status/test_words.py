@@ -20,12 +20,12 @@ import pytest
 from rich.console import Console
 
 from common.delta.checkpoint import PlannedBatch
+from common.delta.lease.lease_holder import Holder
 from common.delta.log import Snapshot
 from orchestration.access.history.job_state import JobQuery, JobState
 from orchestration.cli.observe.status_output import render
 from orchestration.observe.page import app
 from orchestration.observe.status.document import document
-from orchestration.observe.status.lease_holder import Holder
 from orchestration.observe.status.model import Lag, Status, TableStatus, TimeToLoss
 from orchestration.observe.status.problems import problems
 from orchestration.observe.status.query_state import Planned, StallWatch, query_now

@@ -34,19 +34,13 @@ _SILENT_SECONDS = 3 * BEAT_SECONDS
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The process that writes a table.
+    """The process that writes a table."""
 
-    Attributes:
-        job: Its job.
-        started_at: None if the lease does not contain it.
-        release: The release of the product that it runs; empty if the lease does not contain it.
-    """
-
-    job: str
+    job: str  # its job
     pid: int
     host: str
-    started_at: datetime | None = None
-    release: str = ""
+    started_at: datetime | None = None  # None if the lease does not contain it
+    release: str = ""  # the release of the product that it runs; empty if the lease does not contain it
 
 
 _LEASE = StateFile(Holder)
@@ -54,38 +48,25 @@ _LEASE = StateFile(Holder)
 
 @dataclass(frozen=True, slots=True)
 class Standby:
-    """A process of this host that waits for the leases of a job.
+    """A process of this host that waits for the leases of a job."""
 
-    Attributes:
-        place: Its place, ``standby-1`` or a higher number; its log files have this name.
-        job: The job that it goes on with.
-        is_ready: Whether it would take over now. Before, it starts; later, it may be suspended.
-        reads: Fingerprint of the pipeline file that it has read.
-        release: The release of the product that it runs; empty if its place does not contain it.
-    """
-
-    place: str
-    job: str
+    place: str  # its place, ``standby-1`` or a higher number; its log files have this name
+    job: str  # the job that it goes on with
     pid: int
     host: str
     started_at: datetime | None
-    is_ready: bool
-    reads: str = ""
-    release: str = ""
+    is_ready: bool  # Whether it would take over now. Before, it starts; later, it may be suspended.
+    reads: str = ""  # fingerprint of the pipeline file that it has read
+    release: str = ""  # the release of the product that it runs; empty if its place does not contain it
 
 
 @dataclass(slots=True)
 class _Renewals:
-    """A lease on the store, as far as this process has seen it.
-
-    Attributes:
-        read_at: When it was read, by the monotonic clock of this process.
-        renewed_at: When it was renewed, by the same clock.
-    """
+    """A lease on the store, as far as this process has seen it."""
 
     lease: StoredLease | None
-    read_at: float
-    renewed_at: float
+    read_at: float  # when it was read, by the monotonic clock of this process
+    renewed_at: float  # when it was renewed, by the same clock
 
 
 class Holders:
@@ -99,7 +80,6 @@ class Holders:
         """Create a reader of leases that has read none.
 
         Args:
-            layout: Where the leases are.
             most_seconds: Seconds after which a lease on the store is read again, if its third is longer.
         """
         self._layout, self._most = layout, most_seconds
