@@ -38,7 +38,7 @@ BUDGET = {
     "java": 11628,
     "orchestration": 33,
     "orchestration/access": 7119,
-    "orchestration/author": 9249,
+    "orchestration/author": 9267,
     "orchestration/change": 4734,
     "orchestration/cli": 8557,
     "orchestration/install": 1348,
