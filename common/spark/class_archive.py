@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from common.config.paths import user_cache
@@ -74,8 +75,8 @@ def create_archive(settings: Settings, java: Java, class_path: Sequence[Path]) -
     """Create the archive if there is no whole one, by a short run of Spark and Delta of about half a minute.
 
     Returns:
-        The archive; ``None`` where this Java cannot create one. The ``.log`` file beside its path then has
-        the reason. The archive is optional, so no error is raised.
+        The archive; ``None`` where this Java cannot create one, or not within five minutes. The ``.log`` file
+        beside its path then has the reason. The archive is optional, so no error is raised.
     """
     file = archive_file(java, class_path)
     if state_of(file) == "ok":
@@ -103,7 +104,9 @@ def create_archive(settings: Settings, java: Java, class_path: Sequence[Path]) -
             _remove_replaced(file)
             draft.replace(file)
             seal(file)
-        except (subprocess.SubprocessError, OSError):
+        except (subprocess.SubprocessError, OSError) as error:
+            with suppress(OSError):
+                file.with_suffix(".log").write_text(f"{error}\n")
             return None
     return file
 

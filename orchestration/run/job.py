@@ -21,7 +21,7 @@ from common.declare import KafkaSink, Pipeline, Table
 from common.delta.lease.job_leases import TableLeases
 from common.errors import BrokerError, MedallionError, OutOfMemoryError, QueryFailedError, nearest
 from common.machine import processes
-from common.machine.console import say
+from common.machine.console import awaited, say
 from common.machine.file_modes import umask
 from common.machine.files.free_space import FreeSpace
 from common.spark import jvm
@@ -403,7 +403,9 @@ def announced_session(
 ) -> Iterator[SparkSession]:
     """As ``session_of``; says that Spark has started."""
     began = time.monotonic()
-    with session_of(settings, layout, name, compiled) as spark:
+    with ExitStack() as stack:
+        with awaited("Spark"):
+            spark = stack.enter_context(session_of(settings, layout, name, compiled))
         took = f"{time.monotonic() - began:.1f} s"
         say(f"Spark {spark.version} on {spark.sparkContext.master}, started in {took}")
         yield spark

@@ -91,3 +91,10 @@ def test_a_java_that_makes_none_leaves_only_what_it_said(java: Java) -> None:
     assert class_archive.create_archive(settings, java, JARS) is None
     assert [file.suffix for file in class_archive.archive_file(java, JARS).parent.iterdir()] == [".log"]
     assert class_archive.jvm_options(java, JARS) == []
+
+
+def test_a_recording_that_takes_too_long_leaves_why(java: Java, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(class_archive, "_RECORD_SECONDS", 0.01)
+    assert class_archive.create_archive(Settings(java_home=java.home), java, JARS) is None
+    (log,) = class_archive.archive_file(java, JARS).parent.iterdir()
+    assert "timed out after 0.01 seconds" in log.read_text()
