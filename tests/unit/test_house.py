@@ -30,7 +30,7 @@ BUDGET = {
     "common/machine": 1443,
     "common/rows": 1502,
     "common/schema": 1976,
-    "common/spark": 1897,
+    "common/spark": 1909,
     "common/sql": 5287,
     "common/streaming": 2656,
     "common/typed": 1923,
