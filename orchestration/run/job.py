@@ -83,6 +83,7 @@ class Job:
     only: str | None = None
     commands: Channel | None = None
 
+    @awaited("the start of the queries")
     def start(self, *, available_now: bool = False) -> None:
         """Start the queries of all layers, in data order."""
         if not self.stop.is_requested():

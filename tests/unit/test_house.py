@@ -45,7 +45,7 @@ BUDGET = {
     "orchestration/observe": 6802,
     "orchestration/quality": 3217,
     "orchestration/records": 14409,
-    "orchestration/run": 5862,
+    "orchestration/run": 5863,
     "silver": 4309,
 }
 """The most lines of each wing, docstrings and comments included.
