@@ -111,7 +111,7 @@ clean: ## remove the environment, but no tables and caches
 # Two stamps: a run needs no package of the tests. The script uses only Python's standard library.
 $(VENV)/.installed: requirements.lock requirements-build.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v < (3, 14) else "Python 3.11, 3.12 or 3.13 is needed, this is %d.%d; name one with: make PYTHON=python3.12 …" % v)'
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -x $(BIN)/python || { echo "Making the environment $(VENV), once"; $(PYTHON) -m venv $(VENV); }
 	@$(BIN)/python orchestration/install/machine/packages.py run
 	@touch $@
 

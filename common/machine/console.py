@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Literal
 
 from rich.console import Console
@@ -12,6 +16,7 @@ out = Console()
 err = Console(stderr=True)
 
 _UNLIMITED = 10_000
+_REPORT_SECONDS = 10.0
 
 Level = Literal["info", "warning", "error", "critical"]
 """Levels of messages, by the names of Python's logging."""
@@ -28,6 +33,24 @@ def say(text: str, *, level: Level = "info", **facts: object) -> None:
         event_log.emit(text, facts, level)
     else:
         terminal.say(err, text)
+
+
+@contextmanager
+def awaited(what: str) -> Iterator[None]:
+    """Say every ten seconds for how long the block has been waiting."""
+    began, ended = time.monotonic(), threading.Event()
+
+    def report() -> None:
+        while not ended.wait(_REPORT_SECONDS):
+            say(f"waiting for {what}, {time.monotonic() - began:.0f} s so far")
+
+    reporter = threading.Thread(target=report, name="awaited", daemon=True)
+    reporter.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        reporter.join()
 
 
 def page() -> Console:

@@ -16,11 +16,14 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from common.config.paths import user_cache
@@ -74,8 +77,8 @@ def create_archive(settings: Settings, java: Java, class_path: Sequence[Path]) -
     """Create the archive if there is no whole one, by a short run of Spark and Delta of about half a minute.
 
     Returns:
-        The archive; ``None`` where this Java cannot create one. The ``.log`` file beside its path then has
-        the reason. The archive is optional, so no error is raised.
+        The archive; ``None`` where this Java cannot create one, or not within five minutes. The ``.log`` file
+        beside its path then has the reason. The archive is optional, so no error is raised.
     """
     file = archive_file(java, class_path)
     if state_of(file) == "ok":
@@ -89,23 +92,35 @@ def create_archive(settings: Settings, java: Java, class_path: Sequence[Path]) -
         trained = settings.spark.model_copy(update={"conf": conf, "master": "local[2]"})
         recorded = settings.model_copy(update={"spark": trained, "data_dir": Path(scratch)})
         try:
-            done = subprocess.run(
-                [sys.executable, "-P", "-m", f"{__package__}.class_recording", scratch],
-                input=recorded.model_dump_json().encode(),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                check=False,
-                timeout=_RECORD_SECONDS,
-            )
-            if done.returncode != 0 or not draft.is_file():
-                file.with_suffix(".log").write_bytes(done.stdout)
+            code, said = _record(scratch, recorded.model_dump_json().encode())
+            if code != 0 or not draft.is_file():
+                file.with_suffix(".log").write_bytes(said)
                 return None
             _remove_replaced(file)
             draft.replace(file)
             seal(file)
-        except (subprocess.SubprocessError, OSError):
+        except (subprocess.SubprocessError, OSError) as error:
+            with suppress(OSError):
+                file.with_suffix(".log").write_text(f"{error}\n")
             return None
     return file
+
+
+def _record(scratch: str, settings: bytes) -> tuple[int, bytes]:
+    """Exit code and output of the run; nobody leaves its JVM running, who stops waiting for it."""
+    with subprocess.Popen(
+        [sys.executable, "-P", "-m", f"{__package__}.class_recording", scratch],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        process_group=0,
+    ) as child:
+        try:
+            said, _ = child.communicate(settings, _RECORD_SECONDS)
+        finally:
+            if child.poll() is None:
+                os.killpg(child.pid, signal.SIGKILL)
+    return child.returncode, said
 
 
 def _remove_replaced(file: Path) -> None:

@@ -21,7 +21,7 @@ from common.declare import KafkaSink, Pipeline, Table
 from common.delta.lease.job_leases import TableLeases
 from common.errors import BrokerError, MedallionError, OutOfMemoryError, QueryFailedError, nearest
 from common.machine import processes
-from common.machine.console import say
+from common.machine.console import awaited, say
 from common.machine.file_modes import umask
 from common.machine.files.free_space import FreeSpace
 from common.spark import jvm
@@ -78,6 +78,7 @@ class Job:
     only: str | None = None  # the table whose query alone a backfill runs; None: all queries of the layers
     commands: Channel | None = None  # what commands ask, if the job does their work
 
+    @awaited("the start of the queries")
     def start(self, *, available_now: bool = False) -> None:
         """Start the queries of all layers, in data order."""
         if not self.stop.is_requested():
@@ -389,7 +390,9 @@ def announced_session(
 ) -> Iterator[SparkSession]:
     """As ``session_of``; says that Spark has started."""
     began = time.monotonic()
-    with session_of(settings, layout, name, compiled) as spark:
+    with ExitStack() as stack:
+        with awaited("Spark"):
+            spark = stack.enter_context(session_of(settings, layout, name, compiled))
         took = f"{time.monotonic() - began:.1f} s"
         say(f"Spark {spark.version} on {spark.sparkContext.master}, started in {took}")
         yield spark

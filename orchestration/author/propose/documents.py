@@ -43,6 +43,7 @@ _MOMENTS = {
     "millis": ("timestamp_millis", "1e14"),
     "seconds": ("timestamp_seconds", "1e11"),
 }
+_KIND_WORDS = {"moment": "time", "local": "time without an offset", "other": "text"}
 _MILLIS_OF = {"micros": Decimal("0.001"), "millis": Decimal(1), "seconds": Decimal(1000)}
 
 Documents = Callable[[], Iterable[Mapping[str, Any]]]
@@ -475,9 +476,19 @@ def note_of(leaf: Leaf) -> str:
             'a time without an offset: declare timestamp, and timestamps="utc" if it is UTC; '
             f"else to_utc_timestamp(try_to_timestamp({leaf.sql}), 'Europe/Berlin') with its zone"
         )
-    if len(shape.kinds) > 1:
-        return f"of several kinds ({', '.join(sorted(shape.kinds))}): kept as the exact text"
-    return ""
+    return _of_several_kinds(leaf)
+
+
+def _of_several_kinds(leaf: Leaf) -> str:
+    shape = leaf.shape
+    pattern, number = time_layouts.best(shape.layouts)
+    if set(shape.kinds) <= {"local", "other"} and 2 * number > shape.seen:
+        made = f"try_to_timestamp({leaf.sql}, {spark_text(pattern)})"
+        return f"{number:,} of {shape.seen:,} fit {pattern}: kept as text; {made} makes null of the others"
+    kinds = ", ".join(
+        f"{number:,} {_KIND_WORDS.get(kind, kind)}" for kind, number in shape.kinds.most_common()
+    )
+    return f"of several kinds ({kinds}): kept as the exact text" if len(shape.kinds) > 1 else ""
 
 
 def usable(shape: Shape, proposal: Proposal) -> Shape:

@@ -35,6 +35,8 @@ _FORMATS = {
 }
 _STRUCTURED = (value_shapes.JSON, value_shapes.DEBEZIUM, value_shapes.REGISTRY)
 _FEW = 20
+_JSON_LAYOUT = re.compile(r'\s*(\[|"[^"]*"\s*:)')
+"""How a line of JSON over several lines begins, or a list."""
 
 
 def propose(
@@ -63,6 +65,8 @@ def propose(
         return propose_described(proposal, known)
     formats = Counter({kind: number for kind, number in proposal.kinds.items() if kind in _FORMATS})
     if not formats:
+        if not messages:
+            raise UsageError(f"{topic} has no messages. Name a topic or a file that has some.")
         kinds = ", ".join(f"{number:,} {kind}" for kind, number in proposal.kinds.most_common())
         raise UsageError(
             f"Topic {topic}: none of {len(messages):,} messages has a value that can be recognized"
@@ -176,6 +180,9 @@ def _propose_plain(
         return
     if proposal.files is not None and proposal.files.format == CSV:
         proposal.remarks.append("no separator divides the lines into equally many fields: each is one text")
+    if texts and _JSON_LAYOUT.match(texts[0]):
+        proposal.remarks.append("the text looks like a list, or like objects over several lines: one object")
+        proposal.remarks.append("per line is read; `jq -c '.[]'` and `jq -c .` write a file so")
     proposal.value = "Text()" if proposal.format == value_shapes.TEXT else "Bytes()"
     proposal.columns = {"content": "value"}
     use_coordinates(proposal, "each message is an event of its own")

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -22,7 +23,7 @@ from orchestration.author.propose.pipeline_source import Proposal, in_words_of_f
 from orchestration.author.propose.propose import propose, table_name
 from orchestration.cli.author.init_schema import of_descriptors, of_registry
 from orchestration.cli.json_output import print_document
-from orchestration.cli.options import JsonOption, SetOption, SettingsOption, command_named
+from orchestration.cli.options import JsonOption, SetOption, SettingsOption, command_named, options_as_typed
 
 _SETTINGS = (
     "# Read by every medallion command in this folder: only what differs from the defaults.\npipeline: {}\n"
@@ -166,7 +167,7 @@ def _print_next(output: Path, written: Sequence[str], file: Path | None, words: 
         say(f"  medallion {command_name}{words}")
     if file is not None:
         say("The messages of the file are sent, beside a running `medallion up`, with:")
-        say(f"  medallion produce --from-file {file}{words}")
+        say(f"  medallion produce --from-file {quote(str(file))}{words}")
     if (cases := output.with_suffix(".cases.yaml")).exists():
         say(f"{cases} has tests of the file that was there before; check and test read them.")
 
@@ -174,9 +175,8 @@ def _print_next(output: Path, written: Sequence[str], file: Path | None, words: 
 def _words_of(output: Path, settings: Path | None, set_: Sequence[str] | None) -> str:
     """The options that the next commands need: ``-p`` only where the settings name no or another pipeline."""
     named = context(None, settings, list(set_ or ())).settings.pipeline
-    pipeline = "" if named is not None and named.resolve() == output.resolve() else f" -p {output}"
-    where = "".join(f" --set {text}" for text in set_ or ()) + (f" --settings {settings}" if settings else "")
-    return pipeline + where
+    is_named = named is not None and named.resolve() == output.resolve()
+    return ("" if is_named else f" -p {quote(str(output))}") + options_as_typed()
 
 
 def _of_file(file: Path, topics: Sequence[str] | None, count: int) -> list[tuple[str, list[Sampled]]]:
@@ -273,7 +273,7 @@ def _print_proposal(proposal: Proposal) -> None:
     )
     say(f"  {len(proposal.columns)} columns; key {', '.join(proposal.key)}: {proposal.notes['key']}")
     say(f"  event time {proposal.event_time}: {proposal.notes['event_time']}; watermark {proposal.watermark}")
-    for remark in proposal.remarks if proposal.files is not None else ():
+    for remark in proposal.remarks if proposal.files is not None or proposal.format == "text" else ():
         say(f"  {remark}")
     if proposal.parts:
         say(f"  a table per type of message: {', '.join(part.table for part in proposal.parts)}")

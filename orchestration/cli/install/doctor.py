@@ -15,7 +15,7 @@ from common.java import jar_cache
 from common.java.compile_sources import reader_jar
 from common.java.find_java import Java
 from common.java.sealed_file import state_of
-from common.machine.console import err, out, page
+from common.machine.console import awaited, err, out, page
 from common.machine.terminal import megabytes, say, wrapped
 from common.spark import class_archive
 from orchestration.access.declaration.context import Context
@@ -80,10 +80,16 @@ def _class_archive(loaded: Settings, java: Java) -> str | None:
     if state_of(file) != "ok":
         say(
             err,
-            "recording an archive of Spark's classes, once (half a minute, 190 MB): starts are 5 s faster",
+            "recording an archive of Spark's classes, once (half a minute where cores are free, 190 MB): "
+            "starts are 5 s faster",
         )
-        if class_archive.create_archive(loaded, java, class_path) is None:
-            say(err, "this Java cannot record an archive of classes; each start takes about 5 s longer")
+        with awaited("the archive"):
+            made = class_archive.create_archive(loaded, java, class_path)
+        if made is None:
+            say(
+                err,
+                f"no archive was made ({file.with_suffix('.log')} says why): a start takes about 5 s longer",
+            )
             return None
     return str(file)
 

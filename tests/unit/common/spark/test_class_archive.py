@@ -12,6 +12,7 @@ import pytest
 from common.config.settings import Settings
 from common.java.find_java import Java
 from common.java.sealed_file import seal
+from common.machine import processes
 from common.spark import class_archive
 
 JARS = (Path("/jars/a.jar"), Path("/jars/b.jar"))
@@ -91,3 +92,18 @@ def test_a_java_that_makes_none_leaves_only_what_it_said(java: Java) -> None:
     assert class_archive.create_archive(settings, java, JARS) is None
     assert [file.suffix for file in class_archive.archive_file(java, JARS).parent.iterdir()] == [".log"]
     assert class_archive.jvm_options(java, JARS) == []
+
+
+def test_a_recording_that_takes_too_long_leaves_why_and_no_process(
+    java: Java, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(class_archive, "_RECORD_SECONDS", 0.5)
+    run = tmp_path / "run"
+    run.write_text(f"#!/bin/sh\nsleep 60 &\necho $! > {tmp_path / 'pid'}\nwait\n")
+    run.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(run))
+    assert class_archive.create_archive(Settings(java_home=java.home), java, JARS) is None
+    (log,) = class_archive.archive_file(java, JARS).parent.iterdir()
+    assert "timed out after 0.5 seconds" in log.read_text()
+    started = processes.command_line(int((tmp_path / "pid").read_text()))
+    assert "sleep" not in started

@@ -61,6 +61,21 @@ def test_the_next_commands_have_the_options_of_this_one() -> None:
     ]
 
 
+def test_the_next_commands_can_be_typed_where_a_name_has_blanks() -> None:
+    Path("my file (1).jsonl").write_text(LINES)
+    ended = in_process.run("init", "--from-file", "my file (1).jsonl", "--output", "my own.py")
+    said = (ended.stdout + ended.stderr).splitlines()
+    assert [line for line in said if line.startswith("  medallion ")] == [
+        "  medallion check",
+        "  medallion up",
+        "  medallion produce --from-file 'my file (1).jsonl'",
+    ]
+    assert in_process.run("check").code == 0
+    Path("medallion.dev.yaml").write_text("")
+    other = in_process.run("init", "--from-file", "mine.jsonl", "--output", "my other.py", "--env", "dev")
+    assert "  medallion check -p 'my other.py' --env dev\n" in other.stdout + other.stderr
+
+
 def test_the_tests_of_a_former_file_are_named() -> None:
     assert in_process.run("new", "shop").code == 0
     ended = in_process.run("init", "--from-file", "mine.jsonl", "--force")

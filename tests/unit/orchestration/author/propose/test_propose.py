@@ -202,6 +202,8 @@ def test_framed_avro_takes_its_columns_from_the_schema(tmp_path: Path) -> None:
 def test_a_topic_without_a_value_is_told() -> None:
     with pytest.raises(UsageError, match="none of 2 messages"):
         propose("t", sampled(None, b"{bad"))
+    with pytest.raises(UsageError, match="t has no messages"):
+        propose("t", [])
 
 
 def test_names_of_topics_become_names_of_tables() -> None:
@@ -813,6 +815,35 @@ def test_times_are_seen_in_the_layouts_that_people_write(texts: list[str], patte
     assert shape.layout == pattern
     assert shape.layout == "" or shape.fitting("at") == number
     assert time_layouts.is_ambiguous(shape.layouts) == (texts[0] == "3/4/2016")
+
+
+@pytest.mark.parametrize(
+    ("values", "note"),
+    [
+        (
+            [b"29/2/2016 01:16"] * 90 + [b"soon"] * 10,
+            "90 of 100 fit d/M/yyyy H:mm: kept as text; try_to_timestamp(field_2, 'd/M/yyyy H:mm')",
+        ),
+        ([b"4.20"] * 90 + [b"4-20"] * 10, "of several kinds (90 number, 10 text): kept as the exact text"),
+    ],
+)
+def test_a_column_that_mostly_has_one_type_says_how_many_values_do(values: list[bytes], note: str) -> None:
+    made = propose("t", sampled(*(b"a%d,%b" % (n, value) for n, value in enumerate(values))))
+    assert made.columns["field_2"] == "field_2"
+    assert made.notes["field_2"].startswith(note)
+
+
+@pytest.mark.parametrize(
+    ("values", "is_said"),
+    [
+        ([b'[{"a": 1}, {"a": 2}]'], True),
+        ([b"{", b'  "a": 1', b"}", b"{", b'  "a": 2', b"}"], True),
+        ([b'"one"', b'"two"'], False),
+    ],
+)
+def test_json_over_several_lines_is_told_from_text(values: list[bytes], *, is_said: bool) -> None:
+    made = propose("t", sampled(*values))
+    assert (made.value, any("jq -c" in remark for remark in made.remarks)) == ("Text()", is_said)
 
 
 def test_a_time_in_a_layout_is_a_column_counted_and_may_be_the_event_time(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 import shutil
+import subprocess
 import threading
 import zipfile
 from io import StringIO
@@ -115,3 +116,25 @@ def test_downloads_are_counted_while_pip_removes_its_folders(tmp_path: Path) -> 
         stop.set()
         churning.join()
     assert sizes == {2.0}
+
+
+def test_make_says_what_it_awaits_before_an_environment_is_there(tmp_path: Path) -> None:
+    """The environment itself takes up to a minute on a busy machine."""
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\ncase $1 in -m) echo made; exit 3 ;; esac\n")
+    python.chmod(0o755)
+    ended = subprocess.run(
+        [
+            shutil.which("make") or "make",
+            "-C",
+            str(packages.ROOT),
+            f"VENV={tmp_path / 'new'}",
+            f"PYTHON={python}",
+            "setup",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    said = [line for line in ended.stdout.splitlines() if not line.startswith("make")]
+    assert said == [f"Making the environment {tmp_path / 'new'}, once", "made"]
