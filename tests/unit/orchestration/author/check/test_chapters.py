@@ -35,7 +35,7 @@ def said_of(row: Row) -> list[str]:
         made = row.value(0)
         pipeline = pipeline_of(*made if isinstance(made, tuple) else (made,), bronze=row.names["BRONZE"])
         if kind == "notes":
-            return list(notes(pipeline))
+            return [note.replace(f"{Path.cwd()}/", "") for note in notes(pipeline)]
         found = draft_findings(Draft(pipeline), SETTINGS)
         problems = (*found.problems, *doubtful_settings(pipeline, SETTINGS))
         problems = found.doubts if kind == "doubts" else problems
