@@ -30,6 +30,7 @@ def reference() -> str:
     ]
     lines += ["", "## Exit codes", ""]
     lines += [f"- **{number}**: {meaning}" for number, meaning in EXIT_CODES.items()]
+    lines += ["", "Command by command: [tests/spec/commands](../../tests/spec/commands/refused.md)."]
     for digit, head in _HEADS.items():
         found = {code: each for code, each in CODES.items() if code.startswith(f"MED-{digit}")}
         ends = {code: getattr(errors, each.error or "UsageError").exit_code for code, each in found.items()}

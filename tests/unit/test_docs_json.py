@@ -47,7 +47,7 @@ COMMANDS = {
     "medallion status": ["status"],
     "medallion alerts list": ["alerts", "list"],
     "medallion audit": ["audit", "--table", "silver.payments"],
-    "medallion trace": ["trace", "silver.orders", "--where", "true", "--limit", "4", "--values"],
+    "medallion trace": ["trace", "silver.orders", "--where", "true", "--limit", "1", "--values"],
     "medallion quarantine list": ["quarantine", "list"],
     "medallion quarantine show": ["quarantine", "show", "--full"],
     "medallion query (without SQL)": ["query"],

@@ -112,27 +112,6 @@ def test_every_mistake_is_told_at_once() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("override", "message"),
-    [
-        ("bronze", "--set bronze: write it as key=value, such as --set bronze.trigger='5 seconds'."),
-        ("bronze.triger=1", "flag: bronze.triger is not a setting; did you mean 'bronze.trigger'?"),
-        (
-            "bronze.min_partitions=[1",
-            "--set bronze.min_partitions: its value is not valid YAML; put it in quotes.",
-        ),
-    ],
-)
-def test_a_mistake_on_the_command_line_says_so(override: str, message: str) -> None:
-    assert refusal(None, [override]) == message
-
-
-def test_a_section_cannot_be_a_value_as_well() -> None:
-    assert refusal(None, ["bronze=1", "bronze.trigger=2 seconds"]) == (
-        "--set bronze.trigger: bronze already has a single value; set either bronze or the settings below it."
-    )
-
-
 def test_an_unknown_variable_is_refused_and_the_nearest_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEDALLION_BRONZ__TRIGGER", "1 second")
     assert refusal() == (

@@ -18,23 +18,11 @@ from hypothesis import strategies as st
 from common.declare import (
     Aggregate,
     Expect,
-    Freshness,
-    History,
-    InRange,
     Json,
-    Matches,
-    NullShare,
     Pipeline,
     Quality,
-    Reading,
-    References,
-    RowCount,
-    Rule,
     Silver,
     Topic,
-    Unique,
-    Upsert,
-    gx,
 )
 from common.declare.declared import folder_of, source_of
 from common.declare.quality.great_expectations_names import CLASSES, EXPECTATIONS
@@ -59,11 +47,6 @@ def aggregate(**changed: Any) -> Aggregate:
     return Aggregate("g", **{"reads": "silver.s", "by": ["a"], "measures": {"n": "count(*)"}} | changed)
 
 
-def history(**changed: Any) -> History:
-    given: dict[str, Any] = {"reads": "silver.s", "key": ["a"], "valid_by": "t", "columns": ["b"]}
-    return History("h", **given | {"snapshots": "followed"} | changed)
-
-
 def pipeline(**changed: Any) -> Pipeline:
     return Pipeline("p", **{"bronze": [Topic("a")]} | changed)
 
@@ -72,123 +55,6 @@ def told(build: Callable[[], object]) -> list[str]:
     with pytest.raises(PipelineError) as caught:
         build()
     return [f"{problem.place}: {problem.message}" for problem in caught.value.problems]
-
-
-WRONG: list[tuple[Callable[[], object], str]] = [
-    (
-        lambda: Topic("A"),
-        (
-            "bronze.A: name: 'A' is no valid name; use lower-case words joined by single underscores, such "
-            'as \'a\'; the topic keeps its own name: Topic("a", topics=["A"])'
-        ),
-    ),
-    (Topic, 'Topic: needs name, such as name="orders"'),
-    (
-        lambda: Topic("a", topcs=["b"]),  # type: ignore[call-arg]
-        "bronze.a: 'topcs' is not a field of Topic; did you mean 'topics'?",
-    ),
-    (lambda: Topic("a", topics="b"), "bronze.a: topics: must be a list, even of one: [\"b\"] (got 'b')"),
-    (lambda: Topic("a", topics=[]), "bronze.a: topics: is empty; name at least one (got [])"),
-    (
-        lambda: Topic("a", topics=["b"], pattern="c"),
-        "bronze.a: topics and pattern are given; a topic is chosen one way: keep one of them",
-    ),
-    (
-        lambda: Topic("a", kafka={"kafka.client.id": "me"}),
-        "bronze.a: kafka option 'kafka.client.id': write it without 'kafka.': 'client.id'",
-    ),
-    (
-        lambda: Topic("a", kafka={"key.serializer": "x"}),
-        "bronze.a: kafka option 'key.serializer' cannot be set: bronze keeps raw bytes",
-    ),
-    (
-        lambda: Topic("a", max_offsets_per_trigger=0),
-        "bronze.a: max_offsets_per_trigger is 0; it must be at least 1",
-    ),
-    (lambda: Json(3), "Json: schema: must be DDL text, the name of a .json file, or a StructType (got 3)"),
-    (lambda: Rule("a"), "Rule 'a': needs condition, such as condition=\"amount > 0\""),  # type: ignore[call-arg]
-    (lambda: silver(key="a"), "silver.s: key: must be a list, even of one: [\"a\"] (got 'a')"),
-    (
-        lambda: silver(watermark="1 dai"),
-        (
-            "silver.s: watermark: '1 dai' is no interval; write it like '10 minutes' or '7 days'; did you "
-            "mean '1 day'?"
-        ),
-    ),
-    (
-        lambda: silver(watermark="1 month"),
-        (
-            "silver.s: watermark: '1 month' is no interval, because months differ in length; write days, or "
-            'keep groups by month with View("months", sql="select date_trunc(\'month\', at) as month, '
-            'count(*) as n from … group by month")'
-        ),
-    ),
-    (
-        lambda: silver(columns={"a": 1}),
-        "silver.s: columns: 'a' must map a column name to SQL text, not to int (got {'a': 1})",
-    ),
-    (
-        lambda: silver(columns=["a", 1]),
-        "silver.s: columns: 1 must map a column name to SQL text, not to int (got ['a', 1])",
-    ),
-    (
-        lambda: silver(value="a int"),
-        "silver.s: value: expected Avro, Bytes, Columns, Csv, Debezium, Json, Protobuf or Text, not 'a int'",
-    ),
-    (lambda: silver(rules=Rule("r", "a")), "silver.s: rules: must be a list, even of one: [Rule(…)]"),
-    (lambda: aggregate(by=["a", "a"]), "gold.g: by: 'a' is there twice; keep one (got ['a', 'a'])"),
-    (
-        lambda: aggregate(measures={}),
-        'gold.g: measures: must be a dict {"column": "SQL expression", …} with at least one column (got {})',
-    ),
-    (
-        lambda: Upsert("g", reads="silver.s", key=["a"], newest_by="b"),
-        "gold.g: newest_by: must be a list, even of one: [\"b\"] (got 'b')",
-    ),
-    (
-        lambda: history(delete_when="a = 1"),
-        (
-            "gold.h: snapshots ends the keys that a snapshot lacks; leave delete_when out, and rows that do "
-            "not count by where"
-        ),
-    ),
-    (
-        lambda: history(reading=Reading(starting_version=3)),
-        "gold.h: snapshots follows every snapshot; leave the start out of reading",
-    ),
-    (
-        lambda: history(reading=Reading(changes="appends")),
-        "gold.h: snapshots follows all changes; leave changes out of reading",
-    ),
-    (lambda: pipeline(bronze=[]), "Pipeline 'p': bronze: is empty; name at least one (got [])"),
-    (lambda: pipeline(bronze=Topic("a")), "Pipeline 'p': bronze: must be a list, even of one: [Topic(…)]"),
-    (
-        lambda: pipeline(gold=[Topic("a")]),
-        (
-            "Pipeline 'p': gold: expected Aggregate, ChangeFeed, Custom, History, Join, Stateful, Upsert or "
-            "View, not Topic(…)"
-        ),
-    ),
-    (lambda: pipeline(silver=["s"]), "Pipeline 'p': silver: expected Silver, not 's'"),
-    (
-        lambda: Pipeline("p", [Topic("a")], (), (), (), {}, (), None, None, (), 3),  # type: ignore[call-arg]
-        (
-            "Pipeline 'p': takes at most 10 values, in this order: name, bronze, silver, gold, quality, "
-            "kafka, publish, on_batch, on_failure, listeners"
-        ),
-    ),
-]
-
-
-@pytest.mark.parametrize(("build", "message"), WRONG, ids=[message[:40] for _, message in WRONG])
-def test_what_cannot_be_right_is_refused_in_words(build: Callable[[], object], message: str) -> None:
-    assert told(build) == [message]
-
-
-def test_everything_that_is_missing_is_told_at_once() -> None:
-    missing = told(lambda: Silver("s"))  # type: ignore[call-arg]
-    fields = ("reads", "value", "columns", "key", "event_time", "watermark")
-    assert [text.partition(",")[0] for text in missing] == [f"silver.s: needs {field}" for field in fields]
 
 
 def test_a_mistake_names_the_file_and_the_line() -> None:
@@ -210,11 +76,6 @@ def test_what_no_one_declared_has_no_place() -> None:
     assert source_of(object()) == ""
 
 
-def test_a_long_wrong_value_is_cut_short() -> None:
-    (message,) = told(lambda: silver(event_time=["x" * 1000]))
-    assert len(message) < 150
-
-
 def test_declarations_are_frozen_and_equal_by_value() -> None:
     topic = Topic("a", kafka={"x": "y"})
     assert topic == Topic("a", kafka={"x": "y"})
@@ -233,16 +94,6 @@ def test_a_topic_reads_the_topic_of_its_own_name() -> None:
 
 def test_a_list_of_columns_is_each_column_itself() -> None:
     assert dict(aggregate(by=["a", "b"]).by) == {"a": "a", "b": "b"}  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("text", ["10 minutes", " 1 day ", "0 seconds", "1.5 seconds", "2 weeks"])
-def test_intervals_that_spark_knows_are_taken(text: str) -> None:
-    assert silver(watermark=text).watermark == text.strip()
-
-
-@pytest.mark.parametrize("text", ["1.5 days", "5s", "1 month", "-1 day", "day", "1 day 2 hours"])
-def test_intervals_that_spark_refuses_are_refused(text: str) -> None:
-    assert "is no interval" in told(lambda: silver(watermark=text))[0]
 
 
 def test_tables_are_found_by_name_and_the_nearest_is_named() -> None:
@@ -303,44 +154,6 @@ def test_great_expectations_classes_are_declared_without_the_library() -> None:
     assert done.stdout.strip() == (
         "expect_column_values_to_be_between {'column': 'a', 'min_value': 1} warn False"
     )
-
-
-@pytest.mark.parametrize(
-    ("declare", "text"),
-    [
-        (lambda: InRange("a", min=3, max=2), "InRange: min 3 is greater than max 2"),
-        (lambda: InRange("a"), "InRange: has no bound; give min, max or both"),
-        (lambda: InRange("a", min=[1]), "min: must be a number, text, boolean, date or time"),
-        (lambda: Matches("a", "("), "a ( is never closed"),
-        (lambda: Matches("a", "a)"), "a ) closes nothing"),
-        (lambda: Matches("a", "[a"), "a [ is never closed"),
-        (lambda: Matches("a", "|*"), "nothing stands before * that it repeats"),
-        (lambda: Matches("a", "a\\"), "nothing stands behind the last"),
-        (lambda: NullShare("a", max=2), "NullShare: max is 2.0; a share is from 0 to 1"),
-        (lambda: Freshness("a", "soon"), "Freshness: within: 'soon' is no interval"),
-        (lambda: Unique("a"), 'columns: must be a list, even of one: ["a"]'),
-        (lambda: References(["a", "b"], "silver.s", to=["a"]), "columns has 2 names and to has 1"),
-        (lambda: Quality("silver.s", [RowCount(1)], gate="publish"), 'gate="publish" is for gold tables'),
-        (lambda: Quality("gold.g", [], gate="stop"), "has a gate and no expectation"),
-        (
-            lambda: gx.expectations.ExpectColumnValueToBeBetween(column="a"),  # type: ignore[attr-defined]
-            "'ExpectColumnValueToBeBetween' is no expectation; did you mean 'ExpectColumnValuesToBeBetween'?",
-        ),
-        (
-            lambda: gx.expectations.ExpectColumnValuesToBeBetween(column="a", minvalue=1),  # type: ignore[call-arg]
-            "'minvalue' is no argument of expect_column_values_to_be_between; did you mean 'min_value'?",
-        ),
-        (
-            lambda: Expect("expect_column_values_to_not_be_null", {}),
-            "expect_column_values_to_not_be_null needs the argument 'column'",
-        ),
-    ],
-)
-def test_a_mistake_in_a_suite_is_named_with_its_place(declare: Callable[[], object], text: str) -> None:
-    with pytest.raises(PipelineError) as raised:
-        declare()
-    assert text in str(raised.value)
-    assert raised.value.problems[0].source.startswith("tests/unit/common/declare/test_declare.py:")
 
 
 def test_declaring_needs_no_spark_and_no_sql_parser() -> None:

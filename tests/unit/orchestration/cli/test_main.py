@@ -48,31 +48,6 @@ def _in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["chekc"], "check"),
-        (["status", "--no-such-option"], "--no-such-option"),
-        (["run"], "layer"),
-        (["run", "brass"], "brass"),
-        (["check", "--set", "kafka.prt=1"], "kafka.port"),
-        (["check", "-p", "nowhere.py"], "nowhere.py"),
-        (["query", "--json", "--csv", "select 1"], "use only one of them"),
-        (["status", "--json", "--watch"], "use only one of them"),
-        (["up", "--separate", "--standby"], "medallion run LAYER --standby"),
-        (["run", "gold", "--available-now", "--standby"], "ends by itself and has no --standby"),
-        (["recover", "--new-topic", "quakes"], "need the bronze table"),
-        (["explain", "med-9999"], "MED-9999 is no code"),
-    ],
-)
-def test_a_usage_mistake_is_exit_code_2_and_no_traceback(words: list[str], told: str) -> None:
-    """Named, with what is right where that is known."""
-    ended = in_process.run(*words)
-    assert ended.code == 2
-    assert told in ended.stderr
-    assert "Traceback" not in ended.stderr
-
-
 def test_check_names_mistakes_of_settings_and_of_the_pipeline_at_once(tmp_path: Path) -> None:
     """As text on both outputs, or as one JSON document."""
     file = tmp_path / "shop.py"
@@ -161,15 +136,6 @@ def test_a_wrong_pipeline_exits_2_with_the_place_of_each_mistake(tmp_path: Path)
     assert f"{file}:" in ended.error
     assert "gold.sums" in ended.error
     assert "did you mean 'silver.numbers'?" in ended.error
-    assert not (tmp_path / "data").exists()
-
-
-def test_an_unknown_setting_exits_2_with_the_nearest(tmp_path: Path) -> None:
-    """A misspelt setting would otherwise be the default."""
-    given = [f"data_dir={tmp_path / 'data'}", "bronze.triger=asap"]
-    ended = in_process.run("up", "-p", str(EXAMPLE), settings=given)
-    assert ended.code == 2
-    assert "did you mean 'bronze.trigger'?" in ended.error
     assert not (tmp_path / "data").exists()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from common.errors import PipelineError, UsageError
+from common.errors import PipelineError
 from orchestration.change.plan.change import Change, QueryPlan
 from orchestration.cli.change.plan import _lines
 from orchestration.cli.main import app
@@ -66,11 +66,6 @@ def test_a_wrong_pipeline_is_no_plan(shop: Path) -> None:
 def test_a_table_that_does_not_exist_has_nothing_to_rebuild(shop: Path, table: str) -> None:
     result = CliRunner().invoke(app, ["rebuild", "-p", str(shop), table, "--plan"])
     assert result.exit_code == 0
-
-
-def test_only_a_rebuild_of_silver_is_taken_back(shop: Path) -> None:
-    result = CliRunner().invoke(app, ["rebuild", "-p", str(shop), "gold.revenue_by_currency", "--undo"])
-    assert isinstance(result.exception, UsageError)
 
 
 def test_a_new_column_names_the_commands_that_fill_it() -> None:

@@ -147,18 +147,6 @@ def test_a_query_of_a_running_job_that_cannot_be_started_names_what_was_tried(
     assert "Tried: medallion recover repairs bronze.orders" in ended.stderr
 
 
-def test_what_cannot_be_recovered_is_an_error_of_one_line(shop: Path) -> None:
-    ended = recover(shop, "silver.order")
-    assert ended.code == 2
-    assert "no such table; did you mean 'silver.orders'?" in ended.error
-    ended = recover(shop, "silver.orders", "--accept-gap")
-    assert ended.code == 2
-    assert "--accept-gap is for those of bronze" in ended.error
-    ended = recover(shop, "bronze.orders", "--new-topic", "order")
-    assert ended.code == 2
-    assert "has read no topic order; did you mean 'orders'?" in ended.error
-
-
 def test_a_table_that_compares_the_topics_name_is_named(shop: Path) -> None:
     from orchestration.access.declaration.load_file import load_pipeline
     from orchestration.change.recover.startable import topic_notice

@@ -1,36 +1,37 @@
-"""Commands that judge, erase or read records again: what they refuse is said before Spark starts."""
+"""What commands refuse is said before Spark starts: tests/spec/commands."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
+import shlex
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, write_deltalake
-from typer.testing import CliRunner
 
 from bronze.table import SCHEMA
-from common.errors import UsageError
 from orchestration.access.progress.record_range import parse_range
-from orchestration.cli.main import app
-from tests.unit.orchestration.cli.test_plan import shop
+from tests.support import in_process
+from tests.support.documents import chapters
+from tests.unit.orchestration.cli.test_plan import SHOP
 from tests.unit.test_docs_commands import refusal
 
-__all__ = ["shop"]
+ROOT = Path(__file__).parents[4]
 
 POSITIONS = {"orders": {"0": 3, "1": 1}}
 
 
-@pytest.fixture
-def filled(shop: Path) -> Path:
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The README's pipeline, with records of a topic and of files; silver has read nothing."""
+    shop = tmp_path_factory.mktemp("refused") / "shop.py"
+    (shop.parent / "medallion.yaml").write_text("pipeline: shop.py\n", encoding="utf-8")
     shop.write_text(
-        shop.read_text(encoding="utf-8")
-        .replace("import ", "import Files, ", 1)
-        .replace(
+        SHOP.replace("import ", "import Files, ", 1).replace(
             'bronze=[Topic("orders")',
             'bronze=[Topic("orders"), Files("history", "x", "jsonl", into="bronze.orders")',
         ),
@@ -64,56 +65,47 @@ def write(shop: Path, table: str, rows: pa.Table, **facts: object) -> None:
     )
 
 
-REFUSED = {
-    "a mistyped topic": (["restate", "silver.orders", "--from", "ordrs/0=1"], "did you mean 'orders'"),
-    "its plan": (["restate", "silver.orders", "--to", "ordrs/0=1", "--plan"], "no record of a topic ordrs"),
-    "a partition": (
-        ["restate", "silver.orders", "--from", "orders/7=1"],
-        "partition 7 of orders; it has 0, 1",
-    ),
-    "files": (["restate", "silver.orders", "--from", "files:histry/0=1"], "did you mean 'files:history'"),
-    "nothing was read": (["restate", "silver.orders", "--from", "orders/0=1"], "has read nothing yet"),
-    "records of files": (["restate", "silver.orders", "--from", "files:history/0=0"], "has read nothing yet"),
-    "of a former topic": (["restate", "silver.orders", "--from", "former/4=9"], "has read nothing yet"),
-    "a column to erase by": (
-        ["erase", "orders", "--yes", "--where", "custmer = 'C7'"],
-        "silver.orders has no column custmer; did you mean 'customer'",
-    ),
-    "a text without quotes": (
-        ["erase", "orders", "--yes", "--where", "customer = dee"],
-        "customer, order_id. A text stands in quotes: 'dee'.",
-    ),
-    "a text without quotes to trace": (
-        ["trace", "silver.orders", "--where", "customer = dee"],
-        "Referenced column \"dee\" not found in FROM clause!. A text stands in quotes: 'dee'.",
-    ),
-    "a condition to erase by": (["erase", "orders", "--plan", "--where", "customer ="], "--where: "),
-    "a column to replay by": (
-        ["quarantine", "replay", "-t", "orders", "--where", "topic = 'files:history' and ofset < 3"],
-        "has no column ofset; did you mean 'offset'",
-    ),
-    "another beginning": (["backfill", "--from", "orders/0=1"], "bronze.orders has begun"),
-    "its topic": (["backfill", "--to", "ordrs/0=1"], "reads the topic ordrs; did you mean 'orders'"),
-}
+REFUSED = {row.place: row for row in chapters.rows(ROOT / "tests" / "spec" / "commands" / "refused.md")}
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_done_is_refused_before_spark_starts(filled: Path, case: str) -> None:
-    words, text = REFUSED[case]
-    result = CliRunner().invoke(app, [*words, "-p", str(filled)])
-    assert isinstance(result.exception, UsageError)
-    assert text in str(result.exception)
+@pytest.mark.parametrize("place", REFUSED)
+def test_what_cannot_be_done_is_refused_before_spark_starts(
+    filled: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """``WRITE_CHAPTERS=1`` writes what is said now."""
+    monkeypatch.chdir(filled.parent)
+    row = REFUSED[place]
+    words = shlex.split(chapters.code(row.cells[0]))[1:]
+    ended = in_process.run(*words)
+    assert "Traceback" not in ended.stderr
+    said = said_of(ended, is_document="check" in words and "--json" in words) or "nothing"
+    if "WRITE_CHAPTERS" in os.environ:
+        row.write({1: str(ended.code), 2: said})
+    else:
+        assert (str(ended.code), said) == row.cells[1:]
     assert not list(filled.parent.glob("data/**/*.jvm.log"))
 
 
-def test_where_the_newest_row_is_kept_a_replay_names_the_command_that_judges_again(filled: Path) -> None:
+def said_of(ended: in_process.Ended, *, is_document: bool) -> str:
+    """The error, or the mistakes of a document with their codes."""
+    if is_document:
+        problems = json.loads(ended.stdout)["problems"]
+        return "<br>".join(f"{one['code']}: {one['message']}" for one in problems)
+    return " ".join(ended.stderr.split()).partition("rror: ")[2]
+
+
+def test_where_the_newest_row_is_kept_a_replay_names_the_command_that_judges_again(
+    filled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Records of files are in no topic to which they could be sent again."""
-    filled.write_text(
+    monkeypatch.chdir(filled.parent)
+    newest = filled.with_name("newest.py")
+    newest.write_text(
         filled.read_text(encoding="utf-8").replace(
             'key=["order_id"],', 'key=["order_id"], dedupe="exact", keep="newest",'
         )
     )
-    result = CliRunner().invoke(app, ["quarantine", "replay", "-t", "orders", "-p", str(filled)])
-    (command,) = re.findall(r"medallion (restate \S+ --from \S+);", str(result.exception))
+    ended = in_process.run("quarantine", "replay", "-t", "orders", "-p", "newest.py")
+    (command,) = re.findall(r"medallion (restate \S+ --from \S+);", ended.error)
     assert refusal(command.split(), is_whole=True) == ""
     assert parse_range(command.split()[-1], None).begin == datetime(1970, 1, 1, tzinfo=UTC)

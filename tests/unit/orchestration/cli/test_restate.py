@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
 from typer.testing import CliRunner, Result
 
-from common.errors import PipelineError, UsageError
 from orchestration.change.backfill.runs import COMPLETE, RunRecord
 from orchestration.cli.main import app
 from tests.unit.orchestration.cli.test_plan import shop
@@ -18,28 +16,6 @@ __all__ = ["shop"]
 
 def run(*words: str) -> Result:
     return CliRunner().invoke(app, list(words))
-
-
-@pytest.mark.parametrize(
-    ("words", "error", "text"),
-    [
-        (
-            ["restate", "gold.revenue_by_currency", "--from", "orders/0=1"],
-            UsageError,
-            "medallion rebuild gold",
-        ),
-        (["restate", "silver.none", "--from", "orders/0=1"], PipelineError, "silver.none"),
-        (["restate", "silver.orders"], UsageError, "which records"),
-        (["backfill", "--layer", "silver", "--from", "orders/0=1"], UsageError, "medallion restate"),
-        (["backfill", "--table", "gold.none"], PipelineError, "gold.none"),
-    ],
-)
-def test_what_cannot_be_done_is_refused_before_spark_starts(
-    shop: Path, words: list[str], error: type[Exception], text: str
-) -> None:
-    result = run(*words, "-p", str(shop))
-    assert isinstance(result.exception, error)
-    assert text in str(result.exception)
 
 
 def test_a_table_that_does_not_exist_has_nothing_to_restate(shop: Path) -> None:

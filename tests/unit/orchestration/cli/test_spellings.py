@@ -87,12 +87,6 @@ def test_what_is_written_now_is_not_a_former_spelling_elsewhere() -> None:
     assert not [path for path, _ in commands() if path[-1:] == ("ls",)]
 
 
-def test_a_pipeline_that_is_named_twice_is_a_mistake() -> None:
-    ended = in_process.run("check", str(EXAMPLE), "-p", str(EXAMPLE))
-    assert ended.code == 2
-    assert "named twice" in ended.error
-
-
 @pytest.mark.parametrize(
     ("words", "code"),
     [

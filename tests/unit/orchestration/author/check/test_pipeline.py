@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,8 @@ from common.config.settings import load_settings
 from common.declare import (
     Aggregate,
     Avro,
-    Expect,
+    DeltaTable,
     Json,
-    Lookup,
-    Meets,
     Pipeline,
     Protobuf,
     Quality,
@@ -39,10 +38,9 @@ from orchestration.access.declaration.load_file import load_draft, load_pipeline
 from orchestration.author.check.pipeline import (
     check,
     draft_problems,
-    findings,
     unchecked,
 )
-from orchestration.author.check.settings import setting_problems
+from orchestration.author.check.settings import doubtful_settings, setting_problems
 from orchestration.cli.author import check as command
 from orchestration.cli.options import register
 from orchestration.cli.run import run
@@ -100,166 +98,8 @@ def told(checked: Pipeline) -> list[str]:
     return [f"{problem.place}: {problem.message}" for problem in check(checked)]
 
 
-def test_a_right_pipeline_has_no_problem() -> None:
-    suite = Quality("gold.latest", [Expect("expect_column_values_to_not_be_null", {"column": "magnitude"})])
-    assert told(pipeline(silver(), aggregate(), upsert(), quality=(suite,))) == []
-
-
 def test_the_example_has_no_problem() -> None:
     assert check(load_pipeline(EXAMPLE)) == ()
-
-
-@pytest.mark.parametrize(
-    ("sql", "message"),
-    [
-        ("idd", "the value has no 'idd'; did you mean 'id'?"),
-        ("properties.tim", "'properties' has no field 'tim'; did you mean 'time'?"),
-        ("time", "the value has no 'time'; did you mean 'properties.time'?"),
-        ("properties.mag.x", "'properties.mag' is double, which has no field 'x'"),
-        ("tags[0].kk", "'tags[]' has no field 'kk'; did you mean 'k'?"),
-        ("tags.kk", "'tags' has no field 'kk'; did you mean 'k'?"),
-        ("_kafka.ofset", "'_kafka' has no field 'ofset'; did you mean 'offset'?"),
-        ("_kafka.headers[0].keyy", "'_kafka.headers[]' has no field 'keyy'; did you mean 'key'?"),
-        ("_kafkaa.offset", "the value has no '_kafkaa'; did you mean '_kafka'?"),
-        ("magnitude", "'magnitude' is another column of this table; a column sees only the value"),
-        (
-            "timestamp_milis(1)",
-            "calls timestamp_milis(), which Spark does not have; did you mean 'timestamp_millis'?",
-        ),
-        (
-            "my_udf(id)",
-            (
-                "calls my_udf(), which Spark does not have; write one of Spark's, or name the extension that "
-                "adds it in "
-                "the setting spark.conf.spark.sql.extensions"
-            ),
-        ),
-        ("max(id)", "max() is an aggregate, but this is evaluated row by row; put it in gold's measures"),
-        ("rank() over (order by id)", "rank() looks at other rows (over …), which a stream cannot"),
-        ("(select 1)", "has a subquery (select …); only the row's own columns can be used"),
-        (
-            "explode(tags)",
-            "explode() returns several rows for one; keep the array, or use transform() on it",
-        ),
-        (
-            "uuid()",
-            ("calls uuid(), whose value differs each time; compute it from columns, as with sha2()"),
-        ),
-        (
-            "aes_encrypt(id, 'abcdefghijklmnop')",
-            (
-                "calls aes_encrypt(), whose value differs each time; give it an initialisation vector of the "
-                "row: aes_encrypt(value, key, 'GCM', 'DEFAULT', unhex(left(sha2(id, 256), 24)))"
-            ),
-        ),
-        (
-            "now()",
-            "calls now(), whose value differs each time; use a column of the row instead",
-        ),
-        ("id as y", "ends in a name of its own, 'y'; leave it out (or is an operator missing?)"),
-        ("*", "* is not one value; name a field"),
-        ("null", "has no type; cast the null, as in cast(null as string)"),
-        ("id || '\ud800'", "the SQL has a lone surrogate, which is no character; leave it out"),
-        ("(" * 500 + "id" + ")" * 500, "the SQL is nested too deeply to be read; divide it"),
-        ("id +", "the SQL ends too early: something is missing at its end"),
-    ],
-)
-def test_a_wrong_silver_column_is_told_in_words(sql: str, message: str) -> None:
-    found = [text for text in told(with_column(sql)) if "write get(…, index)" not in text]
-    assert found == [f"silver.quakes, column 'x': {message}"]
-
-
-def test_a_field_of_a_text_is_no_other_column() -> None:
-    """Nor is a name that there is not, where it is the column's own."""
-    columns = COLUMNS | {"id": "id.name", "quake": "id", "tag": "quake", "order_id": "order_id"}
-    assert told(pipeline(silver(columns=columns))) == [
-        "silver.quakes, column 'id': 'id' is string, which has no field 'name'",
-        "silver.quakes, column 'tag': 'quake' is another column of this table; a column sees only the value",
-        "silver.quakes, column 'order_id': the value has no 'order_id'; known: id, properties, tags",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (
-            {"rules": [Rule("x", "quake_id > 0 and raw.mag > 1")]},
-            (
-                "rule 'x': compares quake_id (string) and a number: each text is read as a number, and one "
-                "that is none stops the query; write try_cast(… as int)"
-            ),
-        ),
-        (
-            {"rules": [Rule("x", "quake_id and magnitude > 1")]},
-            (
-                "rule 'x': has quake_id (string) as a condition: each text is read as a boolean, and one "
-                "that is none stops the query; write try_cast(… as boolean)"
-            ),
-        ),
-        (
-            {"columns": COLUMNS | {"size": "case when properties.mag > 5 then 'big' else 0 end"}},
-            (
-                "column 'size': has in one case 'big' and a number: 'big' is no number, so that the first "
-                "row stops the query"
-            ),
-        ),
-        (
-            {"columns": COLUMNS | {"event_at": "upper(id)"}},
-            (
-                "event_time 'event_at' is of type string; convert it to a timestamp, as in "
-                "timestamp_millis(…) or try_to_timestamp(…)"
-            ),
-        ),
-        (
-            {"columns": COLUMNS | {"day": "date'today'"}},
-            "column 'day': has the time 'today', whose value differs each time; use a column of the row",
-        ),
-        (
-            {"columns": COLUMNS | {"by": "current_user()"}},
-            "column 'by': calls current_user(), whose value differs each time; use a column of the row",
-        ),
-        (
-            {"columns": COLUMNS | {"x": "abs(tags)"}},
-            "column 'x': calls abs() with tags (array<struct<k:string>>)",
-        ),
-    ],
-)
-def test_types_and_words_of_an_expression_are_checked(changes: dict[str, Any], message: str) -> None:
-    (found,) = told(pipeline(silver(**changes)))
-    assert found.removeprefix("silver.quakes").lstrip(",: ").startswith(message)
-
-
-def test_a_comparison_with_null_is_a_warning() -> None:
-    """In a rule, in gold and in a suite."""
-    suite = Quality("gold.latest", [Meets("magnitude <> null")])
-    checked = pipeline(
-        silver(rules=[Rule("r", "quake_id = null")]), upsert(where="null < magnitude"), quality=(suite,)
-    )
-    found = findings(checked)
-    assert found.problems == ()
-    assert [(each.place, each.code) for each in found.doubts] == [
-        ("silver.quakes, rule 'r'", "MED-1211"),
-        ("gold.latest, where", "MED-1211"),
-        ("quality of gold.latest, Meets", "MED-1211"),
-    ]
-
-
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "ID",
-        "Properties.MAG",
-        "get(_kafka.headers, 0).value",
-        "_KAFKA.Timestamp",
-        "properties['mag']",
-        "tags.k",
-        "get(tags, 0).k",
-        "transform(tags, t -> t.k || id)",
-        "cast(null as string)",
-    ],
-)
-def test_what_spark_would_take_is_taken(sql: str) -> None:
-    assert told(with_column(sql)) == []
 
 
 def test_a_function_that_something_of_the_users_may_add_is_taken() -> None:
@@ -269,71 +109,6 @@ def test_a_function_that_something_of_the_users_may_add_is_taken() -> None:
     assert "did you mean 'upper'?" in slip.message
     hooked = silver(columns=lambda frame: frame, rules=[Rule("r", "my_udf(anything) > 1")])
     assert told(pipeline(hooked)) == []
-
-
-def test_a_keyword_that_is_a_column_is_to_be_quoted() -> None:
-    (message,) = told(pipeline(silver(value=Json(f"{VALUE}, then int"), columns=COLUMNS | {"x": "1 + then"})))
-    assert message.endswith("then is a word of SQL: write `then` in backquotes for the column")
-
-
-def test_rules_see_the_tables_columns_and_kafkas_coordinates() -> None:
-    good = Rule("good", "magnitude < 10 and raw.mag < 10 and _kafka.offset >= 0")
-    bad = Rule("bad", "magnitud is null or properties.mag > 1 or raw.magg > 1")
-    assert told(pipeline(silver(rules=[good, bad]))) == [
-        "silver.quakes, rule 'bad': silver.quakes has no 'magnitud'; did you mean 'magnitude'?",
-        (
-            "silver.quakes, rule 'bad': silver.quakes has no 'properties'; "
-            "known: event_at, magnitude, quake_id, raw"
-        ),
-        "silver.quakes, rule 'bad': 'raw' has no field 'magg'; did you mean 'mag'?",
-    ]
-
-
-def test_rules_are_told_apart_from_each_other_and_from_the_engines_reasons() -> None:
-    rules = [
-        Rule("known", "magnitude > 0"),
-        Rule("known", "magnitude > 1"),
-        Rule("null_key", "magnitude > 2"),
-    ]
-    assert told(pipeline(silver(rules=rules))) == [
-        (
-            "silver.quakes, rule 'known': is declared twice; a rule's name "
-            "is the reason of its rows: rename one"
-        ),
-        "silver.quakes, rule 'null_key': has the name of a reason that the engine itself gives; rename it",
-    ]
-
-
-def test_a_lookup_is_known_to_rules_and_has_a_name_of_its_own() -> None:
-    asked = Lookup("kinds", "gold.kinds", on={"kind": "lower(quake_id)"})
-    rules = [Rule("known", "kinds.kind is not null and kinds.anything > magnitude")]
-    assert told(pipeline(silver(lookups=[asked], rules=rules))) == []
-    wrong = [Lookup("magnitude", "gold.kinds", on={"kind": "quak_id"}), asked, asked]
-    assert told(pipeline(silver(lookups=wrong, rules=rules))) == [
-        "silver.quakes, lookup 'magnitude': has the name of a column or of another lookup; rename it",
-        (
-            "silver.quakes, lookup 'magnitude', on 'kind': silver.quakes has no 'quak_id'; "
-            "did you mean 'quake_id'?"
-        ),
-        "silver.quakes, lookup 'kinds': has the name of a column or of another lookup; rename it",
-    ]
-    sliding = Lookup("kinds", "gold.kinds", on={"kind": "window(event_at, '1 hour', '30 minutes').start"})
-    assert told(pipeline(silver(lookups=[sliding], rules=rules))) == [
-        (
-            "silver.quakes, lookup 'kinds', on 'kind': a window with a slide gives several rows for one; "
-            "leave the slide out"
-        ),
-    ]
-    unasked = told(pipeline(silver(rules=rules)))
-    assert unasked
-    assert all("silver.quakes has no 'kinds'" in fault for fault in unasked)
-
-
-def test_an_aggregate_over_a_table_whose_rows_are_replaced_is_refused() -> None:
-    newest = silver(dedupe="exact", keep="newest")
-    assert told(Pipeline("p", bronze=[Topic("quakes")], silver=[newest], gold=[upsert()])) == []
-    [fault] = told(Pipeline("p", bronze=[Topic("quakes")], silver=[newest], gold=[aggregate(), upsert()]))
-    assert fault.startswith("gold.counts: reads silver.quakes, which keeps the newest row of a key: ")
 
 
 def test_the_engines_reasons_are_those_that_silver_writes() -> None:
@@ -351,187 +126,11 @@ def test_the_engines_reasons_are_those_that_silver_writes() -> None:
     assert sorted(re.findall(r"^#### `(\w+)`$", page, flags=re.MULTILINE)) == sorted(ENGINE_REASONS)
 
 
-def test_the_column_that_bounds_the_event_time_is_a_timestamp() -> None:
-    wrong = silver(columns=COLUMNS | {"at": "properties.time"}, max_future_after="at")
-    assert told(pipeline(wrong)) == [
-        (
-            "silver.quakes: max_future_after 'at' is of type bigint; convert it to a timestamp, "
-            "as in timestamp_millis(…) or try_to_timestamp(…)"
-        )
-    ]
-    (missing,) = told(pipeline(silver(max_future_after="receivd_at")))
-    assert missing.startswith("silver.quakes: max_future_after 'receivd_at'")
-
-
-def test_key_and_event_time_are_columns_of_the_right_type() -> None:
-    wrong = silver(columns=COLUMNS | {"at": "properties.time"}, key=["quake_i", "raw"], event_time="at")
-    assert told(pipeline(wrong)) == [
-        "silver.quakes: key 'quake_i' is no column of silver.quakes; did you mean 'quake_id'?",
-        "silver.quakes: key 'raw' is of type struct; a key consists of plain values: use fields of it",
-        (
-            "silver.quakes: event_time 'at' is of type bigint; convert it to a timestamp, "
-            "as in timestamp_millis(…) or try_to_timestamp(…)"
-        ),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("_x", "column '_x' begins with '_', as only the pipeline's own columns may; rename it"),
-        (
-            "Magnitude",
-            "column 'Magnitude' differs from 'magnitude' only by case, which Spark ignores; rename one",
-        ),
-        ("a\ud800", "column 'a\\ud800' has a lone surrogate in its name, which is no character; rename it"),
-        ("a b", "column 'a b' contains ' ', which Delta tables refuse; use letters, digits and underscores"),
-    ],
-)
-def test_a_column_name_that_no_table_can_have_is_told(name: str, message: str) -> None:
-    assert told(pipeline(silver(columns=COLUMNS | {name: "id"}))) == [f"silver.quakes: {message}"]
-
-
-def test_a_wrong_schema_is_told_at_its_own_line_and_does_not_spread() -> None:
-    wrong = VALUE.replace("id string", "id strng")
-    assert told(pipeline(silver(value=Json(wrong)), upsert())) == [
-        "silver.quakes, value: field 'id': 'strng' is no type of Spark's; did you mean 'string'?"
-    ]
-
-
-@pytest.mark.parametrize(
-    ("sql", "message"),
-    [
-        ("magnitude", "has no aggregate; a measure is one value per group, such as count(*) or max(x)"),
-        (
-            "count(distinct raw.mag)",
-            (
-                "count(distinct …) cannot be kept up to date by a stream; write approx_count_distinct(x), "
-                'or size(collect_set(x)) for an exact count of few values, or take mode="recompute"'
-            ),
-        ),
-        ("sum(max(magnitude))", "max() is inside another aggregate; a measure aggregates once"),
-        (
-            "max(magnitude) - magnitude",
-            "'magnitude' is outside of any aggregate; write max(magnitude), or add it to by",
-        ),
-        ("coumt(*)", "calls coumt(), which Spark does not have; did you mean 'count'?"),
-        ("max(magnitud)", "silver.quakes has no 'magnitud'; did you mean 'magnitude'?"),
-        ("max(_kafka.offset)", "silver.quakes has no '_kafka'; did you mean '_kafka_topic'?"),
-    ],
-)
-def test_a_wrong_measure_is_told_in_words(sql: str, message: str) -> None:
-    assert told(pipeline(silver(), aggregate(measures={"m": sql}))) == [
-        f"gold.counts, measure 'm': {message}"
-    ]
-
-
-def test_a_measure_may_use_what_it_is_grouped_by_and_kafkas_coordinates() -> None:
-    measures = {
-        "m": "quake_id || max(_kafka_offset)",
-        "t": "max(_ingested_at)",
-        "u": "size(collect_set(magnitude))",
-    }
-    assert told(pipeline(silver(), aggregate(measures=measures))) == []
-
-
-def test_groups_and_filters_are_row_by_row() -> None:
-    wrong = aggregate(by={"g": "max(magnitude)"}, where="count(*) > 1")
-    assert told(pipeline(silver(), wrong)) == [
-        (
-            "gold.counts, where: count() is an aggregate, but this is evaluated row by row; "
-            "put it in gold's measures"
-        ),
-        (
-            "gold.counts, by 'g': max() is an aggregate, but this is "
-            "evaluated row by row; put it in gold's measures"
-        ),
-    ]
-
-
-def test_a_group_and_a_measure_need_two_names() -> None:
-    assert told(pipeline(silver(), aggregate(measures={"quake_id": "count(*)"}))) == [
-        "gold.counts: column 'quake_id' is declared twice; rename one"
-    ]
-
-
-def test_an_upsert_keeps_its_key_and_its_order() -> None:
-    assert told(pipeline(silver(), upsert(columns=["magnitude", "event_at"], newest_by=["evnt_at"]))) == [
-        "gold.latest: key 'quake_id' is not among its columns; add it to columns",
-        "gold.latest: newest_by 'evnt_at' is not among its columns; did you mean 'event_at'?",
-    ]
-    assert told(pipeline(silver(), upsert(key=["quake"]))) == [
-        "gold.latest: key 'quake' is no column of silver.quakes; did you mean 'quake_id'?"
-    ]
-
-
-def test_tables_read_the_layer_before_theirs() -> None:
-    assert told(pipeline(silver(reads="bronze.quake"))) == [
-        (
-            "silver.quakes: reads 'bronze.quake', which the pipeline "
-            "does not declare; did you mean 'bronze.quakes'?"
-        )
-    ]
-    assert told(pipeline(silver(), upsert(reads="bronze.quakes"))) == [
-        (
-            "gold.latest: reads 'bronze.quakes', but an Upsert reads a silver table; "
-            "did you mean 'silver.quakes'?"
-        )
-    ]
-
-
-def test_a_ring_is_named_once() -> None:
-    one, two = aggregate(reads="gold.latest"), upsert(reads="gold.counts")
-    assert told(pipeline(one, two)) == [
-        (
-            "gold.counts: reads in a cycle: gold.counts -> gold.latest -> gold.counts; "
-            "let one of its tables read a silver table"
-        )
-    ]
-    assert told(pipeline(silver(reads="silver.quakes"))) == [
-        "silver.quakes: reads itself; let one of its tables read a bronze table"
-    ]
-
-
 def test_a_table_is_declared_once_but_a_topic_may_be_read_twice() -> None:
     twice = Pipeline("p", bronze=[Topic("a"), Topic("b", topics=["a"]), Topic("a", topics=["c"])])
     (problem,) = check(twice)
     assert problem.place == "bronze.a"
     assert problem.message.startswith("is declared twice, first at ")
-
-
-def test_a_suite_is_on_a_table_and_columns_that_exist() -> None:
-    column = "expect_column_values_to_be_unique"
-    suites = (
-        Quality("silver.quake", []),
-        Quality("bronze.quakes", []),
-        Quality(
-            "gold.latest", [Expect(column, {"column": "quakeid"}), Expect(column, {"column": "Quake_Id"})]
-        ),
-        Quality(
-            "silver.quakes",
-            [Expect("expect_compound_columns_to_be_unique", {"column_list": ["quake_id", "b"]})],
-        ),
-    )
-    assert told(pipeline(silver(), upsert(), quality=suites)) == [
-        "quality of silver.quake: 'silver.quake' is not declared; did you mean 'silver.quakes'?",
-        (
-            "quality of bronze.quakes: 'bronze.quakes' is bronze, raw "
-            "bytes; a suite checks a silver or gold table; "
-            "did you mean 'silver.quakes'?"
-        ),
-        (
-            f"quality of gold.latest, {column}: column 'quakeid' is no "
-            f"column of gold.latest; did you mean 'quake_id'?"
-        ),
-        (
-            f"quality of gold.latest, {column}: column 'Quake_Id' is no "
-            f"column of gold.latest; did you mean 'quake_id'?"
-        ),
-        (
-            "quality of silver.quakes, expect_compound_columns_to_be_unique: column_list 'b' is no column of "
-            "silver.quakes; known: event_at, magnitude, quake_id, raw"
-        ),
-    ]
 
 
 def test_what_depends_on_a_function_is_left_for_the_start() -> None:
@@ -774,57 +373,30 @@ def test_protobuf_is_checked_by_its_descriptors(tmp_path: Path) -> None:
         silver(value=value, columns=columns, each="lines")
 
 
-def test_the_columns_of_avro_are_known() -> None:
-    schema = '{"type":"record","name":"R","fields":[{"name":"id","type":"string"}]}'
-    wrong = silver(value=Avro(schema), columns={"quake_id": "idd"}, rules=[])
-    assert "silver.quakes, column 'quake_id': the value has no 'idd'; did you mean 'id'?" in told(
-        pipeline(wrong)
-    )
-
-
 @pytest.mark.parametrize(
-    ("where", "fault"),
+    ("place", "text"),
     [
-        ("id = 'a' and properties.mag > 1 and _kafka.topic = 't'", None),
-        ("exists(_kafka.headers, h -> h.key = 'type' and cast(h.value as string) = 'dns')", None),
-        ("", "the SQL is empty; write a SQL expression"),
-        ("idd = 'a'", "the value has no 'idd'; did you mean 'id'?"),
-        ("magnitude > 1", "'magnitude' is another column of this table; a column sees only the value"),
-        ("id = ", "the SQL "),
-        ("id", "is a string, not a boolean; write a condition such as type = 'dns'"),
-        ("rand() < 0.5", "calls rand(), whose value differs each time"),
-        ("max(id) = 'a'", "max() is an aggregate"),
-        ("cast(id as int) = 1", "write try_cast(… as int)"),
-        ("_kafka.fault is null", "'_kafka' has no field 'fault'"),
-        ("window(_kafka.timestamp, '1 hour').start is not null", "compare the time itself"),
-        ("nosuch(id)", "calls nosuch(), which Spark does not have"),
+        ("htp://registry", "did you mean 'http://registry'?"),
+        ("{}/gone", "there is no such folder"),
+        ("https://registry", None),
+        ("{}", None),
     ],
 )
-def test_the_condition_where_is_checked(where: str, fault: str | None) -> None:
-    found = told(pipeline(silver(where=where)))
-    assert len(found) == (fault is not None), found
-    assert all(text.startswith("silver.quakes, where: ") and (fault or "") in text for text in found), found
+def test_a_place_where_no_schemas_can_be_is_doubtful(tmp_path: Path, place: str, text: str | None) -> None:
+    given = load_settings(overrides=[f"silver.schema_registry={place.format(tmp_path)}"])
+    found = doubtful_settings(pipeline(silver()), given)
+    assert [one.place for one in found if text and text in one.message] == ["settings"] * len(found)
+    assert bool(found) == (text is not None)
 
 
-def test_a_condition_that_no_tombstone_meets_is_refused_where_tombstones_are_kept() -> None:
-    kept: dict[str, Any] = {
-        "columns": {
-            "quake_id": "coalesce(id, cast(_kafka.key as string))",
-            "event_at": "_kafka.timestamp",
-            "n": "_kafka.offset",
-        },
-        "key": ["quake_id", "n"],
-        "tombstones": "keep",
-    }
-    (fault,) = told(pipeline(silver(where="id like 'a%'", **kept)))
-    assert fault.endswith("decide by the record: (id like 'a%') or _kafka.value is null")
-    assert told(pipeline(silver(where="(id like 'a%') or _kafka.value is null", **kept))) == []
+def test_a_scheme_whose_file_system_is_set_is_taken() -> None:
+    """As on a cluster whose vendor has one for ``s3://``."""
+    stored = replace(pipeline(silver()), bronze=[DeltaTable("quakes", "s3://b/x")])
+    given = ["spark.conf.spark.hadoop.fs.s3.impl=com.vendor.FileSystem"]
+    found = [doubtful_settings(stored, load_settings(overrides=each)) for each in ([], given)]
+    assert [len(each) for each in found] == [1, 0]
 
 
-@pytest.mark.parametrize("place", ["column", "rule"])
-def test_a_window_with_a_slide_is_refused_in_silver(place: str) -> None:
-    sliding = "window(_kafka.timestamp, '1 hour', '5 minutes')"
-    of_rule = silver(rules=[Rule("x", f"{sliding}.start is not null")])
-    (fault,) = told(with_column(sliding) if place == "column" else pipeline(of_rule))
-    text = "a window with a slide gives several rows for one; leave the slide out"
-    assert fault == f"silver.quakes, {place} 'x': {text}"
+def test_a_location_as_spark_prints_it_is_a_path() -> None:
+    assert DeltaTable("orders", "file:/lake/orders").folder == "/lake/orders"
+    assert DeltaTable("orders", "s3a://lake/orders").folder == "s3a://lake/orders"

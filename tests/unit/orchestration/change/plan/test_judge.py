@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from common.config.settings import Settings
-from common.declare import FileSink, Json, KafkaSink, Publish, Reading, Rule, Stateful, Storage, Topic
+from common.declare import FileSink, Json, KafkaSink, Publish, Reading, Rule, Stateful, Topic
 from common.delta.table import shape_difference
 from gold.table.declaration_marks import meaning
 from orchestration.access.declaration.last_declaration import FILE, described, recorded, remember
@@ -16,9 +18,11 @@ from orchestration.change.plan.change import EFFECTS, Change, QueryPlan
 from orchestration.change.plan.judge import column_changes, differences, shape_of, without_types
 from orchestration.change.plan.plan import with_replaced_sources
 from orchestration.run.start_checks import judge_declaration
+from tests.support.documents import chapters
 from tests.support.oracles.numbered_rows import Numbered, NumberedOrders
-from tests.support.oracles.plan_shop import COLUMNS, GOLD, PUBLISH, noted_negative, orders
+from tests.support.oracles.plan_shop import BASE, COLUMNS, GOLD, PUBLISH, noted_negative, orders
 
+ROOT = Path(__file__).parents[5]
 TOPIC = Topic("orders")
 GONE = ("country", "amount", "kind", "at", "sent")
 """The fields of the orders' value besides the id."""
@@ -113,35 +117,31 @@ def effects(before: Any, now: Any, refused: tuple[str, ...] = ()) -> dict[str, s
     return {each.name: each.effect for each in found}
 
 
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        ({}, {}),
-        ({"topics": ["orders", "more"]}, {"topics": "next start"}),
-        ({"pattern": "orders.*"}, {"pattern": "next start"}),
-        ({"starting_offsets": "latest"}, {"starting_offsets": "no effect"}),
-        ({"starting_timestamp": 7}, {"starting_timestamp": "no effect"}),
-        ({"max_offsets_per_trigger": 9}, {"max_offsets_per_trigger": "next start"}),
-        ({"fail_on_data_loss": False}, {"fail_on_data_loss": "next start"}),
-        ({"kafka": {"ssl.key.password": "x"}}, {"kafka.ssl.key.password": "next start"}),
-    ],
-)
-def test_a_difference_of_bronze(changes: dict[str, Any], expected: dict[str, str]) -> None:
-    assert effects(TOPIC, replace(TOPIC, **changes)) == expected
+CHANGES = {row.place: row for row in chapters.rows(ROOT / "tests" / "spec" / "plan" / "changes.md")}
+BEFORE = {one.table: one for one in (TOPIC, *BASE.silver, *BASE.gold, PUBLISH)}
 
 
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        ({"rules": []}, {"rule amount_positive": "next start"}),
-        ({"reads": "bronze.others"}, {"reads": "refused"}),
-        ({"dedupe": "exact"}, {"dedupe": "rebuild"}),
-        ({"dedupe": "event_time"}, {"dedupe": "next start"}),
-        ({"key": ["id", "country"]}, {"key": "next start"}),
-    ],
-)
-def test_a_difference_of_silver(changes: dict[str, Any], expected: dict[str, str]) -> None:
-    assert effects(orders(), orders(**changes)) == expected
+@pytest.mark.parametrize("place", CHANGES)
+def test_each_difference_of_the_chapter_is_named_with_its_effect(place: str) -> None:
+    """That a start does so: tests/pipeline/change/test_plan.py. ``WRITE_CHAPTERS=1`` writes the names."""
+    row = CHANGES[place]
+    now = row.value(1)
+    before = BEFORE.get(now.table)
+    found = {} if before is None else effects(before, now, refused_marks(before, now))
+    said = "<br>".join(f"{name}: {effect}" for name, effect in found.items()) or "none"
+    if "WRITE_CHAPTERS" in os.environ:
+        row.write({3: said})
+        return
+    assert said == row.cells[3]
+    assert not isinstance(now, Topic) or {*found.values()} <= {row.cells[2]}
+
+
+def refused_marks(before: Any, now: Any) -> tuple[str, ...]:
+    """What a start of gold compares, and finds different."""
+    if before not in BASE.gold:
+        return ()
+    had, has = dict(meaning(before)), dict(meaning(now))
+    return tuple(sorted(name for name in {*had, *has} if had.get(name) != has.get(name)))
 
 
 @pytest.mark.parametrize(
@@ -166,14 +166,6 @@ def test_without_types_the_names_of_columns_decide(changes: dict[str, Any], expe
     before, now, settings = orders(), orders(**changes), Settings()
     found = differences(now, described(before, settings), described(now, settings))
     assert {each.name: each.effect for each in without_types(now, found)} == expected
-
-
-def test_a_change_feed_is_turned_on_and_the_rest_of_a_layout_is_fixed() -> None:
-    gold = GOLD["latest"]
-    feed, clustered = Storage(change_feed=True), Storage(change_feed=True, cluster_by=["id"])
-    assert effects(gold, replace(gold, storage=feed)) == {"storage": "next start"}
-    assert effects(replace(gold, storage=feed), replace(gold, storage=clustered)) == {"storage": "no effect"}
-    assert effects(replace(gold, storage=feed), gold) == {"storage": "no effect"}
 
 
 def test_both_texts_of_a_rule_are_shown() -> None:
@@ -205,11 +197,6 @@ def test_a_function_is_compared_by_its_source() -> None:
     found = differences(now, described(before, Settings()), described(now, Settings()))
     assert [(each.name, each.effect) for each in found] == [("processor", "next start")]
     assert "A rebuild runs all rows" in found[0].why
-
-
-def test_a_publication_keeps_its_place_in_its_source() -> None:
-    assert effects(PUBLISH, replace(PUBLISH, reads="silver.exact")) == {"reads": "refused"}
-    assert effects(PUBLISH, replace(PUBLISH, where="amount > 1")) == {"where": "next start"}
 
 
 @pytest.mark.parametrize(
