@@ -182,6 +182,8 @@ class Keyed:
         columns: The relation's columns.
         shown: Keys that are columns of the relation: the column, and the key's place in ``keys``.
         inexact: The calls whose value two evaluations over the same rows may give differently.
+        made_of: A column of the input that is true of the rows that the relation's rows are made of; others
+            take rows away. Empty: they are made of all.
     """
 
     input: Relation
@@ -191,6 +193,7 @@ class Keyed:
     columns: tuple[str, ...]
     shown: tuple[tuple[str, int], ...]
     inexact: tuple[Inexact, ...] = ()
+    made_of: str = ""
 
     @property
     def inputs(self) -> tuple[Relation, ...]:
