@@ -113,6 +113,7 @@ class Joined:
         kind: The kind of join.
         conditions: The conditions over the columns of both; empty for a cross join.
         equal: Pairs of expressions, one over each side, that the condition demands to be equal.
+        is_single: Whether a row of the first must meet at most one row of the second: a subquery's value.
     """
 
     left: Relation
@@ -120,6 +121,7 @@ class Joined:
     kind: Kind
     conditions: tuple[str, ...]
     equal: tuple[tuple[str, str], ...]
+    is_single: bool = False
 
     @property
     def inputs(self) -> tuple[Relation, ...]:

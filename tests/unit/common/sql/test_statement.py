@@ -72,6 +72,16 @@ WAYS: dict[str, tuple[str, list[str]]] = {
     "window w as (partition by customer order by max(order_id), amount)": ("by key", ["customer"]),
     "select customer, amount, max(count(*)) over (partition by customer) as most "
     "from silver.orders group by customer, amount": ("by key", ["customer"]),
+    "select customer, count(*) as n from silver.orders group by customer having customer is null or n > 1": (
+        "by key",
+        ["customer"],
+    ),
+    "select order_id, x from silver.orders pivot (max(text) for (customer, amount) in (('a', 1) as x))": (
+        "by key",
+        ["order_id"],
+    ),
+    "select b, n from (select b from (select amount, text from silver.orders) pivot (max(text) for amount in "
+    "(1 as b))) cross join (select count(*) as n from gold.customers)": ("by row", []),
     "select customer from silver.orders except select customer from gold.customers": ("by row", []),
     "select customer from silver.orders intersect all select customer from gold.customers": (
         "by key",
@@ -119,7 +129,12 @@ WHOLE = {
     f"select o.order_id {JOINED.replace('=', '>')}": "no equality between columns of both sides",
     "select customer from silver.orders union all by name select customer from gold.customers": "BY NAME",
     "select o.amount from silver.orders o join (values ('a')) v(c) on v.c = o.customer": "VALUES has no",
-    "select a from silver.orders pivot (sum(amount) for customer in ('a'))": "only Spark knows",
+    "select a from silver.orders pivot (sum(amount) for customer in (concat('a', 'b')))": "only Spark knows",
+    "select a from silver.orders unpivot (a for b in (amount, order_id))": "only Spark knows",
+    "select country, a from silver.orders o join gold.customers c on o.customer = c.customer pivot "
+    "(sum(amount) for text in ('a'))": "only Spark knows",
+    "select order_id, a from silver.orders o cross join gold.customers c pivot (max(country) for text in "
+    "('a'))": "only Spark knows",
     f"select o.order_id {JOINED} and o.amount > (select max(amount) from silver.orders)": "a subquery in ON",
     "select o.order_id from silver.orders o where exists "
     "(select 1 from gold.customers o where o.customer = o.country)": "names no column of the outer",
@@ -319,10 +334,25 @@ def test_a_statement_ends_before_its_semicolon_and_the_comments_behind_it() -> N
     assert statement.over_inputs == "select order_id -- a\n from __in0__ AS `orders`"
 
 
-@pytest.mark.parametrize("source", ["(select customer, amount, text from silver.orders)", "silver.orders"])
-def test_the_columns_of_a_pivot_are_those_that_spark_makes(source: str) -> None:
-    sql = f"select * from {source} pivot (sum(amount) for customer in ('a' as x, 'b' as y))"
-    assert read_statement(sql, COLUMNS).columns == ()
+@pytest.mark.parametrize(
+    ("columns", "found"),
+    [
+        ("sum(amount) for customer in ('a' as x, 'b', 'c d')", ("text", "x", "b", "c d")),
+        (
+            "sum(amount) as s, max(text) m for customer in ('a' as x, 7)",
+            ("x_s", "x_m", "7_s", "7_m"),
+        ),
+        ("sum(amount) for (customer, text) in (('a', 'b') as x)", ("x",)),
+        ("sum(amount), max(text) as m for customer in ('a')", ()),
+        ("sum(amount) for customer in ('it''s')", ()),
+        ("sum(amount) for customer in (r'a', 'x' as y)", ()),
+        ("sum(amount) for customer in ('a' as x, 'b' as X)", ()),
+        ("sum(amount) for customer in (1.50)", ()),
+    ],
+)
+def test_the_columns_of_a_pivot_are_those_that_spark_makes(columns: str, found: tuple[str, ...]) -> None:
+    sql = f"select * from (select customer, amount, text from silver.orders) pivot ({columns})"
+    assert read_statement(sql, COLUMNS).columns == found
 
 
 def test_no_column_of_a_query_without_an_alias_has_the_name_of_a_weight() -> None:
