@@ -96,7 +96,8 @@ def repeated_in_both(left: Relation, right: Relation, side: str, times: str, *, 
         f"LATERAL VIEW explode(if(`{times}` > 0, sequence(1L, `{times}`), array())) AS `{side}`"
     )
     columns = tuple((name, place) for place, name in enumerate(left.columns))
-    return Keyed(UnionAll(tuple(sides)), "group", keys, text, left.columns, columns)
+    made_of = "" if is_common else side
+    return Keyed(UnionAll(tuple(sides)), "group", keys, text, left.columns, columns, made_of=made_of)
 
 
 # Sets of groups

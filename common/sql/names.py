@@ -6,9 +6,10 @@ Spark lets them be used, then in the queries around it.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import TokenType, exp
 
@@ -348,13 +349,44 @@ class Names:
         else:
             self._add(node, self._new_source(node, scope, queries), scope)
         for pivot in node.args.get("pivots") or ():
-            for source in scope.sources[before:]:
-                source.columns, source.alias = None, pivot.alias or source.alias
-            scope.star = [each for each in scope.star if each[0].columns is not None]
+            self._pivot(pivot, scope, before, queries)
         for lateral in node.args.get("laterals") or ():
             self._lateral(lateral, scope, queries)
         for join in node.args.get("joins") or ():
             self._join(join, scope, queries)
+
+    def _pivot(self, pivot: exp.Expr, scope: Scope, before: int, queries: _Queries) -> None:
+        """Have the columns of a PIVOT stand for those of the table before it: what it groups by, and values.
+
+        Behind a join it is one of all tables that are joined.
+        """
+        names, tables = _names_of_pivot(pivot), scope.sources[before:]
+        inside = self.scopes[id(pivot)] = Scope(
+            scope.outer, tables, [each for each in scope.star if each[0] in tables]
+        )
+        if (
+            not names
+            or len(tables) > 1
+            or inside.is_open
+            or isinstance(pivot.find_ancestor(exp.Join, exp.Select), exp.Join)
+        ):
+            for source in tables:
+                source.columns, source.alias = None, pivot.alias or source.alias
+            scope.star = [each for each in scope.star if each[0].columns is not None]
+            return
+        (table,), (field,) = tables, pivot.args["fields"]
+        for each in field.this.find_all(exp.Column):
+            self._fields.pop(span_of(each), None)  # a list of columns, and no row
+        for each in (*pivot.expressions, field):
+            self._read(each, inside, queries, before=None)
+        scope.is_correlated |= inside.is_correlated
+        read = {each.column for each in self.references(pivot)}
+        used = {name: self.use(table, name) for name in table.columns or ()}
+        keys = {name: below for name, below in (table.columns or {}).items() if name not in read}
+        del scope.sources[before:]
+        scope.star = [each for each in scope.star if each not in inside.star]
+        self._add(pivot, replace(table, columns=keys, used={name: used[name] for name in keys}), scope)
+        self._add(field, Source("", self._prefix("pivot"), dict(zip(names, names, strict=True))), scope)
 
     def _add(self, node: exp.Expr, source: Source, scope: Scope) -> None:
         self.sources[id(node)] = source
@@ -456,6 +488,8 @@ class Names:
             scope.star = self._merged(join, names, scope, left, right)
         if (on := join.args.get("on")) is not None:
             self._read(on, scope, queries, before=None)
+        for pivot in join.args.get("pivots") or ():
+            self._pivot(pivot, scope, 0, queries)
         if (join.kind or "").lower() in {"semi", "anti"}:
             scope.sources[:], scope.hidden = before, hidden
             del scope.star[len(left) :]
@@ -595,7 +629,7 @@ class Names:
             alias = None
             if each is scope and before is not None and (not found or is_having):
                 alias = _alias(scope, names[0], before)
-            if alias is not None and found and len(names) == 1:
+            if alias is not None and found and len(names) == 1 and not self._is_of(alias, *found[0][:2]):
                 scope.problem = f"{names[0]!r} is a column and an alias; name the column with its table"
             if found:
                 self._refer(node, found, scope, each)
@@ -615,6 +649,13 @@ class Names:
             self._read_words.add(offset_of(node) or 0)
         elif len(self.faults) < _MOST:
             self.faults.append(self._told(node, scope, before))
+
+    def _is_of(self, item: Item, source: Source, column: str) -> bool:
+        """Whether a part of the SELECT list is nothing but a column."""
+        if not isinstance(item.node, exp.Column) or (found := self.reference(item.node)) is None:
+            return False
+        is_whole = span_of(item.node) == (found.start, found.end)
+        return is_whole and (found.source, found.column) == (source, column)
 
     def _refer(
         self, node: exp.Column, found: Sequence[tuple[Source, str, int]], scope: Scope, own: Scope
@@ -766,6 +807,25 @@ def is_alias(node: exp.Expr) -> bool:
 
 def _projected(node: exp.Expr) -> exp.Expr:
     return node.this if isinstance(node, exp.Alias | exp.Aliases) else node
+
+
+def _names_of_pivot(pivot: exp.Expr) -> list[str]:
+    """The names that a PIVOT gives its values, one per aggregate; none where only Spark knows them."""
+    fields, calls = [*(pivot.args.get("fields") or ())], [each.alias for each in pivot.expressions]
+    if pivot.args.get("unpivot") or len(fields) != 1 or (len(calls) > 1 and not all(calls)):
+        return []
+    values = [each.alias or _name_of_value(each) for each in fields[0].expressions]
+    found = [value + (f"_{call}" if len(calls) > 1 else "") for value in values for call in calls]
+    return found if all(values) and len({each.lower() for each in found}) == len(found) else []
+
+
+def _name_of_value(node: exp.Expr) -> str:
+    """The name of a whole number, or of a text of plain letters; empty for any other value."""
+    if not isinstance(node, exp.Literal):
+        return ""
+    if node.is_string:
+        return node.name if re.fullmatch(r"[\w -]+", node.name) else ""
+    return str(int(node.name)) if re.fullmatch("[0-9]+", node.name) else ""
 
 
 def _columns_of_alias(node: exp.Expr) -> Sequence[exp.Expr]:

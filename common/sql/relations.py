@@ -101,6 +101,7 @@ class Joined:
     conditions: tuple[str, ...]  # the conditions over the columns of both; empty for a cross join
     # Pairs of expressions, one over each side, that the condition demands to be equal.
     equal: tuple[tuple[str, str], ...]
+    is_single: bool = False  # whether a row of the first must meet at most one of the second: a value
 
     @property
     def inputs(self) -> tuple[Relation, ...]:
@@ -159,6 +160,9 @@ class Keyed:
     shown: tuple[tuple[str, int], ...]
     # The calls whose value two evaluations over the same rows may give differently.
     inexact: tuple[Inexact, ...] = ()
+    # A column of the input that is true of the rows that the relation's rows are made of; others take rows
+    # away. Empty: they are made of all.
+    made_of: str = ""
 
     @property
     def inputs(self) -> tuple[Relation, ...]:

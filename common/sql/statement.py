@@ -61,8 +61,8 @@ _PARTS: Mapping[type[exp.Expr], frozenset[str]] = {
         (exp.Union, exp.Intersect, exp.Except),
         frozenset({"with_", "this", "expression", "distinct", "order"}),
     ),
-    exp.Table: frozenset({"this", "db", "catalog", "alias", "joins", "laterals"}),
-    exp.Subquery: frozenset({"this", "alias", "joins", "laterals"}),
+    exp.Table: frozenset({"this", "db", "catalog", "alias", "joins", "laterals", "pivots"}),
+    exp.Subquery: frozenset({"this", "alias", "joins", "laterals", "pivots"}),
     exp.Join: frozenset({"this", "side", "kind", "on", "using", "method"}),
     exp.Distinct: frozenset({"expressions"}),
 }
@@ -338,11 +338,34 @@ class _Builder:
             relation = self._derived(source)
         else:
             raise WholeError(f"{_word(node)} in FROM has no delta rule")
+        for pivot in node.args.get("pivots") or ():
+            relation = self._pivoted(relation, pivot)
         for lateral in node.args.get("laterals") or ():
             relation = self._generated(relation, lateral, scope)
         for join in node.args.get("joins") or ():
             relation = self._join(relation, join, scope)
         return relation
+
+    def _pivoted(self, relation: Relation, pivot: exp.Expr) -> Relation:
+        """The groups of a PIVOT, computed by its author's text: by all columns that it does not name."""
+        if pivot.args.get("unpivot"):
+            raise WholeError("UNPIVOT has no delta rule")
+        scope, found = self._names.scopes[id(pivot)], self._names.sources.get(id(pivot))
+        if scope.problem or found is None:
+            raise WholeError(scope.problem or "a PIVOT whose columns only Spark knows; name each by AS")
+        shown, made = found, self._names.sources[id(pivot.args["fields"][0])]
+        (table,) = scope.sources
+        keys = [shown.used[name] for name in shown.columns or ()]
+        columns = (*keys, *(self._names.use(made, name) for name in made.columns or ()))
+        listed, read = (
+            ", ".join(map(backquoted, each))
+            for each in (columns, map(table.used.__getitem__, table.columns or ()))
+        )
+        rows = f"SELECT * FROM (SELECT {read} FROM __in0__) {self._text(pivot, scope)}"  # noqa: S608  # as above
+        text = f"SELECT {listed} FROM ({rows}) AS `{made.prefix}`({listed})"  # noqa: S608  # as above
+        places = tuple((name, place) for place, name in enumerate(keys))
+        inexact = self._inexact(pivot.expressions, scope)
+        return Keyed(relation, "group", tuple(map(backquoted, keys)), text, columns, places, inexact)
 
     def _derived(self, source: Source) -> Relation:
         """The rows of a query, with all of its columns under the names that the statement around it uses."""
@@ -713,7 +736,8 @@ class _Builder:
         groups = matched(right, [key for _, key in equal], names, self._names.flat_name("subquery", "found"))
         pairs = tuple((one, f"`{name}`") for (one, _), name in zip(equal, names, strict=True))
         self._stands(condition, f"coalesce(`{groups.columns[-1]}`, false)")
-        return Joined(relation, groups, "left", tuple(f"({one}) = {other}" for one, other in pairs), pairs)
+        on = tuple(f"({one}) = {other}" for one, other in pairs)
+        return Joined(relation, groups, "left", on, pairs, is_single=True)
 
     def _with_value(self, relation: Relation, query: exp.Subquery) -> Relation:
         select, name = query.unnest(), self._names.flat_name("subquery", "value")
@@ -773,7 +797,8 @@ class _Builder:
         )
         equal = tuple((one, f"`{column}`") for (one, _), column in zip(pairs, columns, strict=True))
         self._stands(query, value)
-        return Joined(relation, groups, "left", tuple(f"({one}) = {other}" for one, other in equal), equal)
+        on = tuple(f"({one}) = {other}" for one, other in equal)
+        return Joined(relation, groups, "left", on, equal, is_single=True)
 
     def _shown(self, scope: Scope, keys: Sequence[str]) -> tuple[tuple[str, int], ...]:
         """The output columns that are a key, each with the key's place."""

@@ -53,7 +53,7 @@ def analyzed(
                 return way, NO_TYPES
             types = asked.types(relation)
             why = _difference(asked.columns(relation), schema) or asked.fault_of_keys(relation, way, schema)
-            why = why or asked.collated(relation, tables)
+            why = why or asked.several(relation, types) or asked.collated(relation, tables)
         except (PySparkException, Py4JJavaError) as error:
             why = f"Spark cannot compute its changes: {_said(error)}"
     return (whole(why), NO_TYPES) if why else (way, types)
@@ -116,6 +116,23 @@ class _Asked:
             self._fault_of_key(each, way, schema) for each in _each(relation) if isinstance(each, Keyed)
         ]
         return next(filter(None, faults), "")
+
+    def several(self, relation: Relation, types: Types) -> str:
+        """Why a subquery may have several values for one row, in words: two of its keys may be one value.
+
+        Raises:
+            PySparkException: Spark cannot analyze one of the relations below.
+        """
+        for each in (one for one in _each(relation) if isinstance(one, Joined) and one.is_single):
+            own, key = self.columns(each.right), types.equal[each][1]
+            for text, compared in zip(key.by, key.compared, strict=True):
+                kind = own[text.strip("`")].dataType.simpleString()
+                if text != compared and not _stays_distinct(kind, compared):
+                    return (
+                        f"a subquery compares {kind} with another type, so that two values may be one; "
+                        "cast it in a derived table"
+                    )
+        return ""
 
     def collated(self, relation: Relation, tables: Mapping[str, DataFrame]) -> str:
         """Why a change of its rows may be taken for none, in words: it is one of letters, to a collation.
@@ -198,6 +215,12 @@ def _compared(text: str, made: str, kind: str, second: str) -> str:
     if made == "StringRPad":  # a text of a fixed length beside a longer one
         return f"rpad(({text}), {second})"
     return f"CAST(({text}) AS {kind})" if made == "Cast" else text
+
+
+def _stays_distinct(kind: str, compared: str) -> bool:
+    """Whether two values of a type are two as well where they are compared as another one."""
+    is_whole = kind in {"tinyint", "smallint", "int", "bigint"} or kind.startswith("decimal")
+    return kind == "date" or (is_whole and not compared.endswith((" AS FLOAT)", " AS DOUBLE)")))
 
 
 def _difference(found: StructType, wanted: StructType) -> str:

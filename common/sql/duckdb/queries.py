@@ -17,7 +17,7 @@ from common.sql.expression import Path
 from common.sql.names import Item, Names, Source
 from common.sql.quoting import double_quoted
 from common.sql.statement import tables_of
-from common.sql.syntax import span_of
+from common.sql.syntax import arguments, called, span_of
 
 Types = Mapping[str, str]
 """Columns in order, with DuckDB's names of their types."""
@@ -30,7 +30,7 @@ _JOINS |= {"FULL": "FULL JOIN", "LEFT SEMI": "SEMI JOIN", "SEMI": "SEMI JOIN", "
 _JOINS |= {"ANTI": "ANTI JOIN", **{f"{side} OUTER": f"{side} JOIN" for side in ("LEFT", "RIGHT", "FULL")}}
 _OF_SETS = {"this", "expression", "distinct", "with_", "order"}
 _PARTS: Mapping[type[exp.Expr], set[str]] = {
-    exp.Select: {"expressions", "from_", "joins", "where", "group", "having", "limit", *_OF_SETS},
+    exp.Select: {"expressions", "from_", "joins", "laterals", "where", "group", "having", "limit", *_OF_SETS},
     exp.Union: _OF_SETS,
     exp.Except: _OF_SETS,
     exp.Intersect: _OF_SETS,
@@ -213,7 +213,25 @@ class Queries(Calls):
             condition = f" ON {self.condition(on, _none)}" if on is not None else ""
             word = _JOINS[words] if on is not None or _JOINS[words] != "JOIN" else "CROSS JOIN"
             sql += f" {word} {source}{condition or ('' if word == 'CROSS JOIN' else ' ON true')}"
-        return sql
+        return sql + "".join(map(self._generated, node.args.get("laterals") or ()))
+
+    def _generated(self, node: exp.Expr) -> str:
+        """``LATERAL VIEW [OUTER] explode(…)`` of a list: a row for each of its values, and its place."""
+        source, name, given = self._names.sources[id(node)], called(node.this), arguments(node.this)
+        listed = self.value(given[0], _none) if given else None
+        if name not in {"explode", "posexplode"} or listed is None or listed.family != "l":
+            raise self.refusal(node.this)
+        parts = [(f"unnest({listed.sql})", listed.type[:-2])]
+        if name == "posexplode":
+            parts.insert(0, (f"CAST(generate_subscripts({listed.sql}, 1) - 1 AS INTEGER)", "INTEGER"))
+        columns = [*(source.columns or ())]
+        if len(columns) != len(parts):
+            raise self.refusal(node.this, "whose columns have no names")
+        shown = (f"{sql} AS {double_quoted(own)}" for own, (sql, _) in zip(columns, parts, strict=True))
+        alias, types = f"s{next(self._numbers)}", [kind for _, kind in parts]
+        self._sources[id(source)] = alias, dict(zip(columns, types, strict=True))
+        join, on = ("LEFT JOIN", " ON true") if node.args.get("outer") else ("CROSS JOIN", "")
+        return f" {join} LATERAL (SELECT {', '.join(shown)}) AS {alias}{on}"
 
     def _source(self, node: exp.Expr) -> str:
         """A table or a query in a FROM clause."""

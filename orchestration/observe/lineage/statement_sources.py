@@ -93,6 +93,11 @@ def _read_text(relation: RowWise | Keyed, inner: _Columns) -> tuple[dict[str, So
     decide: list[Sources] = []
     if isinstance(relation, Keyed):
         decide = _deciding(relation.keys, inner, "WINDOW" if relation.kind == "window" else "GROUP_BY")
+    for pivot in select.find_all(exp.Pivot):
+        values = once(*(_derived(text, each.unalias(), inner) for each in pivot.expressions))
+        columns |= {name: values for name in relation.columns if name not in inner}
+        turned = pivot.args["fields"][0].this.find_all(exp.Column)
+        decide += _deciding((text_of(text, each) for each in turned), inner, "GROUP_BY")
     decide += _deciding((text_of(text, each) for each in ordered), inner, "SORT")
     return columns, decide + _deciding((text_of(text, each) for each in conditions), inner, "FILTER")
 

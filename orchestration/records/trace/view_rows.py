@@ -154,6 +154,8 @@ class ViewRows:
         columns = relation.input.columns
         rows = f"(SELECT {', '.join(['*', *listed])} FROM {self._rows(relation.input)}) AS i"
         same = _all([f"i.{key} IS NOT DISTINCT FROM w.{key}" for key in keys])
+        if relation.made_of:
+            same += f" AND i.{double_quoted(relation.made_of)}"
         found = f"SELECT DISTINCT {_listed(columns) or '1'} FROM {rows} SEMI JOIN {of} AS w ON {same}"
         return Found(self._kept(f"{found} LIMIT {_MOST_ROWS}"), columns)
 

@@ -558,6 +558,17 @@ TYPES = (
     Case("D4 semi by equal after a cast", "select c.id from silver.c c left semi join silver.t t on t.number = c.score"),
     Case("D4 full by equal after a cast", "select c.id, t.id as t from silver.c c full join silver.t t on "
          "c.score = t.number"),
+    Case("H having by a key's name", "select k, count(*) as n from silver.a group by k having k is null or k in (select k from silver.b) "
+         "or k > 'b'"),
+    Case("H having by a key's name over sets", "select k, flag, grouping_id(k, flag) as g, count(*) as n from silver.a group by rollup(k, "
+         "flag) having grouping(k) = 1 or flag is null"),
+    Case("H a subquery's texts that are one number", "select c.id, (select count(*) from silver.t t where t.number = c.score) as n from "
+         "silver.c c"),
+    Case("H a match beside OR of texts that are one number", "select c.id from silver.c c where c.id > 3 or exists (select 1 from silver.t t "
+         "where t.number = c.score)"),
+    Case("H IN beside OR of texts that are one date", "select c.id from silver.c c where c.id > 3 or c.day in (select t.day from silver.t t)"),
+    Case("H a subquery of whole numbers beside decimals", "select c.id, (select max(a.id) from silver.a a where a.v = c.price) as n from "
+         "silver.c c"),
     Case("D5 a key behind a filter", "select a.id, c.id as c from silver.a a join silver.c c on cast(a.s as int) = "
          "c.score where a.s rlike '^[0-9]+$'"),
     Case("D5 a group's key behind a filter", "select cast(s as int) as n, count(*) as c from silver.a where s rlike "
@@ -591,6 +602,18 @@ STARS = (
     Case("E a pivot of a WITH", "with t as (select k, v, id from silver.a) select * from t pivot (max(v) for k in ('a' as x))"),
     Case("E a pivot of a join in brackets", "select * from (silver.q1 q join (select w from silver.b) b on q.a = b.w) "
          "pivot (max(w) for k in ('a' as x, 'b' as y))"),
+    Case("H a pivot of two calls by two columns", "select * from (select k, flag, v, id % 2 as odd from silver.a) pivot (count(*) as n, "
+         "max(v) m for (k, flag) in (('a', true) as x, ('c', null) as y, (null, true) as z))"),
+    Case("H a pivot's columns without names", "select odd, `7`, `10` + 1 as ten from (select v, s, id % 2 as odd from silver.a) a pivot "
+         "(count(s) for v in (7, '10', 1 as one)) where one is null or odd = 1"),
+    Case("H a pivot of a table and a join", "select q1.id, silver.q1.a, b.w from silver.q1 pivot (max(k) for k in ('a' as x, 'b')) join silver.b b "
+         "on q1.id = b.w"),
+    Case("H a pivot over all rows", "select x, y from (select v, k from silver.a) pivot (sum(v) for k in ('a' as x, 'zz' as y))"),
+    Case("H a pivot by zeros with signs", "select k, zero, nan from (select k, d, v from silver.a) pivot (max(v) for d in (0.0d as zero, "
+         "double('NaN') as nan))"),
+    Case("H groups over a pivot", "select x, count(*) as n from (select * from (select id, k, v from silver.a) pivot (max(v) for k in "
+         "('c' as x))) group by x"),
+    Case("H a pivot behind a join", "select x1, b.w from silver.q1 q join silver.b b on q.k = b.k pivot (max(a) for id in (1 as x1, 3 as x3))"),
     Case("E an unpivot with a name", "select u.id, what, n from (select id, v, id * 2 as w from silver.a) s unpivot "
          "(n for what in (v, w)) as u where u.n > 2"),
     Case("N5 a count of all columns by key", "select customer, count(*) as n, count(customer, qty) as m from "

@@ -267,11 +267,37 @@ def test_a_statement_has_the_same_rows(
 
 
 @pytest.mark.parametrize(
+    ("generated", "rows"),
+    [
+        ("lateral view explode(places) e as x", [("a", 4), ("a", None)]),
+        ("lateral view outer explode(t.places) as x", [("a", 4), ("a", None), ("b", None), ("c", None)]),
+        (
+            (
+                "join silver.lists o on o.name = t.name lateral view posexplode(o.places) e as p, y "
+                "lateral view outer posexplode(t.places) as q, x where p = 1 or q = 0"
+            ),
+            [("a", 4), ("a", 4), ("a", None)],
+        ),
+    ],
+)
+def test_a_lateral_view_has_the_same_rows(
+    connection: duckdb.DuckDBPyConnection, generated: str, rows: list[tuple[Any, ...]]
+) -> None:
+    lists = "(VALUES ('a', [4, NULL]), ('b', NULL), ('c', []::INTEGER[])) AS t(name, places)"
+    connection.execute(f"CREATE OR REPLACE TEMP VIEW lists AS SELECT * FROM {lists}")
+    tables = {"silver.lists": ("lists", {"name": "VARCHAR", "places": "INTEGER[]"})}
+    found = statement(f"select t.name, x from silver.lists t {generated}", tables)
+    assert sorted(connection.execute(found).fetchall(), key=repr) == sorted(rows, key=repr)
+
+
+@pytest.mark.parametrize(
     "sql",
     [
         "select name from silver.orders limit 3",
         "select name from silver.orders order by place limit 3",
-        "select name from silver.orders lateral view explode(b) t",
+        "select name from silver.orders lateral view explode(array(place)) t",
+        "select name, x from silver.orders lateral view explode(map(name, place)) t as x, y",
+        "select name, x from silver.orders lateral view stack(2, place, rank) t as x",
         "select name, first(place) as p from silver.orders group by name",
         "select name from silver.orders union all select rank from silver.orders",
         "select name from silver.orders where rank in (select name from silver.orders)",

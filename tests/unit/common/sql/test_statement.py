@@ -142,10 +142,25 @@ def test_a_statement_ends_before_its_semicolon_and_the_comments_behind_it() -> N
     assert statement.over_inputs == "select order_id -- a\n from __in0__ AS `orders`"
 
 
-@pytest.mark.parametrize("source", ["(select customer, amount, text from silver.orders)", "silver.orders"])
-def test_the_columns_of_a_pivot_are_those_that_spark_makes(source: str) -> None:
-    sql = f"select * from {source} pivot (sum(amount) for customer in ('a' as x, 'b' as y))"
-    assert read_statement(sql, COLUMNS).columns == ()
+@pytest.mark.parametrize(
+    ("columns", "found"),
+    [
+        ("sum(amount) for customer in ('a' as x, 'b', 'c d')", ("text", "x", "b", "c d")),
+        (
+            "sum(amount) as s, max(text) m for customer in ('a' as x, 7)",
+            ("x_s", "x_m", "7_s", "7_m"),
+        ),
+        ("sum(amount) for (customer, text) in (('a', 'b') as x)", ("x",)),
+        ("sum(amount), max(text) as m for customer in ('a')", ()),
+        ("sum(amount) for customer in ('it''s')", ()),
+        ("sum(amount) for customer in (r'a', 'x' as y)", ()),
+        ("sum(amount) for customer in ('a' as x, 'b' as X)", ()),
+        ("sum(amount) for customer in (1.50)", ()),
+    ],
+)
+def test_the_columns_of_a_pivot_are_those_that_spark_makes(columns: str, found: tuple[str, ...]) -> None:
+    sql = f"select * from (select customer, amount, text from silver.orders) pivot ({columns})"
+    assert read_statement(sql, COLUMNS).columns == found
 
 
 def test_no_column_of_a_query_without_an_alias_has_the_name_of_a_weight() -> None:

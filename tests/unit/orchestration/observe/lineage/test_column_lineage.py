@@ -482,6 +482,14 @@ OF_VIEWS = {
         },
         {("silver.orders", "text", "WINDOW"), ("silver.orders", "amount", "SORT")},
     ),
+    "select order_id, a + 1 as b from (select order_id, customer, amount from silver.orders) pivot "
+    "(sum(amount * 2) for customer in ('x' as a))": (
+        {
+            "order_id": [("silver.orders", "order_id", "IDENTITY", "")],
+            "b": [("silver.orders", "amount", "AGGREGATION", "pivot.a + 1")],
+        },
+        {("silver.orders", "order_id", "GROUP_BY"), ("silver.orders", "customer", "GROUP_BY")},
+    ),
     "select customer from silver.orders where exists (select 1 from silver.customers c where c.customer = "
     "orders.customer and c.country = 'DE')": (
         {"customer": [("silver.orders", "customer", "IDENTITY", "")]},

@@ -152,6 +152,16 @@ BY_COUNTRY = (
             {"silver.customers": [], "silver.products": ["tea"]},
         ),
         (
+            "select customer from silver.orders except all select customer from silver.customers",
+            "customer = 'ann'",
+            {"silver.customers": [], "silver.orders": ["o1", "o2"]},
+        ),
+        (
+            "select customer from silver.orders intersect all select customer from silver.customers",
+            "customer = 'ann'",
+            {"silver.customers": ["ann"], "silver.orders": ["o1", "o2"]},
+        ),
+        (
             (
                 "with big as (select customer, sum(amount) as total from silver.orders group by customer) "
                 "select c.country, b.total from big b join silver.customers c on c.customer = b.customer"
