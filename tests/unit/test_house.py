@@ -44,7 +44,7 @@ BUDGET = {
     "orchestration/install": 1348,
     "orchestration/observe": 6812,
     "orchestration/quality": 3217,
-    "orchestration/records": 14409,
+    "orchestration/records": 14417,
     "orchestration/run": 5860,
     "silver": 4309,
 }
