@@ -29,6 +29,7 @@ Kind = Literal[
     "suite_failed",
     "broker_down",
     "open_transaction",
+    "no_receipt",
     "job_killed",
     "no_standby",
 ]
@@ -91,6 +92,13 @@ LIMITS: Mapping[Kind, Limit] = {
     "broker_down": Limit("", "", "", "", "the broker does not answer while a job runs"),
     "open_transaction": Limit(
         "over", "duration", "5 minutes", "", "a transaction of a topic has been open for longer"
+    ),
+    "no_receipt": Limit(
+        "over",
+        "duration",
+        "1 hour",
+        "",
+        "the newest audit has found records older than that without a receipt",
     ),
     "job_killed": Limit(
         "under",
@@ -188,6 +196,7 @@ DEFAULT_RULES: Mapping[str, AlertRule] = {
         "suite-failed": {"when": "suite_failed"},
         "broker-down": {"when": "broker_down", "for": "2 minutes"},
         "open-transaction": {"when": "open_transaction", "over": "5 minutes"},
+        "no-receipt": {"when": "no_receipt", "over": "1 hour"},
         "job-killed": {"when": "job_killed"},
         "no-standby": {"when": "no_standby", "for": "2 minutes"},
     }.items()

@@ -212,6 +212,14 @@ def _no_standby(rule: AlertRule, facts: Facts) -> Iterator[Found]:
     yield "", Observation(bool(texts), "; ".join(texts))
 
 
+def _no_receipt(rule: AlertRule, facts: Facts) -> Iterator[Found]:
+    """Whether receipts have stopped, as the newest audit has seen: what came since is not known."""
+    for table in _tables(rule, facts):
+        if (found := table.receipts) is not None:
+            age = 0.0 if found.since is None else (found.at - found.since).total_seconds()
+            yield table.table, Observation(age > (rule.limit_seconds or 0.0), found.text)
+
+
 def _open_transaction(rule: AlertRule, facts: Facts) -> Iterator[Found]:
     for table in _tables(rule, facts):
         if table.layer != "bronze":
@@ -242,6 +250,7 @@ _BY_KIND: Mapping[Kind, Callable[[AlertRule, Facts], Iterator[Found]]] = {
     "suite_failed": _suite_failed,
     "broker_down": _broker_down,
     "open_transaction": _open_transaction,
+    "no_receipt": _no_receipt,
     "job_killed": _job_killed,
     "no_standby": _no_standby,
 }

@@ -13,6 +13,7 @@ _LAYER: Mapping[Kind, str] = {
     "no_data": "bronze",
     "volume": "bronze",
     "open_transaction": "bronze",
+    "no_receipt": "bronze",
     "quarantine_share": "silver",
 }
 

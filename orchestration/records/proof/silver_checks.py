@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from common.declare import Topic
+from common.delta.log import LogReader
 from common.sql.quoting import double_quoted, standard_text
 from orchestration.records.audit.offset_places import NEVER
+from orchestration.records.audit.table_log import TableLog
 from orchestration.records.proof.checks import compared, heading, not_compared, stated
 from orchestration.records.proof.given import Given
 from orchestration.records.proof.value_columns import READ_OTHERWISE, ValueColumns, of_silver
@@ -58,6 +60,10 @@ class SilverChecks:
         yield heading(f"{self.about}: every offset of {given.silver.read_text} is in exactly one place")
         for fault in given.faults:
             yield stated(self.about, "log", "different", "every commit", fault)
+        for log in given.pins.tables:
+            if log.version != (newest := LogReader(log.path).latest_version()):
+                why = f"version {log.version} of {newest} was compared: a micro-batch is unfinished"
+                yield not_compared(log.table, "newest version", why)
         if given.why_no_balance:
             yield not_compared(self.about, "offsets", given.why_no_balance)
             return
@@ -142,7 +148,8 @@ LEFT JOIN {self.temporary("given offsets")} USING (topic, partition);"""
             about=self.about,
             check="'offsets of ' || topic || '/' || partition",
             holds=f"wrong = 0 AND {is_whole}",
-            expected="'each of ' || (\"end\" - first) || ' offsets from ' || first || ' in one place'",
+            expected="'each of ' || (\"end\" - first) || ' offsets from ' || first || ' in one place'"
+            f" || {standard_text(f', of {_at(self.given.pins.bronze)}')}",
             found="texts || CASE WHEN expired > 0 THEN ', ' || expired || ' expired' ELSE '' END"
             " || CASE WHEN erased > 0 THEN ', ' || erased || ' erased' ELSE '' END"
             " || CASE WHEN lost > 0 THEN ', ' || lost || ' accepted as lost' ELSE '' END",
@@ -339,18 +346,14 @@ CROSS JOIN LATERAL (SELECT coalesce(n, 0) AS found)''',
 
     def _left(self) -> Iterator[str]:
         """The rows of each table against what the engine's commits have left there, whatever moved them."""
-        views = {
-            self.given.pins.silver.table: self.silver,
-            self.given.pins.late.table: self.late,
-            self.given.pins.quarantine.table: self.quarantine,
-        }
-        for table, left in self.given.left.items():
-            if left is None:
+        own = None if self.silver is None else self._of_records()
+        check = "rows that the commits have left"
+        for log, rows in zip(self.given.pins.tables[1:], (own, self.quarantine, self.late), strict=True):
+            if rows is not None and (left := self.given.left[log.table]) is not None:
+                yield _so_many(log.table, check, rows, left, f"rows of {_at(log)}")
+            elif rows is not None:
                 why = "the oldest commits are gone from the log, or files have no number of rows"
-                yield not_compared(table, "rows that the commits have left", why)
-            elif views[table] is not None:
-                rows = self._of_records() if views[table] == self.silver else str(views[table])
-                yield _so_many(table, "rows that the commits have left", rows, left)
+                yield not_compared(log.table, check, why)
         if self.given.silver.storage.foreign is None or self.silver is None:
             return
         check, appended = "rows of other programs", self.given.appended_by_others
@@ -501,14 +504,19 @@ CROSS JOIN LATERAL (SELECT coalesce(n, 0) AS found)''',
         )
 
 
-def _so_many(about: str, check: str, rows: str, number: int) -> str:
+def _at(log: TableLog) -> str:
+    """A table and the version that is compared, as the script prints them."""
+    return f"{log.table}@{log.version} of {LogReader(log.path).latest_version()}"
+
+
+def _so_many(about: str, check: str, rows: str, number: int, what: str = "rows") -> str:
     """The check that ``rows``, SQL after FROM, are as many as a number in the log."""
     return compared(
         about=about,
         check=f"'{check}'",
         holds=f"count(*) = {number}",
         expected=f"'{number}'",
-        found="count(*)::VARCHAR",
+        found=f"count(*) || {standard_text(f' {what}')}",
         shown="''",
         rows=f"FROM {rows}",  # names quoted or our own
     )

@@ -12,6 +12,7 @@ import pytest
 from common.config.alert_settings import KINDS, LIMITS, AlertRule
 from common.delta.lease.lease_holder import Holder
 from orchestration.access.history.alert_state import Restarts
+from orchestration.access.history.receipts_state import ReceiptsState
 from orchestration.observe.alerts.evaluate import Observation, observe
 from orchestration.observe.alerts.facts import Facts, count_restarts
 from orchestration.observe.alerts.volume import HourVolume
@@ -178,6 +179,20 @@ def test_an_open_transaction(status: Status) -> None:
     assert says(given, rule("open_transaction", over="5 minutes"), "bronze.orders").is_wrong
     given = with_table(status, "bronze.orders", uncommitted=Uncommitted(0, 301.0))
     assert not says(given, rule("open_transaction", over="5 minutes"), "bronze.orders").is_wrong
+
+
+def test_records_without_a_receipt(status: Status) -> None:
+    """By the time of the newest audit: nobody knows what receipts have come since."""
+
+    def seen(minutes: float | None) -> Observation:
+        since = None if minutes is None else NOW - timedelta(days=1, minutes=minutes)
+        found = ReceiptsState(NOW - timedelta(days=1), "the text of status", 45, since, 0)
+        given = with_table(status, "bronze.orders", receipts=found)
+        return says(given, rule("no_receipt", over="1 hour"), "bronze.orders")
+
+    assert seen(61) == Observation(is_wrong=True, text="the text of status")
+    assert (seen(59).is_wrong, seen(None).is_wrong) == (False, False)
+    assert observe({"r": rule("no_receipt", over="1 hour")}, Facts(status)) == {}
 
 
 def test_who_takes_over_does_not_end_the_alert_of_an_open_transaction(status: Status) -> None:

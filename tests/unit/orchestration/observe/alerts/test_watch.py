@@ -306,4 +306,4 @@ def test_without_rules_and_channels_nothing_is_watched(tmp_path: Path) -> None:
     assert Settings(data_dir=tmp_path).alerts.active_rules == {}
     off = Settings(alerts={"channels": {"a": "env:A"}, "enabled": False})  # type: ignore[arg-type]
     assert off.alerts.active_rules == {}
-    assert len(Settings(alerts={"channels": {"a": "env:A"}}).alerts.active_rules) == 10  # type: ignore[arg-type]
+    assert len(Settings(alerts={"channels": {"a": "env:A"}}).alerts.active_rules) == 11  # type: ignore[arg-type]

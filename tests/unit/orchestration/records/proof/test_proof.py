@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 from pathlib import Path
 
 import duckdb
 import pytest
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from common.config.paths import Layout
 from common.declare import Aggregate, Pipeline, Session, Upsert, Window
 from common.declare.row_order import COORDINATES
+from common.delta.match.checkpoint_match import commits_metadata
 from orchestration.records.proof.definitions import definition
 from tests.conftest import make_settings
 from tests.golden import archive
@@ -58,6 +60,38 @@ def test_the_proof_holds_and_names_a_row_that_is_gone(tmp_path: Path) -> None:
         "silver.orders: counts of the micro-batches: only in bronze": "",
         "silver.orders: rows that the commits have left": "",
     }
+
+
+def test_each_row_names_the_versions_and_an_unfinished_micro_batch_is_a_line_of_its_own(
+    tmp_path: Path,
+) -> None:
+    pipeline = unpacked(tmp_path)
+    declared = Pipeline(pipeline.name, bronze=pipeline.bronze[:1], silver=pipeline.silver[:1])
+    layout = Layout.of(declared, make_settings(tmp_path, "none:1"))
+    silver = declared.silver[0].table
+    path = layout.table_path(silver)
+    last = DeltaTable(path).version()
+
+    def said(newest: int) -> list[tuple[str, str, str]]:
+        rows = checks(declared, layout)
+        assert different(rows) == {}
+        (left,) = [
+            one for one in rows if (one.about, one.check) == (silver, "rows that the commits have left")
+        ]
+        assert left.found == f"{left.expected} rows of {silver}@{last} of {newest}"
+        (bronze,) = {one.expected.partition(", of ")[2] for one in rows if one.check.startswith("offsets of")}
+        at = DeltaTable(layout.table_path(declared.bronze[0].table)).version()
+        assert bronze == f"{declared.bronze[0].table}@{at} of {at}"
+        return [(one.about, one.check, one.verdict) for one in rows if one.check == "newest version"]
+
+    assert said(last) == []
+    told = next(one for one in commits_metadata(path, silver) if one.get("step") == "accepted")
+    told |= {"batch_id": told["batch_id"] + 1, "counts": {"quarantined": 1}}
+    properties = CommitProperties(custom_metadata={"userMetadata": json.dumps(told)})
+    none = DeltaTable(path).to_pyarrow_table()[:0]
+    write_deltalake(path, none, mode="append", commit_properties=properties)
+    why = f"not compared: version {last} of {last + 1} was compared: a micro-batch is unfinished"
+    assert said(last + 1) == [(silver, "newest version", why)]
 
 
 @pytest.mark.parametrize("where", ["amount >= 5", "amount >= 5 and 'O''Brien' = concat('O''', 'Brien')"])
