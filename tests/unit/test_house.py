@@ -38,14 +38,14 @@ BUDGET = {
     "java": 11628,
     "orchestration": 33,
     "orchestration/access": 7119,
-    "orchestration/author": 9267,
+    "orchestration/author": 9270,
     "orchestration/change": 4734,
     "orchestration/cli": 8563,
     "orchestration/install": 1348,
     "orchestration/observe": 6802,
     "orchestration/quality": 3217,
     "orchestration/records": 14409,
-    "orchestration/run": 5863,
+    "orchestration/run": 5864,
     "silver": 4309,
 }
 """The most lines of each wing, docstrings and comments included.
