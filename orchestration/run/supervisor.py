@@ -35,7 +35,7 @@ from common.errors import (
     SourceChangedError,
     SourceReplacedError,
 )
-from common.machine.console import say
+from common.machine.console import awaited, say
 from common.machine.service_manager import ServiceManager
 from common.machine.stop_signals import handled, interrupt
 from common.streaming.query import Gate, RunningQuery, Stream, Unbuilt, failure_of, start
@@ -556,6 +556,7 @@ class Supervisor:
         self._broker_checked = time.monotonic()
         return self._broker_failure()
 
+    @awaited("the micro-batches that run")
     def end(self, timeout_seconds: float | None = None) -> list[str]:
         """Stop every query at a micro-batch boundary, or after the timeout inside of a micro-batch.
 

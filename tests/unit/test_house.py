@@ -38,14 +38,14 @@ BUDGET = {
     "java": 11628,
     "orchestration": 33,
     "orchestration/access": 6857,
-    "orchestration/author": 9014,
+    "orchestration/author": 9017,
     "orchestration/change": 4561,
     "orchestration/cli": 8419,
     "orchestration/install": 1319,
     "orchestration/observe": 6308,
     "orchestration/quality": 3114,
     "orchestration/records": 13917,
-    "orchestration/run": 5659,
+    "orchestration/run": 5660,
     "silver": 4154,
 }
 """The most lines of each wing, docstrings and comments included.

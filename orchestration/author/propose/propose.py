@@ -65,14 +65,7 @@ def propose(
         return propose_described(proposal, known)
     formats = Counter({kind: number for kind, number in proposal.kinds.items() if kind in _FORMATS})
     if not formats:
-        if not messages:
-            raise UsageError(f"{topic} has no messages. Name a topic or a file that has some.")
-        kinds = ", ".join(f"{number:,} {kind}" for kind, number in proposal.kinds.most_common())
-        raise UsageError(
-            f"Topic {topic}: none of {len(messages):,} messages has a value that can be recognized"
-            f"{f' ({kinds})' if kinds else ''}. Name a "
-            "topic or a file that has some, or read more messages with --samples."
-        )
+        raise _nothing_to_read(proposal)
     proposal.format = _main_format(formats)
     if proposal.format in (value_shapes.JSON, value_shapes.DEBEZIUM):
         pairs = [
@@ -99,6 +92,16 @@ def propose(
         ]
         _propose_plain(proposal, texts, everything)
     return proposal
+
+
+def _nothing_to_read(proposal: Proposal) -> UsageError:
+    if not proposal.messages:
+        return UsageError(f"{proposal.topic} has no messages. Name a topic or a file that has some.")
+    kinds = ", ".join(f"{number:,} {kind}" for kind, number in proposal.kinds.most_common())
+    return UsageError(
+        f"Topic {proposal.topic}: none of {proposal.messages:,} messages has a value that can be recognized "
+        f"({kinds}). Name a topic or a file that has some, or read more messages with --samples."
+    )
 
 
 def is_framed(values: Iterable[bytes | None]) -> bool:

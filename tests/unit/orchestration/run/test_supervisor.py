@@ -25,7 +25,7 @@ from common.errors import (
     TableShapeError,
     TransientFailureError,
 )
-from common.machine import stop_signals
+from common.machine import console, stop_signals
 from common.streaming.query import Unbuilt
 from orchestration.access.progress.query_states import QueryState, read_state
 from orchestration.run import supervisor as supervising
@@ -157,6 +157,14 @@ def test_the_deadline_stops_a_query_where_it_is_and_names_it() -> None:
     assert watching.end() == ["silver.x"]
     assert busy.stopped_while_idle is False
     assert not watching.is_at_rest  # its commit may still be under way
+
+
+def test_a_stop_that_waits_says_for_what(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(console, "_REPORT_SECONDS", 0.1)
+    supervisor(Query("silver.x", is_idle=False), seconds=0.3).end()
+    assert "waiting for the micro-batches that run, 0 s so far" in capsys.readouterr().err
 
 
 def test_queries_that_run_are_not_at_rest_and_those_stopped_between_batches_are() -> None:
