@@ -178,7 +178,7 @@ def test_a_healthy_table_is_equal_or_not_compared(spark: Any, tmp_path: Path, me
     rows = checks(PIPELINE, engine.layout)
     assert different(rows) == {}
     (account,) = [one for one in rows if one.check.startswith("offsets of")]
-    assert account.expected == f"each of {messages} offsets from 0 in one place"
+    assert account.expected == f"each of {messages} offsets from 0 in one place, of bronze.orders@1 of 1"
     (said,) = [one for one in rows if one.check.startswith("values of silver")]
     assert said.verdict.endswith("otherwise than its bytes have it"), said
     assert engine.faults() == ()
