@@ -72,6 +72,10 @@ WAYS: dict[str, tuple[str, list[str]]] = {
     "window w as (partition by customer order by max(order_id), amount)": ("by key", ["customer"]),
     "select customer, amount, max(count(*)) over (partition by customer) as most "
     "from silver.orders group by customer, amount": ("by key", ["customer"]),
+    "select order_id, country from silver.orders o full join gold.customers c on o.customer <=> c.customer": (
+        "by row",
+        [],
+    ),
     "select customer, count(*) as n from silver.orders group by customer having customer is null or n > 1": (
         "by key",
         ["customer"],
