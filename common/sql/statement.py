@@ -88,6 +88,9 @@ _OWN = re.compile(
 _LOOSE = (exp.Predicate, exp.Not, exp.Connector)
 """Operands that Spark may read with a comparison before them; in brackets they are none."""
 
+_ALSO_OF_NULL: tuple[type[exp.Binary], ...] = (exp.EQ, exp.NullSafeEQ)
+"""What has rows meet by equal keys; keys are looked up null-safe."""
+
 _EXACT = frozenset(
     {"count", "count_if", "min", "max", "approx_count_distinct", "grouping", "grouping_id"}
     | {"any", "some", "every", "bool_and", "bool_or", "bit_and", "bit_or", "bit_xor"}
@@ -393,7 +396,7 @@ class _Builder:
             raise WholeError("a subquery in ON")
         parts = [] if condition is None else list(_conjuncts(condition))
         on = tuple(self._text(part, scope) for part in parts)
-        return Joined(left, right, kind, on, self._equalities(parts, left, right))
+        return Joined(left, right, kind, on, self._equalities(parts, left, right, _ALSO_OF_NULL))
 
     def _generated(self, relation: Relation, lateral: exp.Expr, scope: Scope) -> Relation:
         """``lateral view [outer] explode(…) t as a, b``: rows multiplied, with the generator's columns."""
@@ -410,13 +413,17 @@ class _Builder:
         return RowWise(relation, None, view, (*relation.columns, *names), kept)
 
     def _equalities(
-        self, parts: Iterable[exp.Expr], left: Relation, right: Relation
+        self,
+        parts: Iterable[exp.Expr],
+        left: Relation,
+        right: Relation,
+        kinds: tuple[type[exp.Binary], ...] = (exp.EQ,),
     ) -> tuple[tuple[str, str], ...]:
-        """Pairs of expressions, one over each side, that conditions demand to be equal."""
+        """Pairs of expressions, one over each side, that conditions of some kinds demand to be equal."""
         found = []
         for part in (each.unnest() for each in parts):
             # Spark reads ``a = b is null`` as (a = b) is null.
-            if not isinstance(part, exp.EQ) or any(
+            if not isinstance(part, kinds) or any(
                 isinstance(side, _LOOSE) for side in (part.left, part.right)
             ):
                 continue
@@ -453,7 +460,7 @@ class _Builder:
         if isinstance(part, exp.Exists):
             if not isinstance(part.this, exp.Select):
                 raise WholeError("EXISTS over a set operation")
-            return Joined(relation, *self._matches(relation, part.this, kind))
+            return Joined(relation, *self._matches(relation, part.this, kind, _ALSO_OF_NULL))
         if part.this.find(exp.Query) is not None:
             raise WholeError("a subquery before IN")
         value, right = self._text(part.this, scope), self._listed(part)
@@ -477,7 +484,7 @@ class _Builder:
         return right
 
     def _matches(
-        self, relation: Relation, inner: exp.Select, kind: Kind
+        self, relation: Relation, inner: exp.Select, kind: Kind, kinds: tuple[type[exp.Binary], ...]
     ) -> tuple[Relation, Kind, tuple[str, ...], tuple[tuple[str, str], ...]]:
         """The rows behind EXISTS, and how they are joined."""
         _refuse_other_parts(inner)
@@ -503,7 +510,7 @@ class _Builder:
             if not named <= own | outer:
                 raise WholeError("EXISTS over columns of an outer query")
             (inside if named <= own else conditions).append(self._text(part, scope))
-            equal += () if named <= own else self._equalities([part], relation, right)
+            equal += () if named <= own else self._equalities([part], relation, right, kinds)
         if not conditions:
             raise WholeError("EXISTS that names no column of the outer query")
         return filtered(right, inside), kind, tuple(conditions), tuple(equal)
@@ -724,7 +731,7 @@ class _Builder:
             condition = condition.parent
         shown = f"a subquery as a part of {' '.join(self._names.written(condition).split())}"
         if isinstance(condition, exp.Exists) and isinstance(condition.this, exp.Select):
-            right, _, conditions, equal = self._matches(relation, condition.this, "semi")
+            right, _, conditions, equal = self._matches(relation, condition.this, "semi", (exp.EQ,))
             if len(equal) < len(conditions):
                 raise WholeError(f"{shown}, which compares otherwise than by an equality")
         elif isinstance(condition, exp.In) and _is_required(condition):

@@ -558,6 +558,9 @@ TYPES = (
     Case("D4 semi by equal after a cast", "select c.id from silver.c c left semi join silver.t t on t.number = c.score"),
     Case("D4 full by equal after a cast", "select c.id, t.id as t from silver.c c full join silver.t t on "
          "c.score = t.number"),
+    Case("H a full join of null-safe keys", "select a.id, b.w from silver.a a full join silver.b b on a.k <=> b.k and a.id > 1"),
+    Case("H not exists of null-safe keys", "select a.id from silver.a a where not exists (select 1 from silver.b b where b.k <=> a.k and "
+         "b.w > a.v)"),
     Case("H having by a key's name", "select k, count(*) as n from silver.a group by k having k is null or k in (select k from silver.b) "
          "or k > 'b'"),
     Case("H having by a key's name over sets", "select k, flag, grouping_id(k, flag) as g, count(*) as n from silver.a group by rollup(k, "
