@@ -565,10 +565,10 @@ TYPES = (
          "or k > 'b'"),
     Case("H having by a key's name over sets", "select k, flag, grouping_id(k, flag) as g, count(*) as n from silver.a group by rollup(k, "
          "flag) having grouping(k) = 1 or flag is null"),
-    Case("H a subquery's texts that are one number", "select c.id, (select count(*) from silver.t t where t.number = c.score) as n from "
+    Case("H a subquery's texts that are one number", "select c.id, (select count(*) from silver.b b where b.x = c.score) as n from "
          "silver.c c"),
-    Case("H a match beside OR of texts that are one number", "select c.id from silver.c c where c.id > 3 or exists (select 1 from silver.t t "
-         "where t.number = c.score)"),
+    Case("H a match beside OR of texts that are one number", "select c.id from silver.c c where c.id > 3 or exists (select 1 from silver.b b "
+         "where b.x = c.score)"),
     Case("H IN beside OR of texts that are one date", "select c.id from silver.c c where c.id > 3 or c.day in (select t.day from silver.t t)"),
     Case("H a subquery of whole numbers beside decimals", "select c.id, (select max(a.id) from silver.a a where a.v = c.price) as n from "
          "silver.c c"),
