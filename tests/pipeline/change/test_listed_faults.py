@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 from bronze.table import PROPERTIES, SCHEMA
 from common.declare import Pipeline, Rule, Topic, Upsert
 from common.delta import table as delta_table
-from common.errors import MedallionError, PipelineError, TableError, TableShapeError
+from common.errors import MedallionError, PipelineError, TableShapeError
 from common.spark.session_conf import STATE_STORE, STATE_STORES
 from tests.conftest import make_settings
 from tests.pipeline.silver.test_verbs import NOON, ORDERS, aside, event, keys, records
@@ -187,19 +186,3 @@ def test_a_pipeline_that_is_edited_between_crash_and_start_is_refused_until_the_
     edited.run("silver")
     assert set(keys(edited)) == {"a", "b", "c", "also_big"}
     assert edited.faults() == ()
-
-
-@pytest.mark.parametrize("table", ["silver.orders", "silver.orders__quarantine", "silver.orders__late"])
-def test_an_older_copy_of_each_table_of_silver_is_refused(spark: Any, tmp_path: Path, table: str) -> None:
-    engine = shop(spark, tmp_path, replace(PLAIN, watermark="0 seconds"))
-    bring(engine, 2, [event("m", minutes=3)])  # Spark judges rows late by the watermark of the batch before
-    engine.run("silver")
-    shutil.copytree(engine.path(table), tmp_path / "copy")
-    bring(engine, 3, [event("late", minutes=0), b"{", event("c", minutes=5)])
-    engine.run("silver")
-    assert len(engine.rows("silver.orders__late")) == 1
-    engine.remove(engine.path(table))
-    shutil.copytree(tmp_path / "copy", engine.path(table))
-    bring(engine, 6, [event("d", minutes=6)])
-    with pytest.raises(TableError, match="medallion recover"):
-        engine.run("silver")

@@ -1,4 +1,4 @@
-"""Each kind of change of a pipeline, planned, then really started: the plan is what the start did."""
+"""Each change of tests/spec/plan, planned, then really started: the plan is what the start did."""
 
 from __future__ import annotations
 
@@ -8,24 +8,18 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from common.config.settings import Settings
 from common.declare import (
-    ChangeFeed,
     Debezium,
-    History,
-    Json,
-    Lookup,
     Pipeline,
-    Reading,
     Rule,
     Silver,
-    Storage,
+    Topic,
     Upsert,
-    Window,
 )
 from common.delta.lease.local_leases import Leases
 from common.delta.log import column_types
@@ -37,21 +31,20 @@ from orchestration.change.rebuild.rebuild_silver import rebuild_silver
 from orchestration.records.rejudge.refill_gold import refill
 from tests.conftest import make_settings
 from tests.runs.shards import in_turn
+from tests.support.documents.chapters import Row
+from tests.support.documents.chapters import rows as rows_of
 from tests.support.engine import Engine
 from tests.support.oracles.plan_shop import (
     BASE,
-    COLUMNS,
     DAY,
-    FIELDS,
     FIRST,
     GOLD,
-    PUBLISH,
     THEN,
-    noted_negative,
     only,
     orders,
 )
 
+CHANGES = Path(__file__).parents[2] / "spec" / "plan" / "changes.md"
 Rows = dict[str, Counter[str]]
 
 
@@ -79,110 +72,21 @@ class Case:
 
 
 ORDERS = "silver.orders"
-RULE = Rule("amount_positive", "amount > 0")
 
 
-def silver(name: str, effect: Effect, *, shows: bool = True, **changes: Any) -> Case:
-    """A change of the silver table."""
-    return Case(name, ORDERS, effect, orders(**changes), shows)
+def case(row: Row) -> Case:
+    """The change of a row of the chapter."""
+    effect, _, same = row.cells[2].partition(", ")
+    now = row.value(1)
+    return Case(row.cells[0], now.table, cast("Effect", effect), now, not same)
 
 
-def gold(what: str, name: str, effect: Effect, *, shows: bool = True, **changes: Any) -> Case:
-    """A change of a gold table."""
-    return Case(what, f"gold.{name}", effect, replace(GOLD[name], **changes), shows)
-
-
-SILVER = [
-    silver("nothing", "unchanged", shows=False),
-    silver("white space of an SQL text", "unchanged", shows=False, columns=COLUMNS | {"amount": " amount "}),
-    silver("order of columns", "unchanged", shows=False, columns=dict(sorted(COLUMNS.items()))),
-    silver("condition of a rule", "next start", rules=[Rule("amount_positive", "amount >= 0")]),
-    silver("verb of a rule", "next start", rules=[Rule("amount_positive", "amount > 0", on_fail="drop")]),
-    silver("rule added", "next start", rules=[RULE, Rule("from_web", "country <> 'DE'")]),
-    silver("rule removed", "next start", rules=[]),
-    silver("rule renamed", "next start", rules=[Rule("amount_above_zero", "amount > 0")]),
-    silver(
-        "lookup added",
-        "next start",
-        lookups=[Lookup("found", "silver.exact", on={"id": "id"})],
-        rules=[RULE, Rule("known", "found.id is not null")],
-    ),
-    silver("expression of a column", "next start", columns=COLUMNS | {"amount": "amount + 1"}),
-    silver("column added", "new column", columns=COLUMNS | {"kind": "kind"}),
-    silver("column removed", "rebuild", columns={n: c for n, c in COLUMNS.items() if n != "country"}),
-    silver("column of another type", "rebuild", columns=COLUMNS | {"amount": "cast(amount as string)"}),
-    silver("column of a wider type", "rebuild", value=Json(FIELDS.replace("amount int", "amount bigint"))),
-    silver(
-        "column renamed",
-        "rebuild",
-        columns={n: c for n, c in COLUMNS.items() if n != "country"} | {"land": "country"},
-    ),
-    silver("column of an unknown field", "refused", columns=COLUMNS | {"more": "no_such_field"}),
-    silver("field of the value added", "next start", shows=False, value=Json(f"{FIELDS}, more string")),
-    silver("key", "next start", key=["id", "country"]),
-    Case("event time", ORDERS, "next start", orders(event_time="sent"), shows=False),
-    silver("watermark", "next start", shows=False, watermark="30 days"),
-    silver("dedupe by event time", "next start", dedupe="event_time"),
-    silver("dedupe exact", "rebuild", dedupe="exact"),
-    Case("late rows kept aside", ORDERS, "next start", orders(late="keep"), shows=False),
-    silver("unknown fields rescued", "new column", unknown_fields="rescue"),
-    silver("unknown fields become columns", "new column", unknown_fields="evolve"),
-    silver("unknown fields refused", "next start", unknown_fields="fail"),
-    silver("tombstones kept", "next start", tombstones="keep"),
-    silver("bound of the future", "next start", max_future="10 minutes"),
-    silver("condition of the table", "next start", where="kind = 'web'"),
-    silver("source", "refused", reads="bronze.others"),
+CASES = [
+    *(case(row) for row in rows_of(CHANGES) if not isinstance(row.value(1), Topic)),
     Case("trigger", ORDERS, "next start", orders(), False, ("silver.trigger=3 seconds",)),
     Case("state partitions", ORDERS, "no effect", orders(), False, ("spark.shuffle_partitions=7",)),
-    Case("name of a table", "silver.sales", "new", orders(name="sales")),
     Case("table removed", "silver.exact", "not declared", None, False),
     Case("name of the pipeline", ORDERS, "new", orders(), pipeline={"name": "store"}),
-    Case(
-        "newest row kept", "silver.exact", "next start", orders(name="exact", dedupe="exact", keep="newest")
-    ),
-    Case("dedupe no longer exact", "silver.exact", "rebuild", orders(name="exact")),
-]
-GOLDEN = [
-    gold("nothing", "latest", "unchanged", shows=False),
-    gold("measure added", "counts", "rebuild", measures={**GOLD["counts"].measures, "least": "min(amount)"}),
-    gold(
-        "measure added to recomputed groups",
-        "again",
-        "rebuild",
-        measures={"n": "count(*)", "m": "max(amount)"},
-    ),
-    gold("measure of another meaning", "again", "rebuild", measures={"n": "count(distinct amount)"}),
-    gold("measure removed", "counts", "rebuild", measures={"n": "count(*)"}),
-    gold("measure of a wider type", "counts", "rebuild", measures={"n": "count(*)", "most": "sum(amount)"}),
-    gold("measure renamed", "counts", "rebuild", measures={"number": "count(*)", "most": "max(amount)"}),
-    gold("groups", "again", "rebuild", by=["amount"]),
-    gold("condition of groups", "again", "rebuild", where="amount > 5"),
-    gold("mode", "counts", "rebuild", mode="recompute"),
-    gold("window", "days", "rebuild", window=Window("at", "2 days")),
-    gold("watermark of a window", "days", "next start", shows=False, watermark="40 days"),
-    gold("order of an upsert", "latest", "rebuild", newest_by=["amount"]),
-    gold("column of an upsert", "latest", "rebuild", columns=["id", "country", "amount", "at", "sent"]),
-    gold("key of an upsert", "latest", "rebuild", key=["country"]),
-    gold("deleted keys", "latest", "rebuild", delete_when="amount = 6"),
-    Case(
-        "kind with deleted keys",
-        "gold.latest",
-        "rebuild",
-        ChangeFeed("latest", ORDERS, ["id"], ["at"], operation="'c'", columns=["id", "amount", "at"]),
-    ),
-    gold("change feed", "latest", "next start", shows=False, storage=Storage(change_feed=True)),
-    gold("columns of a history", "states", "rebuild", columns=["amount"]),
-    gold("end of a history", "states", "rebuild", delete_when="amount = 6"),
-    gold("kind of join", "joined", "rebuild", how="inner"),
-    gold("column of a join", "joined", "rebuild", columns={"id": "id", "other": "-exact.amount"}),
-    gold("function of a custom table", "noted", "next start", write=noted_negative),
-    gold("columns of a custom table", "noted", "refused", tables={"noted": "id string, n int, m int"}),
-    gold("layout", "latest", "no effect", shows=False, storage=Storage(cluster_by=["id"])),
-    gold("first version", "latest", "no effect", shows=False, reading=Reading(starting_version=1)),
-    gold("rows that are read", "latest", "next start", shows=False, reading=Reading(changes="appends")),
-    gold("source of gold", "latest", "rebuild", reads="silver.exact"),
-    Case("kind", "gold.latest", "rebuild", History("latest", ORDERS, ["id"], "at", ["country"])),
-    Case("new gold table", "gold.more", "new", replace(GOLD["latest"], name="more")),
     Case(
         "change that is accepted",
         "gold.latest",
@@ -191,15 +95,6 @@ GOLDEN = [
         settings=('gold.accept_changed=["gold.latest"]',),
         shows=False,
     ),
-    Case(
-        "condition of a publication",
-        "publish.sent",
-        "next start",
-        replace(PUBLISH, where="amount > 5"),
-        False,
-    ),
-    Case("source of a publication", "publish.sent", "refused", replace(PUBLISH, reads="silver.exact"), False),
-    Case("new publication", "publish.again", "new", replace(PUBLISH, name="again"), False),
 ]
 
 
@@ -216,10 +111,7 @@ FAST: dict[str, set[Effect]] = {
 }
 """What a plan says instead where the types of columns are not compared."""
 
-IN_EVERY_RUN = {
-    (ORDERS, "condition of a rule"),
-    (ORDERS, "column added"),
-}
+IN_EVERY_RUN = {(ORDERS, "column added")}
 """The kinds of change that are not left to the long tests."""
 
 
@@ -229,25 +121,36 @@ def settings_of(folder: Path, *more: str) -> Settings:
 
 
 @pytest.fixture(scope="module")
-def before(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The shop after its first records."""
-    folder = tmp_path_factory.mktemp("before")
-    engine = Engine(spark, BASE, settings_of(folder))
-    engine.append_bronze("bronze.orders", FIRST)
-    engine.append_bronze("bronze.others", FIRST[:1])
-    engine.run("silver", "gold")
-    engine.publish()
-    return folder
+def before(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """A function: the shop after its first records, as far as a query needs it."""
+    made: dict[bool, Path] = {}
+
+    def find(query: str) -> Path:
+        has_gold = not query.startswith("silver.")
+        if has_gold not in made:
+            made[has_gold] = tmp_path_factory.mktemp("before")
+            engine = Engine(spark, BASE, settings_of(made[has_gold]))
+            engine.append_bronze("bronze.orders", FIRST)
+            engine.append_bronze("bronze.others", FIRST[:1])
+            engine.run("silver")
+            if has_gold:
+                engine.run("gold")
+                engine.publish()
+        return made[has_gold]
+
+    return find
 
 
 @pytest.fixture(scope="module")
-def usual(spark: Any, before: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Rows]:
+def usual(
+    spark: Any, before: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Rows]:
     """A function: the rows of a query's tables after all records, without any change."""
     known: dict[str, Rows] = {}
 
     def find(query: str) -> Rows:
         if query not in known:
-            engine = copied(spark, before, tmp_path_factory.mktemp("usual"), only(query, BASE))
+            engine = copied(spark, before(query), tmp_path_factory.mktemp("usual"), only(query, BASE))
             start(engine, query)
             known[query] = rows(engine, query)
         return known[query]
@@ -307,8 +210,8 @@ def changed(case: Case) -> Pipeline:
     return pipeline if case.now is None else only(case.query, pipeline)
 
 
-_USUAL = [case for case in (*SILVER, *GOLDEN) if (case.query, case.name) in IN_EVERY_RUN]
-_CHOSEN = [*_USUAL, *in_turn([case for case in (*SILVER, *GOLDEN) if case not in _USUAL], 3)]
+_USUAL = [case for case in CASES if (case.query, case.name) in IN_EVERY_RUN]
+_CHOSEN = [*_USUAL, *in_turn([case for case in CASES if case not in _USUAL], 3)]
 
 
 @pytest.mark.parametrize(
@@ -323,9 +226,13 @@ _CHOSEN = [*_USUAL, *in_turn([case for case in (*SILVER, *GOLDEN) if case not in
     ],
 )
 def test_the_plan_is_what_the_next_start_did(
-    spark: Any, before: Path, usual: Callable[[str], Rows], tmp_path: Path, case: Case
+    spark: Any,
+    before: Callable[[str], Path],
+    usual: Callable[[str], Rows],
+    tmp_path: Path,
+    case: Case,
 ) -> None:
-    engine = copied(spark, before, tmp_path, changed(case), *case.settings)
+    engine = copied(spark, before(case.query), tmp_path, changed(case), *case.settings)
     if case.pipeline:
         engine.append_bronze("bronze.orders", FIRST)
     found = {one.query: one for one in plan(engine.pipeline, engine.settings, engine.layout, lambda: spark)}
@@ -337,13 +244,13 @@ def test_the_plan_is_what_the_next_start_did(
 
 
 def test_a_micro_batch_that_a_job_writes_is_not_called_cut_off(
-    spark: Any, before: Path, tmp_path: Path
+    spark: Any, before: Callable[[str], Path], tmp_path: Path
 ) -> None:
     """Without the job it is: silver is written, and the checkpoint has not committed the micro-batch."""
     pipeline = replace(
         BASE, silver=[orders(rules=[Rule("amount_positive", "amount > 1")])], gold=[], publish=[]
     )
-    engine = copied(spark, before, tmp_path, pipeline)
+    engine = copied(spark, before(ORDERS), tmp_path, pipeline)
     engine.undo_last_commit(ORDERS)
 
     def found() -> tuple[str, list[str]]:
@@ -358,7 +265,8 @@ def test_a_micro_batch_that_a_job_writes_is_not_called_cut_off(
         assert "cut-off micro-batch" not in found()[1]
 
 
-@pytest.mark.parametrize("rows_in_driver", [1_000, pytest.param(0, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("rows_in_driver", [1_000, 0])
 def test_fields_at_the_ends_of_structs_are_added_as_columns_are(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows_in_driver: int
 ) -> None:

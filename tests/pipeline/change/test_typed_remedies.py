@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Callable, Mapping
@@ -99,6 +100,20 @@ def entry_emptied(query: str, folder: str) -> Stage:
     return stage
 
 
+def position_edited(query: str, by: int) -> Stage:
+    """The newest entry of a checkpoint names another version of its source: back would double its rows."""
+
+    def stage(steps: Steps, engine: Engine) -> None:
+        newest = Checkpoint(str(engine.checkpoint(query))).last_planned()
+        entry = engine.checkpoint(query) / "offsets" / str(newest)
+        *head, position = entry.read_text(encoding="utf-8").splitlines()
+        place = json.loads(position)
+        place["reservoirVersion"] += by
+        entry.write_text("\n".join([*head, json.dumps(place)]), encoding="utf-8")
+
+    return stage
+
+
 def older(*parts: tuple[str, str]) -> Stage:
     """An older copy of tables or checkpoints."""
     return lambda steps, engine: _put_back(steps, engine, parts)
@@ -141,6 +156,11 @@ STAGES: Mapping[str, Stage] = {
     **{f"metadata of {query} gone": checkpoint_gone(query, "metadata") for query in QUERIES},
     **{f"offsets of {query} emptied": entry_emptied(query, "offsets") for query in QUERIES},
     **{f"commits of {query} emptied": entry_emptied(query, "commits") for query in QUERIES},
+    **{
+        f"position of {query} moved by {by}": position_edited(query, by)
+        for query in (SILVER, "gold.newest")
+        for by in (1, -1)
+    },
     **{f"state of {query} gone": checkpoint_gone(query, "state") for query in (SILVER, "gold.by_hour")},
     **{f"{table} restored": restored(table) for table in (SILVER, QUARANTINE, *sorted(CHOSEN))},
     **{f"older {table}": older_table(table) for table in SIDE},

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from common.declare import Pipeline, Rule, Topic, Upsert
 from common.delta import table as delta_table
 from common.delta.commit import DataFile
 from common.delta.log import LogReader
-from common.errors import AccountError, CheckpointMismatchError, HistoryGoneError, QueryFailedError
+from common.errors import AccountError, HistoryGoneError, QueryFailedError
 from tests.conftest import make_settings
 from tests.pipeline.silver.test_silver import NOON, ORDERS, records, value
 from tests.support.engine import Engine
@@ -266,14 +265,3 @@ def test_a_late_row_that_is_not_found_again_stops_the_query_before_it_writes(
 
 def _nothing(*_: object) -> None:
     """In the place of what tells tasks the watermark."""
-
-
-def test_a_deleted_late_table_is_refused(shop: Shop) -> None:
-    path = Path(shop.engine.path("silver.orders__late"))
-    aside = path.rename(path.with_name("aside"))
-    try:
-        with pytest.raises(CheckpointMismatchError, match=r"silver\.orders__late: the checkpoint .* deleted"):
-            shop.engine.run("silver")
-        assert not path.exists()
-    finally:
-        aside.rename(path)

@@ -45,8 +45,8 @@ def check(drawn: Drawn, count: int) -> None:
 
 def test_a_drawn_statement_gives_the_rows_of_its_text(plain: Any) -> None:
     """Their first loads, and of some the next micro-batch."""
-    check(try_statements(plain, [f"load {number}" for number in range(90)], {}, 0, tries=0), 90)
-    check(try_statements(plain, [f"life {number}" for number in range(10)], {}, 1, tries=0), 10)
+    check(try_statements(plain, [f"load {number}" for number in range(30)], {}, 0, tries=0), 30)
+    check(try_statements(plain, [f"life {number}" for number in range(4)], {}, 1, tries=0), 4)
 
 
 @pytest.mark.long
