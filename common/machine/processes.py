@@ -18,7 +18,8 @@ JVM_LOG = "-Dmedallion.log="
 """The option of a JVM of the engine that names its log file; by it the engine finds its JVMs."""
 
 _POLL_SECONDS = 0.05
-_LOWEST_PRIORITY = 19
+_LOW_PRIORITY = 10
+"""A tenth of the CPU of a thread that competes: the lowest one, 19, would be a hundredth."""
 _NOT_RUNNING = {psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD}
 
 
@@ -88,14 +89,14 @@ def kill(pid: int, mark: str | None) -> None:
 
 
 def let_others_first(pid: int, threads: str) -> None:
-    """Give the threads of a process whose names begin so the lowest priority, where the system is Linux.
+    """Give the threads of a process whose names begin so a low priority, where the system is Linux.
 
     Threads that such a thread starts later have it too; a thread that has ended meanwhile is left out.
     """
     for task in Path(f"/proc/{pid}/task").glob("[0-9]*"):
         with suppress(OSError):
             if (task / "comm").read_text(encoding="utf-8").startswith(threads):
-                os.setpriority(os.PRIO_PROCESS, int(task.name), _LOWEST_PRIORITY)
+                os.setpriority(os.PRIO_PROCESS, int(task.name), _LOW_PRIORITY)
 
 
 def describe_exit(code: int) -> str:

@@ -32,6 +32,7 @@ from orchestration.run.job import Job, open_job
 
 _CATCH_UP_SECONDS = 60.0
 _PLAIN_SECONDS = 10.0
+_LOOKS, _LOOK_SECONDS = 6, 0.5
 _FREE_PORT = "127.0.0.1:0"
 
 
@@ -171,7 +172,7 @@ def run(  # one argument per option
             raise failure
         job.supervisor.end()
         say("stopped at a micro-batch boundary")
-        status, failed = collector.collect(), job.supervisor.outcome()
+        status, failed = _ended(collector), job.supervisor.outcome()
     _print_results(pipeline, layout, status, after)
     if failed is not None:
         raise failed
@@ -201,6 +202,15 @@ def _watch(job: Job, collector: Collector, samples: Samples, seconds: float, beg
                 raise failure
     if clock.first_gold is not None:
         say(f"first gold rows {clock.first_gold - began:.1f} s after the start of the command")
+
+
+def _ended(collector: Collector) -> Status:
+    """The status of queries that have ended: what the job records of them is up to a second old."""
+    for _ in range(_LOOKS):
+        if not any(table.query.state == "working" for table in collector.collect().tables):
+            break
+        time.sleep(_LOOK_SECONDS)
+    return collector.collect()
 
 
 class _Clock:

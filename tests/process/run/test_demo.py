@@ -73,6 +73,12 @@ def test_the_demo_prints_what_the_page_of_the_example_shows(demo: Demo) -> None:
     assert [line for line in shown if line not in printed] == []
 
 
+def test_the_demo_ends_with_no_micro_batch_under_way(demo: Demo) -> None:
+    """Its last status is of queries that have ended."""
+    assert "balanced" in demo.command.stdout
+    assert "micro-batch" not in demo.command.stdout
+
+
 def test_the_demo_prints_the_address_of_its_page(demo: Demo) -> None:
     assert re.search(r"^page at http://127\.0\.0\.1:\d+/$", demo.command.stderr, re.MULTILINE)
 

@@ -44,7 +44,7 @@ def test_threads_of_a_name_let_others_first(child: subprocess.Popen[bytes]) -> N
     assert os.getpriority(os.PRIO_PROCESS, child.pid) == before
     name = Path(f"/proc/{child.pid}/comm").read_text(encoding="utf-8")
     processes.let_others_first(child.pid, name[:3])
-    assert os.getpriority(os.PRIO_PROCESS, child.pid) == 19
+    assert os.getpriority(os.PRIO_PROCESS, child.pid) == 10
 
 
 def test_a_zombie_is_gone(child: subprocess.Popen[bytes]) -> None:

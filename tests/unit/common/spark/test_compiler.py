@@ -98,7 +98,7 @@ def jvm() -> Iterator[subprocess.Popen[bytes]]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has priorities of threads")
 @pytest.mark.parametrize(
-    ("compiled", "expected"), [("all", 19), ("rows", os.getpriority(os.PRIO_PROCESS, 0))]
+    ("compiled", "expected"), [("all", 10), ("rows", os.getpriority(os.PRIO_PROCESS, 0))]
 )
 def test_rows_of_a_long_job_go_before_the_optimization_of_code(
     monkeypatch: pytest.MonkeyPatch,
@@ -107,7 +107,7 @@ def test_rows_of_a_long_job_go_before_the_optimization_of_code(
     compiled: spark_session.Compiled,
     expected: int,
 ) -> None:
-    """The optimizing thread has the lowest priority, every other one that of the process."""
+    """The optimizing thread has a low priority, every other one that of the process."""
     session: Any = SimpleNamespace(sparkContext=SimpleNamespace(_gateway=SimpleNamespace(proc=jvm)))
     monkeypatch.setattr(spark_session, "_launch", lambda *_: session)
     monkeypatch.setattr(spark_session, "_log_python", lambda _: None)
