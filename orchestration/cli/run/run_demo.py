@@ -206,11 +206,13 @@ def _watch(job: Job, collector: Collector, samples: Samples, seconds: float, beg
 
 def _ended(collector: Collector) -> Status:
     """The status of queries that have ended: what the job records of them is up to a second old."""
+    status = collector.collect()
     for _ in range(_LOOKS):
-        if not any(table.query.state == "working" for table in collector.collect().tables):
+        if not any(table.query.state == "working" for table in status.tables):
             break
         time.sleep(_LOOK_SECONDS)
-    return collector.collect()
+        status = collector.collect()
+    return status
 
 
 class _Clock:
