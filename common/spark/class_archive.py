@@ -107,7 +107,7 @@ def create_archive(settings: Settings, java: Java, class_path: Sequence[Path]) -
 
 
 def _record(scratch: str, settings: bytes) -> tuple[int, bytes]:
-    """Exit code and output of the run; nobody leaves its JVM running, who stops waiting for it."""
+    """Exit code and output of the recording; its whole process group ends with it, or at the time limit."""
     with subprocess.Popen(
         [sys.executable, "-P", "-m", f"{__package__}.class_recording", scratch],
         stdin=subprocess.PIPE,
