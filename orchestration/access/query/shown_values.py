@@ -1,4 +1,4 @@
-"""Values for JSON and the terminal: of dataclasses, and of rows, no character of which controls a display."""
+"""Values of dataclasses and rows for JSON and the terminal; no character of a row controls a display."""
 
 from __future__ import annotations
 
