@@ -37,7 +37,7 @@ def say(text: str, *, level: Level = "info", **facts: object) -> None:
 
 @contextmanager
 def awaited(what: str) -> Iterator[None]:
-    """Say every ten seconds for how long the block has been waiting."""
+    """Within the block, say every ten seconds what is awaited, and for how many seconds so far."""
     began, ended = time.monotonic(), threading.Event()
 
     def report() -> None:

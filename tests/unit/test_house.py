@@ -40,7 +40,7 @@ BUDGET = {
     "orchestration/access": 6857,
     "orchestration/author": 9017,
     "orchestration/change": 4561,
-    "orchestration/cli": 8429,
+    "orchestration/cli": 8431,
     "orchestration/install": 1319,
     "orchestration/observe": 6308,
     "orchestration/quality": 3114,
