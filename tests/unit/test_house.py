@@ -24,7 +24,7 @@ BUDGET = {
     "bronze": 1052,
     "common": 850,
     "common/config": 2038,
-    "common/declare": 4633,
+    "common/declare": 4469,
     "common/delta": 5884,
     "common/java": 1008,
     "common/machine": 1443,
