@@ -37,7 +37,7 @@ BUDGET = {
     "gold": 6862,
     "java": 11628,
     "orchestration": 33,
-    "orchestration/access": 6857,
+    "orchestration/access": 6864,
     "orchestration/author": 9017,
     "orchestration/change": 4561,
     "orchestration/cli": 8431,
