@@ -174,8 +174,6 @@ class SqlError(UsageError):
     Attributes:
         word: The word at which parsing fails; empty at the end of the text.
         at: Where in a statement the mistake begins, in characters from 0; None if that is not known.
-        code: The code of the mistake.
-        also: The other mistakes of the same statement.
     """
 
     def __init__(
@@ -509,7 +507,6 @@ class LeaseHeldError(MedallionError):
     """Another process is writing the table.
 
     Attributes:
-        table: The table whose lease is held.
         holder: Job, pid, host and start of the process that holds the lease, as far as known.
     """
 
@@ -527,7 +524,6 @@ class LeaseLostError(MedallionError):
     """The process no longer holds the table's lease: it was not renewed in time, or its file is gone.
 
     Attributes:
-        table: The table whose lease is lost.
         holder: Job, pid and host of the new holder, as far as known.
     """
 

@@ -28,10 +28,6 @@ HINTS = _read()
 """What to write, by word: of a class for its attributes, of ``Join.how`` for its values, of ``class``."""
 
 
-def _snake(word: str) -> str:
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", word).lower()
-
-
 def attribute_hint(kind: str, name: str) -> str:
     """What to write for an attribute that a declaration does not have; empty for a word that is not known.
 
@@ -39,7 +35,7 @@ def attribute_hint(kind: str, name: str) -> str:
         kind: The name of the declaration's class.
         name: The attribute as it was given, in Spark's spelling or in Python's.
     """
-    return HINTS.get(kind, {}).get(_snake(name), "")
+    return HINTS.get(kind, {}).get(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower(), "")
 
 
 def value_hint(kind: str, name: str, value: object) -> str:

@@ -117,7 +117,6 @@ class Writer:
 
         Args:
             frame: At most one row per key; has the table's columns, and may have others.
-            table: One of its tables.
             on: The key; null is a key.
             update_when: SQL text over the table's row ``t`` and the frame's ``s``, such as
                 ``s.version > t.version``: which rows are replaced.
@@ -134,9 +133,7 @@ class Writer:
 
         Args:
             text: In it ``{name}`` is one of its tables, or one of ``frames``; other braces are doubled.
-            table: The table that is written.
             step: Which write of the batch this is.
-            frames: Frames that the text reads.
         """
         with self.once(table, step):
             names = {name: f"delta.`{self.path(name).replace('`', '``')}`" for name in self._gold.tables}

@@ -12,42 +12,19 @@ from common.delta.match.batch_match import SideStep
 from common.streaming.query import Stream
 from gold import custom, processor
 from gold.aggregate import recompute, stateful
-from gold.aggregate.stateful import CLOSED
 from gold.history import query as history
 from gold.join import query as join
 from gold.source.carried_on import carried_on
 from gold.source.failing_row import explain_failing_row
-from gold.source.foreign_appends import check_appends, refuse_foreign_appends
+from gold.source.foreign_appends import refuse_foreign_appends
 from gold.source.missing_history import explain_missing_history
-from gold.source.start import is_awaited
 from gold.source.stream import lacks_feed, reads_feed
 from gold.table.compact_every import compacting
 from gold.table.context import Context
-from gold.table.declaration_marks import changed, keeps_deleted_keys, meaning
+from gold.table.declaration_marks import keeps_deleted_keys, meaning
 from gold.table.defined import Defined
 from gold.upsert import query as upsert
 from gold.view import query as view
-from gold.view.open_rows import is_approximate, leaves_open
-from gold.view.query import other_ways
-
-__all__ = [
-    "CLOSED",
-    "Context",
-    "Defined",
-    "build_query",
-    "changed_attributes",
-    "check_appends",
-    "defined",
-    "former_side_tables",
-    "is_approximate",
-    "is_awaited",
-    "leaves_open",
-    "marks_of",
-    "missing_feed_warning",
-    "other_ways",
-    "side_steps",
-    "why_undefined",
-]
 
 
 def build_query(context: Context, gold: Gold) -> Stream:
@@ -91,29 +68,20 @@ def defined(context: Context, gold: Gold, versions: Sequence[int | None]) -> Seq
 
 def side_steps(gold: Gold, path: Callable[[str], str]) -> tuple[SideStep, ...]:
     """The steps that not every micro-batch of a gold table has; ``path`` gives the path of a table."""
-    return upsert.side_steps(gold, path) if isinstance(gold, Upsert | ChangeFeed) else ()
+    if not isinstance(gold, Upsert | ChangeFeed):
+        return ()
+    return tuple(SideStep(upsert.DELETED_STEP, table, path(table)) for table in gold.side_tables)
 
 
 def former_side_tables(gold: Gold, marks: Mapping[str, str] | None) -> tuple[str, ...]:
     """The side tables that a query had under the declaration with these marks, of those that it has now.
 
     Args:
-        gold: The declaration now.
         marks: The marks in the newest commit of its table; None where there are none: then all of them.
     """
     if marks is None or not isinstance(gold, Upsert | ChangeFeed) or keeps_deleted_keys(marks):
         return gold.side_tables
     return ()
-
-
-def marks_of(gold: Gold) -> Mapping[str, str]:
-    """The marks of a declaration, as the commits of its query have them."""
-    return meaning(gold)
-
-
-def changed_attributes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
-    """Attributes of a declaration whose meaning differs between the marks of two commits."""
-    return changed(before, now)
 
 
 def missing_feed_warning(context: Context, gold: Gold) -> str | None:

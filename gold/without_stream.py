@@ -23,8 +23,9 @@ from common.declare import Aggregate, ChangeFeed, Gold, History, Join, Upsert, V
 from common.delta.log import LogReader
 from common.delta.micro_batch import MicroBatch
 from common.streaming.query import failure_of
-from gold.query import Context, build_query
+from gold.query import build_query
 from gold.source.stream import CHANGE, at_version
+from gold.table.context import Context
 
 Position = Mapping[str, Any] | None
 """How far a source is read, as Spark's offset log writes it; None: it has no row yet."""

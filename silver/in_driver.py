@@ -86,7 +86,6 @@ def micro_batch_writer(builder: Builder, judged: ArrowRows, bronze: StructType) 
     """What writes judged rows as micro-batches into the tables of a silver query, which exist and are empty.
 
     Args:
-        judged: Judged rows.
         bronze: The columns of bronze.
 
     Returns:

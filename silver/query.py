@@ -42,21 +42,9 @@ from silver.write.first_load import FirstLoad, Mark
 from silver.write.known_keys import KeysWrittenOutsideStream, known_until_ms
 from silver.write.late_rows import LateRows, late_schema, read_micro_batch
 from silver.write.poison_search import OffsetRange, PoisonSearch
-from silver.write.writer import Writer, side_paths, side_steps
+from silver.write.writer import Writer, side_paths
 
 _log = logging.getLogger("medallion.silver")
-
-__all__ = [
-    "Builder",
-    "build_query",
-    "builder_of",
-    "check_bronze",
-    "rows",
-    "rule_change_notice",
-    "rule_changes",
-    "side_steps",
-    "unfinished_batch_refusal",
-]
 
 
 def rule_change_notice(silver: Silver, last: Mapping[str, Any]) -> str | None:

@@ -86,6 +86,16 @@ def user_cache() -> Path:
     return home / ".cache" / "medallion"
 
 
+class _OfThisMachine:
+    """A folder of the files that are always local."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, layout: Layout, kind: type[Layout]) -> Path:
+        return layout.local / self._name
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """Paths of one pipeline."""
@@ -111,6 +121,16 @@ class Layout:
     # Folder or URI of what the starts have found in catalogs: a file per name, with the table's folder.
     # Empty: it is in ``checkpoints``.
     names: str = ""
+
+    # Folders in ``local``, by what they have.
+    alerts = _OfThisMachine("alerts")  # the alerts' file and lock
+    catalog = _OfThisMachine("catalog")  # what the jobs have registered in a catalog
+    jobs = _OfThisMachine("jobs")  # the jobs' state files
+    backfills = _OfThisMachine("backfills")  # the records of backfills, one file per run
+    log = _OfThisMachine("log")  # the jobs' log files
+    channel = _OfThisMachine("channel")  # the sockets by which commands ask the running jobs
+    query_states = _OfThisMachine("queries")  # the queries' failures and restarts
+    quality = _OfThisMachine("quality")  # Great Expectations' results and Data Docs
 
     @classmethod
     def of(cls, pipeline: Pipeline, settings: Settings) -> Layout:
@@ -236,46 +256,6 @@ class Layout:
         if is_local(self.warehouse):
             return Path(self.warehouse) / "_leases"
         return self.local / "leases"
-
-    @property
-    def alerts(self) -> Path:
-        """Folder of the alerts' file and lock."""
-        return self.local / "alerts"
-
-    @property
-    def catalog(self) -> Path:
-        """Folder of what the jobs have registered in a catalog."""
-        return self.local / "catalog"
-
-    @property
-    def jobs(self) -> Path:
-        """Folder of the jobs' state files."""
-        return self.local / "jobs"
-
-    @property
-    def backfills(self) -> Path:
-        """Folder of the records of backfills, one file per run."""
-        return self.local / "backfills"
-
-    @property
-    def log(self) -> Path:
-        """Folder of the jobs' log files."""
-        return self.local / "log"
-
-    @property
-    def channel(self) -> Path:
-        """Folder of the sockets by which commands ask the running jobs."""
-        return self.local / "channel"
-
-    @property
-    def query_states(self) -> Path:
-        """Folder of the queries' failures and restarts."""
-        return self.local / "queries"
-
-    @property
-    def quality(self) -> Path:
-        """Folder of Great Expectations' results and Data Docs."""
-        return self.local / "quality"
 
 
 def is_local(path: str) -> bool:

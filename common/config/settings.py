@@ -163,8 +163,8 @@ class BronzeSettings(_Section):
     )
 
 
-class SilverSettings(_Section):
-    """Bronze to silver."""
+class _FollowingSection(_Section):
+    """What a layer has that reads tables of the pipeline."""
 
     trigger: FollowingTrigger = FOLLOW
     max_files_per_trigger: int = Field(
@@ -174,6 +174,11 @@ class SilverSettings(_Section):
         default=None,
         description="Soft limit of bytes per micro-batch, such as 512m; unset: only files are limited.",
     )
+
+
+class SilverSettings(_FollowingSection):
+    """Bronze to silver."""
+
     schema_registry: Annotated[str | None, AfterValidator(_without_login)] = Field(
         default=None,
         description="Where schemas of framed Avro and Protobuf values are, of read and of published ones: "
@@ -206,17 +211,9 @@ class SilverSettings(_Section):
     )
 
 
-class GoldSettings(_Section):
+class GoldSettings(_FollowingSection):
     """Silver to gold."""
 
-    trigger: FollowingTrigger = FOLLOW
-    max_files_per_trigger: int = Field(
-        default=200, ge=1, description="Files of a source table per micro-batch."
-    )
-    max_bytes_per_trigger: ByteSize | None = Field(
-        default=None,
-        description="Soft limit of bytes per micro-batch, such as 512m; unset: only files are limited.",
-    )
     checkpoints: str | None = Field(
         default=None,
         description="Where the checkpoints of this layer and of publications are; unset: as the setting "
@@ -381,11 +378,6 @@ class HistorySettings(_Section):
         default=30, ge=0, description="Seconds between two writes of the history; 0: no history."
     )
     keep: Duration = Field(default="14 days", description="How long a micro-batch stays in the history.")
-
-    @property
-    def keep_seconds(self) -> float:
-        """``keep`` in seconds."""
-        return seconds_of(self.keep)
 
 
 def _port_as_text(value: object) -> object:

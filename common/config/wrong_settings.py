@@ -47,7 +47,6 @@ def explained(error: ValidationError, origins: Origins, known: Iterable[str]) ->
     """Each mistake: where the setting is, its value, and what to write instead.
 
     Args:
-        origins: Where the settings come from.
         known: The dotted names of all settings and sections.
     """
     names_of_all = set(known)

@@ -1,49 +1,19 @@
 """The public names of a pipeline file."""
 
-from common.declare.pipeline import (
+from common.declare.field_types import Hook
+from common.declare.files import Files
+from common.declare.gold_tables import (
     Aggregate,
-    Avro,
-    BatchSink,
-    Bronze,
-    Bytes,
     ChangeFeed,
-    Columns,
-    ConsoleSink,
-    Csv,
     Custom,
-    Debezium,
-    DeltaTable,
-    Files,
-    FileSink,
-    ForeachSink,
     Gold,
     History,
-    Hook,
     Join,
-    Json,
-    KafkaSink,
-    Lookup,
-    MemorySink,
-    Message,
-    Pipeline,
-    Protobuf,
-    Publish,
-    Reading,
-    Rule,
-    Session,
-    Silver,
     Stateful,
-    Storage,
-    Stream,
-    Table,
-    Text,
-    Topic,
     Upsert,
-    Value,
     View,
-    Window,
-    Within,
 )
+from common.declare.pipeline import Bronze, Lookup, Message, Pipeline, Rule, Silver, Table, Topic
 from common.declare.quality.expectations import (
     Expect,
     Freshness,
@@ -62,6 +32,11 @@ from common.declare.quality.expectations import (
     ValueShare,
 )
 from common.declare.quality.great_expectations_classes import gx
+from common.declare.sinks import BatchSink, ConsoleSink, FileSink, ForeachSink, KafkaSink, MemorySink, Publish
+from common.declare.table_options import Reading, Storage
+from common.declare.typed_sources import DeltaTable, Stream
+from common.declare.value_formats import Avro, Bytes, Columns, Csv, Debezium, Json, Protobuf, Text, Value
+from common.declare.windows import Session, Window, Within
 
 __all__ = [
     "Aggregate",

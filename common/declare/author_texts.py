@@ -24,8 +24,6 @@ class AuthorText:
 
     Attributes:
         what: What it is: ``sql``, ``where``, ``measure 'total'``, ``rule 'known'``.
-        text: The text.
-        declared: The declaration.
     """
 
     what: str
@@ -83,7 +81,6 @@ class Spot:
     """A part of an author's text.
 
     Attributes:
-        text: The text.
         part: The part, in the author's characters; empty for all of the text.
         place: ``file:line:column`` of its begin; ``file:line`` of the declaration where that is not known.
     """
@@ -97,7 +94,6 @@ def spot_of(texts: Iterable[AuthorText], part: str, read: str = "", begin: int |
     """Where an author wrote a part of a text that Spark names.
 
     Args:
-        texts: The texts of the declaration.
         part: The part; empty where only its place is known.
         read: The text that Spark has read, which has other names of tables, or brackets around; empty where
             it is not known.

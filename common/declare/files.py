@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 from common.declare.declared import absolute, declared
 from common.declare.field_types import Interval, TableName, Trigger
 from common.declare.intervals import length_of
-from common.declare.table_options import Storage
+from common.declare.table_options import NumberedKind, Storage
 from common.errors import Fault
 
 PREFIX = "files:"
@@ -34,7 +34,7 @@ def _store(path: str) -> str:
 
 
 @declared
-class Files:
+class Files(NumberedKind):
     """One bronze table that is read from files, such as an export of what Kafka has deleted.
 
     Grain: one row per record of a file, once, in bronze's envelope. ``topic`` is ``files:<name>``,
@@ -47,7 +47,7 @@ class Files:
     read. A file that changes after it was listed is not read again: ``medallion status`` names it.
     """
 
-    LAYER: ClassVar[str] = "bronze"
+    PREFIX: ClassVar[str] = PREFIX
     EXAMPLES: ClassVar[Mapping[str, str]] = {
         "name": '"history"',
         "path": '"s3a://archive/orders"',
@@ -135,14 +135,12 @@ class Files:
                 "MED-1105",
                 f"keep is for a table of its own; the topic of {self.into} says how long it keeps records",
             )
-        if self.keep is not None and not length_of(self.keep).milliseconds:
-            yield Fault("MED-1104", f"keep={self.keep!r} keeps nothing; leave keep out to keep every record")
         if self.into is not None and self.storage != Storage():
             yield Fault(
                 "MED-1105", f"storage is for a table of its own; {self.into} is laid out as its topic says"
             )
         yield from self._of_ends()
-        yield from self.storage.unfit_for_bronze()
+        yield from self.unfit()
 
     def _of_ends(self) -> Iterator[Fault]:
         """Faults of what is left out, and of what becomes of a file that is read."""
@@ -175,36 +173,6 @@ class Files:
         return None if self.source_archive_dir is None else absolute(self, self.source_archive_dir)
 
     @property
-    def table(self) -> str:
-        """``bronze.<name>``: the query, and its table unless the records go into another one."""
-        return f"bronze.{self.name}"
-
-    @property
-    def side_tables(self) -> tuple[str, ...]:
-        """The tables that the query writes besides the one of its own name: none."""
-        return ()
-
-    @property
     def folder(self) -> str:
         """Path or URI of the folder or file; a relative path begins at the folder of the pipeline file."""
         return absolute(self, self.path)
-
-    @property
-    def coordinate(self) -> str:
-        """The value of the column ``topic`` of the rows."""
-        return f"{PREFIX}{self.name}"
-
-    @property
-    def topic_names(self) -> tuple[str, ...]:
-        """The one value of the column ``topic``, as a bronze table of Kafka has the names of its topics."""
-        return (self.coordinate,)
-
-    @property
-    def pattern(self) -> None:
-        """None: the values of the column ``topic`` are known."""
-        return
-
-    @property
-    def may_have_gaps(self) -> bool:
-        """Every offset has a record."""
-        return False

@@ -25,7 +25,6 @@ def statement_of(gold: Gold, columns: Columns) -> str | None:
     """The statement of a gold table; None where code of the pipeline makes its rows.
 
     Args:
-        gold: The declaration.
         columns: The columns of its sources. Where they are not known, a measure that names ``window_start``
             means the window's, and a joined table has the columns that it has.
     """

@@ -13,13 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import combinations
 from types import MappingProxyType
-from typing import (
-    Annotated,
-    Any,
-    ClassVar,
-    Literal,
-    NamedTuple,
-)
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import AfterValidator
 
@@ -27,7 +21,6 @@ from common.declare.declared import declared, source_of
 from common.declare.field_types import (
     ColumnTexts,
     Expressions,
-    Hook,
     Interval,
     Names,
     Offsets,
@@ -41,80 +34,15 @@ from common.declare.field_types import (
     topic_fault,
 )
 from common.declare.files import Files
-from common.declare.gold_tables import (
-    Aggregate,
-    ChangeFeed,
-    Custom,
-    Gold,
-    History,
-    Join,
-    Stateful,
-    Upsert,
-    View,
-)
-from common.declare.intervals import length_of
+from common.declare.gold_tables import Gold, View
 from common.declare.quality.expectations import Quality
-from common.declare.sinks import (
-    BatchSink,
-    ConsoleSink,
-    FileSink,
-    ForeachSink,
-    KafkaSink,
-    MemorySink,
-    Publish,
-)
-from common.declare.table_options import Paced, Reading, Storage
+from common.declare.sinks import Publish
+from common.declare.table_options import BronzeKind, Paced, Storage
 from common.declare.typed_sources import DeltaTable, Stream
-from common.declare.value_formats import Avro, Bytes, Columns, Csv, Debezium, Json, Protobuf, Text, Value
-from common.declare.windows import Session, Window, Within
+from common.declare.value_formats import Columns, Csv, Debezium, Json, Protobuf, Value
 from common.errors import Fault, PipelineError, Problem, UsageError, closest, nearest
 from common.reserved_kafka_options import OF_A_CONSUMER, isolation_fault, reserved_option
 from common.sql.duckdb.pattern import pattern_fault
-
-__all__ = [
-    "Aggregate",
-    "Avro",
-    "BatchSink",
-    "Bronze",
-    "Bytes",
-    "ChangeFeed",
-    "Columns",
-    "ConsoleSink",
-    "Csv",
-    "Custom",
-    "Debezium",
-    "DeltaTable",
-    "FileSink",
-    "Files",
-    "ForeachSink",
-    "Gold",
-    "History",
-    "Hook",
-    "Join",
-    "Json",
-    "KafkaSink",
-    "Lookup",
-    "MemorySink",
-    "Message",
-    "Pipeline",
-    "Protobuf",
-    "Publish",
-    "Reading",
-    "Rule",
-    "Session",
-    "Silver",
-    "Stateful",
-    "Storage",
-    "Stream",
-    "Table",
-    "Text",
-    "Topic",
-    "Upsert",
-    "Value",
-    "View",
-    "Window",
-    "Within",
-]
 
 
 class Message(NamedTuple):
@@ -127,13 +55,12 @@ class Message(NamedTuple):
 
 
 @declared
-class Topic:
+class Topic(BronzeKind):
     """One bronze table, and the Kafka topics that it is read from.
 
     Without ``topics``, ``pattern`` or ``assign`` the table reads the topic of its own name.
     """
 
-    LAYER: ClassVar[str] = "bronze"
     EXAMPLES: ClassVar[Mapping[str, str]] = {"name": '"orders"'}
 
     name: TopicTable
@@ -191,22 +118,10 @@ class Topic:
         for name in ("max_offsets_per_trigger", "min_partitions"):
             if (given_number := getattr(self, name)) is not None and given_number < 1:
                 yield Fault("MED-1104", f"{name} is {given_number}; it must be at least 1")
-        if self.keep is not None and not length_of(self.keep).milliseconds:
-            yield Fault("MED-1104", f"keep={self.keep!r} keeps nothing; leave keep out to keep every record")
         for option in self.kafka:
             yield from reserved_option(option, OF_A_CONSUMER)
         yield from isolation_fault(self.kafka)
-        yield from self.storage.unfit_for_bronze()
-
-    @property
-    def table(self) -> str:
-        """``bronze.<name>``."""
-        return f"bronze.{self.name}"
-
-    @property
-    def side_tables(self) -> tuple[str, ...]:
-        """The tables that the query writes besides the one of its own name: none."""
-        return ()
+        yield from self.unfit()
 
     @property
     def topic_names(self) -> tuple[str, ...]:

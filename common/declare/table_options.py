@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import field, fields
 from datetime import datetime
-from typing import Literal
+from typing import ClassVar, Literal
 
 from common.declare.declared import ADDED_LATER, SHARED, absolute, declared
 from common.declare.field_types import ByteSize, Count, FollowingTrigger, Names
+from common.declare.intervals import length_of
 from common.errors import Fault, nearest
 
 _MOST_CLUSTERED = 4
@@ -187,6 +188,59 @@ class Storage:
             if name not in _BRONZE:
                 known = nearest(name, _BRONZE)
                 yield Fault("MED-1105", f"storage: bronze cannot be clustered by {name!r}; {known}")
+
+
+class BronzeKind:
+    """What is true of every bronze table."""
+
+    LAYER: ClassVar[str] = "bronze"
+
+    name: str
+    keep: str | None
+    storage: Storage
+
+    @property
+    def table(self) -> str:
+        """``bronze.<name>``; also names its query and checkpoint."""
+        return f"bronze.{self.name}"
+
+    @property
+    def side_tables(self) -> tuple[str, ...]:
+        """The tables that the query writes besides the one of its own name: none."""
+        return ()
+
+    def unfit(self) -> Iterator[str]:
+        """Faults of what is declared of every bronze table."""
+        if self.keep is not None and not length_of(self.keep).milliseconds:
+            yield Fault("MED-1104", f"keep={self.keep!r} keeps nothing; leave keep out to keep every row")
+        yield from self.storage.unfit_for_bronze()
+
+
+class NumberedKind(BronzeKind):
+    """What is true of a bronze table whose rows are numbered by the engine itself: all but those of Kafka."""
+
+    PREFIX: ClassVar[str]
+    """What the column ``topic`` of its rows begins with; no Kafka topic can have a colon in its name."""
+
+    @property
+    def coordinate(self) -> str:
+        """The value of the column ``topic`` of the rows; also the source's name among the tables."""
+        return f"{self.PREFIX}{self.name}"
+
+    @property
+    def topic_names(self) -> tuple[str, ...]:
+        """The one value of the column ``topic``, as a bronze table of Kafka has the names of its topics."""
+        return (self.coordinate,)
+
+    @property
+    def pattern(self) -> None:
+        """None: the values of the column ``topic`` are known."""
+        return
+
+    @property
+    def may_have_gaps(self) -> bool:
+        """Every offset has a row."""
+        return False
 
 
 def _location_fault(text: str) -> str:

@@ -12,8 +12,7 @@ from pydantic import BeforeValidator
 
 from common.declare.declared import absolute, declared, spelt
 from common.declare.field_types import ByteSize, Count, Interval, Options, TableName, Trigger
-from common.declare.intervals import length_of
-from common.declare.table_options import Storage, order_faults, start_faults
+from common.declare.table_options import NumberedKind, Storage, order_faults, start_faults
 from common.errors import Fault, closest, nearest
 
 FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
@@ -31,7 +30,7 @@ _NAME = re.compile(r"((\w+|`[^`./]+`)\.){0,2}(\w+|`[^`./]+`)")
 
 
 @declared
-class DeltaTable:
+class DeltaTable(NumberedKind):
     """One bronze table that is read from a Delta table, whoever writes that table.
 
     Grain: one row per row of the source, or per change of one with ``changes="feed"``, in bronze's envelope.
@@ -44,7 +43,7 @@ class DeltaTable:
     null from then on. A column of another type is refused.
     """
 
-    LAYER: ClassVar[str] = "bronze"
+    PREFIX: ClassVar[str] = "delta:"
     EXAMPLES: ClassVar[Mapping[str, str]] = {"name": '"history"', "path": '"s3a://lake/orders"'}
 
     name: TableName
@@ -103,19 +102,7 @@ class DeltaTable:
         if self.event_time_order is not None and not self.event_time_order.strip():
             yield Fault("MED-1103", 'event_time_order is empty; name the column of event time, such as "at"')
         yield from order_faults(self.event_time_order is not None, self.begins_later)
-        if self.keep is not None and not length_of(self.keep).milliseconds:
-            yield Fault("MED-1104", f"keep={self.keep!r} keeps nothing; leave keep out to keep every row")
-        yield from self.storage.unfit_for_bronze()
-
-    @property
-    def table(self) -> str:
-        """``bronze.<name>``."""
-        return f"bronze.{self.name}"
-
-    @property
-    def side_tables(self) -> tuple[str, ...]:
-        """The tables that the query writes besides the one of its own name: none."""
-        return ()
+        yield from self.unfit()
 
     @property
     def folder(self) -> str:
@@ -129,11 +116,6 @@ class DeltaTable:
         return ".".join([*("spark_catalog", "default")[: 3 - len(parts)], *parts])
 
     @property
-    def coordinate(self) -> str:
-        """The value of the column ``topic`` of the rows; also the source's name among the tables."""
-        return f"delta:{self.name}"
-
-    @property
     def begins_later(self) -> bool:
         """Whether reading begins later than with what the source has at the first start."""
         return self.starting_version is not None or self.starting_timestamp is not None
@@ -142,21 +124,6 @@ class DeltaTable:
     def reads(self) -> str:
         """The source's name among the tables that queries read: no table of the pipeline has a colon."""
         return self.coordinate
-
-    @property
-    def topic_names(self) -> tuple[str, ...]:
-        """The one value of the column ``topic``, as a bronze table of Kafka has the names of its topics."""
-        return (self.coordinate,)
-
-    @property
-    def pattern(self) -> None:
-        """None: the values of the column ``topic`` are known."""
-        return
-
-    @property
-    def may_have_gaps(self) -> bool:
-        """Every offset has a row."""
-        return False
 
 
 OWN_KINDS: Mapping[str, str] = {
@@ -219,7 +186,7 @@ def _value_fault(option: str, value: str) -> str:
 
 
 @declared
-class Stream:
+class Stream(NumberedKind):
     """One bronze table that is read from any streaming source of Spark, such as ``rate`` or a connector.
 
     Grain: one row per row of the source, in bronze's envelope. ``value`` is a struct of the source's columns
@@ -230,7 +197,7 @@ class Stream:
     Each row is in bronze once if the source gives the same rows again between two of its positions.
     """
 
-    LAYER: ClassVar[str] = "bronze"
+    PREFIX: ClassVar[str] = "stream:"
     EXAMPLES: ClassVar[Mapping[str, str]] = {"name": '"sensor"', "format": '"rate-micro-batch"'}
 
     name: TableName
@@ -276,36 +243,4 @@ class Stream:
         yield from _option_faults(kind, self.options)
         if kind == "rate-micro-batch" and "rowsperbatch" not in map(str.lower, self.options):
             yield Fault("MED-1102", 'rate-micro-batch needs the option rowsPerBatch, such as "100"')
-        if self.keep is not None and not length_of(self.keep).milliseconds:
-            yield Fault("MED-1104", f"keep={self.keep!r} keeps nothing; leave keep out to keep every row")
-        yield from self.storage.unfit_for_bronze()
-
-    @property
-    def table(self) -> str:
-        """``bronze.<name>``."""
-        return f"bronze.{self.name}"
-
-    @property
-    def side_tables(self) -> tuple[str, ...]:
-        """The tables that the query writes besides the one of its own name: none."""
-        return ()
-
-    @property
-    def coordinate(self) -> str:
-        """The value of the column ``topic`` of the rows."""
-        return f"stream:{self.name}"
-
-    @property
-    def topic_names(self) -> tuple[str, ...]:
-        """The one value of the column ``topic``, as a bronze table of Kafka has the names of its topics."""
-        return (self.coordinate,)
-
-    @property
-    def pattern(self) -> None:
-        """None: the values of the column ``topic`` are known."""
-        return
-
-    @property
-    def may_have_gaps(self) -> bool:
-        """Every offset has a row."""
-        return False
+        yield from self.unfit()

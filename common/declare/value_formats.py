@@ -40,8 +40,22 @@ DESCRIPTOR_ENDINGS = (".desc", ".binpb", ".pb")
 """How the names of files with a set of Protobuf's descriptors end."""
 
 
+class _Limited:
+    """A format whose values have limits."""
+
+    max_depth: int = 1
+    max_bytes: int
+
+    def mistakes(self) -> Iterator[str]:
+        """Faults of the field values in combination."""
+        if not 1 <= self.max_depth <= 1000:  # noqa: PLR2004
+            yield Fault("MED-1104", f"max_depth is {self.max_depth}; it must be from 1 to 1000")
+        if self.max_bytes < 1:
+            yield Fault("MED-1104", f"max_bytes is {self.max_bytes}; it must be at least 1")
+
+
 @declared
-class Json:
+class Json(_Limited):
     """JSON values, read with a schema. A value is read exactly as it was sent, or rejected."""
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"schema": '"id string, amount decimal(12,2)"'}
@@ -75,7 +89,7 @@ class Json:
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
-        yield from _limits(self.max_depth, self.max_bytes)
+        yield from _Limited.mistakes(self)
         if self.framing != "none" and not self.strict:
             yield Fault("MED-1105", "framing is for strict values only; leave out framing, or strict=False")
         if self.decimals != "number" and not self.strict:
@@ -83,7 +97,7 @@ class Json:
 
 
 @declared
-class Debezium:
+class Debezium(_Limited):
     """Change events in Debezium's JSON envelope, with or without its embedded schema.
 
     Silver's columns see ``before`` and ``after`` (structs of ``row``), ``op`` (c, u, d, r), ``ts_ms``,
@@ -111,13 +125,9 @@ class Debezium:
     decimals: Decimals = field(default="number", metadata={ADDED_LATER: True})
     """As with ``Json``."""
 
-    def mistakes(self) -> Iterator[str]:
-        """Faults of the field values in combination."""
-        yield from _limits(self.max_depth, self.max_bytes)
-
 
 @declared
-class Avro:
+class Avro(_Limited):
     """Avro values."""
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"schema": '"order.avsc"'}
@@ -134,13 +144,9 @@ class Avro:
     max_bytes: int = 16_777_216
     """Most bytes of a value; a longer value is rejected."""
 
-    def mistakes(self) -> Iterator[str]:
-        """Faults of the field values in combination."""
-        yield from _limits(1, self.max_bytes)
-
 
 @declared
-class Protobuf:
+class Protobuf(_Limited):
     """Protobuf values. It needs the extra ``protobuf``."""
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"schema": '"order.desc"', "message": '"shop.Order"'}
@@ -172,11 +178,11 @@ class Protobuf:
                 f"schema is {self.schema!r}; write the name of a file with a set of descriptors, such as "
                 '"order.desc": protoc --include_imports --descriptor_set_out=order.desc order.proto',
             )
-        yield from _limits(1, self.max_bytes)
+        yield from _Limited.mistakes(self)
 
 
 @declared
-class Csv:
+class Csv(_Limited):
     """One line of delimited text per value (RFC 4180), read as strictly as JSON.
 
     Fields are found by their positions; of files with ``header=True`` by the names in the file's first line,
@@ -213,21 +219,17 @@ class Csv:
                 "MED-1103",
                 'null_text is an empty list; leave it out where an empty field is null (null_text="")',
             )
-        yield from _limits(1, self.max_bytes)
+        yield from _Limited.mistakes(self)
 
 
 @declared
-class Text:
+class Text(_Limited):
     """Plain UTF-8 text, which silver's columns see as ``value string``."""
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {}
 
     max_bytes: int = 16_777_216
     """Most bytes of a value; a longer value is rejected."""
-
-    def mistakes(self) -> Iterator[str]:
-        """Faults of the field values in combination."""
-        yield from _limits(1, self.max_bytes)
 
 
 @declared
@@ -256,10 +258,3 @@ class Columns:
 
 
 Value = Json | Debezium | Avro | Protobuf | Csv | Text | Bytes | Columns
-
-
-def _limits(max_depth: int, max_bytes: int) -> Iterator[str]:
-    if not 1 <= max_depth <= 1000:  # noqa: PLR2004
-        yield Fault("MED-1104", f"max_depth is {max_depth}; it must be from 1 to 1000")
-    if max_bytes < 1:
-        yield Fault("MED-1104", f"max_bytes is {max_bytes}; it must be at least 1")

@@ -93,7 +93,6 @@ def parse_commit(
     """A commit, from the content of its file.
 
     Args:
-        version: Version of the table.
         modified_ms: Gives the file's modification time, which counts where the commit has no timestamp.
         bounds_of: The column whose smallest and largest values are read from the statistics; empty: none.
 

@@ -36,7 +36,6 @@ def insert_new(frame: DataFrame, path: str, metadata: str, *, key: Sequence[str]
 
     Args:
         frame: At most one row per key; keys are not null. Its columns are the table's.
-        key: Columns that are compared.
     """
     with delta_table.commit_metadata(frame.sparkSession, metadata):
         _merge(frame, path, _same_key(frame, key)).whenNotMatchedInsertAll().execute()

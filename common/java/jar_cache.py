@@ -28,24 +28,6 @@ from common.java.ivy import Ivy, failure_lines
 from common.java.jar_lock import LOCK, Jar, State, jar_sets, lock_text, locked
 from common.machine.terminal import Arrival, arrivals, megabytes, say
 
-__all__ = [
-    "PACKAGES",
-    "Jar",
-    "State",
-    "bundle_sets",
-    "cache_dir",
-    "export",
-    "fetch",
-    "jar_path",
-    "jar_sets",
-    "jars_of",
-    "locked",
-    "require",
-    "session_sets",
-    "verify",
-]
-
-
 PACKAGES = "packages"
 """The set of the jars that the setting ``spark.packages`` names; the lock has the other sets."""
 
@@ -112,7 +94,6 @@ def fetch(settings: Settings, *sets: str, source: Path | None = None) -> tuple[J
     Several processes may call this at once: one fetches, the others wait for it.
 
     Args:
-        settings: Settings of the cache and the mirror.
         sets: Sets of jars; none: all.
         source: A bundle of ``export``, instead of the network.
 

@@ -52,7 +52,6 @@ def latest_per_key(
 
     Args:
         rows: Any number of rows per key.
-        key: Columns that identify a row.
         order: Columns, the most significant first.
         earliest: The first row of each key instead.
 
@@ -79,7 +78,6 @@ def rank_against(
     Args:
         rows: Any number of rows per key.
         others: Tables with key and order; they may have other keys too.
-        key: Columns that identify a row.
         order: Columns, the most significant first.
 
     Raises:
@@ -104,9 +102,7 @@ def keys_not_in(
     """The positions of rows whose key no other row has, in any of the tables.
 
     Args:
-        rows: The rows whose keys are looked up.
         others: Tables with ``key`` and ``itself``.
-        key: Columns that identify a row.
         itself: Columns by which a row of a table is recognised as the very row that is looked up.
 
     Raises:
@@ -131,7 +127,6 @@ def rows_with_keys_of(rows: pa.RecordBatchReader, keys: pa.Table, most: int) -> 
     Args:
         rows: Rows of any number, with the columns of the keys.
         keys: The keys; all of their columns are compared.
-        most: How many rows are returned at most.
 
     Raises:
         duckdb.Error: DuckDB cannot compare the columns.

@@ -43,7 +43,6 @@ def with_orders(
         others: Tables with at most one row per key, by the name of the struct that is added; null where a
             table lacks the key. ``None``: a table without rows.
         key: Columns that identify a row; compared null-safe.
-        order: Columns of the struct.
         count: How many rows the frame has at most; few are broadcast.
     """
     result = frame
@@ -78,7 +77,6 @@ def keys_not_in(
     Args:
         frame: One row per key; keys are not null.
         others: Frames with ``key`` and ``itself``.
-        key: Columns that identify a row.
         itself: Columns by which another row is recognised as the very row that is looked up; not null.
         count: How many rows ``frame`` has at most; few are broadcast.
     """

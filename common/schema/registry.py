@@ -28,9 +28,7 @@ class Refused(Exception):  # noqa: N818  # an answer, which its caller explains
     """The registry has answered with an error of its own.
 
     Attributes:
-        status: The status of HTTP.
         code: The registry's own code, such as 40403; for an incompatible schema 409.
-        text: What it says.
     """
 
     def __init__(self, status: int, code: int, text: str) -> None:

@@ -72,7 +72,6 @@ def column_faults(
     Of the engine's own columns, which begin with an underscore, those are sent that a schema names.
 
     Args:
-        columns: The columns that are sent.
         formats: The fields of ``key`` and ``value``, where they are formats.
         elsewhere: Columns that the other parts of the message are made of.
     """

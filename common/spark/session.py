@@ -69,7 +69,6 @@ def build_session(
         app: Name of the application; also names its log file.
         log_dir: Folder of the log files: ``<app>.log`` of Spark, instead of the console; ``<app>.jvm.log``
             with the output of Spark's JVM; ``<app>.python.log`` of Python's libraries.
-        sets: Sets of locked jars to load.
         compiled: Which code the JVM compiles with full optimization.
 
     Raises:

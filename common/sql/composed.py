@@ -107,7 +107,6 @@ def grouping_sets(group: exp.Expr, place: Callable[[exp.Expr], int]) -> list[lis
     """The sets of a GROUP BY, each by the places of its keys; None where it has no sets.
 
     Args:
-        group: The GROUP BY.
         place: Gives the place of a key among all keys; called in the order of the text.
     """
     behind = [each for key in ("rollup", "cube", "grouping_sets") for each in group.args.get(key) or ()]
@@ -158,7 +157,6 @@ def with_sets(  # noqa: PLR0913, PLR0917  # what a keyed relation is made of
     """The groups of each set, one below the other, with null for the keys that a set has not.
 
     Args:
-        keys: The keys of all sets.
         sets: The places of the keys of each set.
         text: The text before GROUP BY.
         rest: The text behind it.
@@ -184,7 +182,6 @@ def of_one_row(relation: Relation, name: str, *, is_one: bool) -> Relation:
 
     Args:
         relation: That of the query; it has one column.
-        name: The name of its column.
         is_one: Whether it surely has one row. Of several the query ends, as Spark's does.
     """
     column = backquoted(relation.columns[0])

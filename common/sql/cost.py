@@ -93,7 +93,6 @@ def rows_read(  # noqa: PLR0913, PLR0917  # what an estimate is made of
     Keys that are spread evenly are assumed, and rows that meet as many rows as the rows of the view tell.
 
     Args:
-        way: The way in which it is kept.
         made: The rows of the view; None where it is not there yet.
 
     Returns:

@@ -28,7 +28,6 @@ def place_in_python(source: str, near: int, text: str, offset: int) -> tuple[int
 
     Args:
         near: The line of the declaration with the text.
-        offset: The place.
 
     Returns:
         None where no literal, or several outside of the declaration, have the text; where a letter before the

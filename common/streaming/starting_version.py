@@ -24,7 +24,6 @@ def starting_version(checkpoint: str, path: str, wanted: Wanted) -> int:
 
     Args:
         path: Path or URI of the table that it reads.
-        wanted: What its declaration says.
     """
     if wanted != "latest":
         return wanted or 0

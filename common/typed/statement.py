@@ -30,11 +30,7 @@ _Outputs = Sequence[Field] | None
 
 
 def statement_mistakes(sql: str, tables: Columns) -> tuple[SqlError, ...]:
-    """The mistakes of a statement, in the order of its text; a doubtful part has the code ``DOUBTFUL``.
-
-    Args:
-        tables: The columns of its tables.
-    """
+    """The mistakes of a statement, in the order of its text; a doubtful part has the code ``DOUBTFUL``."""
     try:
         root = statement(sql)
     except SqlError:

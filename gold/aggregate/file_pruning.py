@@ -32,7 +32,6 @@ def prune_by_keys(rows: DataFrame, groups: Rows, by: Mapping[str, str]) -> DataF
     """Rows that may belong to one of the groups, by those of ``by`` that are columns of the source or fields.
 
     Args:
-        rows: Rows of the source.
         groups: Has a column per name in ``by``.
         by: SQL text over the source's columns by name.
     """

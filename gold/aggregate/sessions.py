@@ -40,11 +40,7 @@ def may_link(spans: Rows, gap: str) -> Column:
 
 
 def linked(table: DataFrame, spans: Rows, by: tuple[str, ...], gap: str) -> DataFrame:
-    """The table's sessions that are within a gap of a span of their group: ``by``, ``START`` and ``END``.
-
-    Args:
-        table: The existing sessions.
-    """
+    """The table's sessions that are within a gap of a span of their group: ``by``, ``START`` and ``END``."""
     is_near = [
         F.col(f"t.{START}") <= F.col(f"s.{HIGH}") + F.expr(f"interval '{gap}'"),
         F.col(f"t.{END}") >= F.col(f"s.{LOW}"),

@@ -94,7 +94,6 @@ def with_absences(found: DataFrame, listed: DataFrame, key: Sequence[str]) -> Da
         found: Versions, and runs of the table; a run that has ended ended at the next snapshot.
         listed: Each snapshot with the next one, out of ``followed``; at least those from the newest before
             the versions on.
-        key: Columns that identify the entity.
     """
     after = F.broadcast(listed.select(F.col(_AT).alias("last_at"), _NEXT))
     in_time = Window.partitionBy(*(F.col(f"`{name}`") for name in key)).orderBy("valid_from")

@@ -40,8 +40,6 @@ def joined(rows: DataFrame, other: DataFrame, gold: Join, *, within: Column | No
     """Each row that counts with its match in the other table, and its coordinates.
 
     Args:
-        rows: Rows of the table that is read.
-        other: Rows of the table that is joined.
         within: A further condition of a pair; may name columns of ``rows``, and of ``other`` as ``packed``.
 
     Raises:

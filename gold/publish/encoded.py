@@ -45,8 +45,6 @@ def encoded(
     A row that was deleted has no value, unless the schema has the field ``_change_type``.
 
     Args:
-        rows: The rows that are sent.
-        columns: Their columns that are sent.
         elsewhere: Columns that the other parts of the message are made of.
 
     Raises:

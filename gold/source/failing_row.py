@@ -51,7 +51,6 @@ def explain_failing_row(context: Context, gold: Gold, stream: Stream) -> Stream:
 
     Args:
         gold: The declaration; errors of a user's own code are left as they are.
-        stream: The query of ``gold``.
     """
     if isinstance(gold, Custom | Stateful):
         return stream

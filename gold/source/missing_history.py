@@ -19,7 +19,6 @@ def explain_missing_history(stream: Stream, gold: Gold, path: str) -> Stream:
     """The stream, whose micro-batches raise HistoryGoneError where they cannot read the source as it was.
 
     Args:
-        stream: The query of ``gold``.
         gold: The declaration; errors of a user's own function are left as they are.
     """
     if isinstance(gold, Custom):
@@ -30,15 +29,11 @@ def explain_missing_history(stream: Stream, gold: Gold, path: str) -> Stream:
             stream.write(rows, batch)
         except (PySparkException, Py4JJavaError) as error:
             if is_version_gone(str(error)):
-                raise _history_gone(stream.name, gold.reads, path, first_line(error)) from error
+                raise HistoryGoneError(
+                    f"{stream.name}: {gold.reads} at {path} cannot be read any more at the version that this "
+                    f"micro-batch needs: its old files or commits were cleaned away ({first_line(error)}). "
+                    f"Rebuild {stream.name} from the current rows: medallion rebuild {stream.name}."
+                ) from error
             raise
 
     return replace(stream, write=write)
-
-
-def _history_gone(table: str, reads: str, path: str, cause: str) -> HistoryGoneError:
-    return HistoryGoneError(
-        f"{table}: {reads} at {path} cannot be read any more at the version that this micro-batch needs: its "
-        f"old files or commits were cleaned away ({cause}). Rebuild {table} from the current rows: "
-        f"medallion rebuild {table}."
-    )

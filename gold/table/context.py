@@ -67,7 +67,6 @@ class Context:
         Args:
             frame: What the query reads, as a streaming frame.
             write: Writes one micro-batch: its rows, not computed yet, and its identity.
-            output_mode: Spark's output mode.
             without_rows: Whether a micro-batch without rows follows one that moved the watermark.
         """
         limits = self.limits

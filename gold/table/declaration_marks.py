@@ -62,7 +62,7 @@ def _mark(value: Any, words: Callable[[str], Sequence[str]]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
-def changed(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
+def changed_attributes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
     """Attributes whose meaning differs."""
     new = {name for name in now if name.partition(" ")[0] not in _OPERATIONS}
     names = {*before, *new} - _WITHOUT_MEANING

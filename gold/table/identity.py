@@ -24,11 +24,7 @@ def group(gold: Aggregate) -> tuple[str, ...]:
 
 
 def identity(pipeline: Pipeline, table: str) -> tuple[str, ...]:  # noqa: PLR0911  # one per kind
-    """The columns that identify a row of a silver or gold table; none where no declaration says them.
-
-    Args:
-        pipeline: The pipeline that declares the table.
-    """
+    """The columns that identify a row of a silver or gold table; none where no declaration says them."""
     for silver in pipeline.silver:
         if silver.table == table:
             of_row = RECORD if silver.each is None else (*RECORD, ELEMENT)

@@ -36,8 +36,6 @@ def with_truncations(
     """The rows that count and, where there may be some, each truncation, whatever ``where`` says of it.
 
     Args:
-        rows: The rows of a source.
-        where: The condition on those that count.
         truncates: The condition of a truncation; with one, the rows get ``TRUNCATES``.
         is_row: Of whether a row truncates, whether it is a row of its key.
     """
@@ -59,7 +57,6 @@ def without_row(found: DataFrame, key: Sequence[str], tie: Sequence[str]) -> Dat
 
     Args:
         found: Rows with ``TRUNCATES``.
-        key: Columns that identify a row.
         tie: Columns that order what is equal in the declared order.
     """
     is_row, stands = is_row_of_key(), F.col(TRUNCATES) != _OF_A_ROW

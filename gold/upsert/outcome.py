@@ -141,7 +141,6 @@ def recomputed(compared: DataFrame, newest: DataFrame, *, key: Sequence[str], is
     Args:
         compared: Reduced rows with ``ROW`` and ``END``.
         newest: The newest row of each key that needs it, with ``IS_DELETE``.
-        key: Columns that identify a row.
         is_again: Which keys need it.
     """
     struct = f"{_AGAIN}_row"
@@ -180,8 +179,6 @@ def with_values_before(
     Args:
         compared: Reduced rows with ``ROW`` and ``END``; perhaps recomputed.
         before: The table's rows of their keys; ``None``: it has none.
-        unchanged: The columns in question.
-        key: Columns that identify a row.
         order: Columns that order the versions of a row.
     """
     if before is None:

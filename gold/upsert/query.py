@@ -7,7 +7,7 @@ so a micro-batch that the table has is complete, and one that was cut off betwee
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import and_
@@ -21,7 +21,7 @@ from common.declare.row_order import total_order
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
 from common.delta.delta_rs import ACTION, DELETED, INSERTED, UPDATED
-from common.delta.match.batch_match import SideStep, StepHistory
+from common.delta.match.batch_match import StepHistory
 from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.micro_batch import MicroBatch
 from common.errors import ChangeRefusedError
@@ -62,17 +62,8 @@ _COVERS = "covers"
 
 _ACTIONS = (INSERTED, UPDATED, DELETED)
 
-_DELETED_STEP = "deleted"
+DELETED_STEP = "deleted"
 """The step of a micro-batch that writes the table of deleted keys."""
-
-
-def side_steps(gold: Upsert | ChangeFeed, path: Callable[[str], str]) -> tuple[SideStep, ...]:
-    """The steps that not every micro-batch of an upserted table has.
-
-    Args:
-        path: Gives the path of a table.
-    """
-    return tuple(SideStep(_DELETED_STEP, table, path(table)) for table in gold.side_tables)
 
 
 def build_query(context: Context, gold: Upsert | ChangeFeed) -> Stream:
@@ -96,7 +87,7 @@ def build_query(context: Context, gold: Upsert | ChangeFeed) -> Stream:
         storage = Storage(change_feed=given.change_feed, newer_types=given.newer_types)
         create.ensure(context, gold.deleted, StructType(kept), storage)
     key = tuple(gold.key)
-    steps = StepHistory(path, {} if deleted_path is None else {_DELETED_STEP: deleted_path})
+    steps = StepHistory(path, {} if deleted_path is None else {DELETED_STEP: deleted_path})
     by, source = gold.storage.cluster_by or key, context.path(gold.reads)
     target = _Upserted(path, by, gold, source, deleted_path, schema, key, order, steps)
     return context.query(gold, frame, target.write)
@@ -183,7 +174,7 @@ class _Upserted(Maintained):
         outcome, numbers = self._outcome(self._reduced(changes, work), work)
         if self.deleted_path is not None:
             deleted = self._changes(outcome, IN_DELETED, numbers[IN_DELETED]).drop(ACTION)
-            step, counts = _DELETED_STEP, work.counts
+            step, counts = DELETED_STEP, work.counts
             delta_table.append(
                 deleted, self.deleted_path, work.batch, step, counts, mode="overwrite", by=self.key
             )
@@ -341,7 +332,7 @@ class _Upserted(Maintained):
         """The micro-batch, its commits naming the newest micro-batch that wrote deleted keys."""
         if self.deleted_path is None:
             return batch
-        return self.steps.with_steps(batch, {_DELETED_STEP: is_deleted_written})
+        return self.steps.with_steps(batch, {DELETED_STEP: is_deleted_written})
 
     def _changes(self, outcome: Rows, what: str, numbers: Mapping[str, int]) -> Rows:
         """The rows of one of the two tables that change, with the ``ACTION`` of each."""
@@ -352,7 +343,7 @@ class _Upserted(Maintained):
         """Change the table, or that of its deleted keys."""
         path, step = self.path, delta_table.MERGE
         if what == IN_DELETED and self.deleted_path is not None:
-            path, step = self.deleted_path, _DELETED_STEP
+            path, step = self.deleted_path, DELETED_STEP
         changes, metadata = self._changes(outcome, what, numbers), work.batch.metadata(step, work.counts)
         delta_merge.write_changes(changes, path, metadata, key=self.key, numbers=numbers, keys=work.keys)
 

@@ -68,7 +68,6 @@ class Versions:
         """The rows of a table as the statement names its columns, as they are now or were before.
 
         Args:
-            scan: The table and its columns.
             before: The version of the last commit, not that of the micro-batch.
             near: At least the rows that have one of these values are there; others may be left out.
         """

@@ -7,8 +7,7 @@ change the engine, and never the answer.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
@@ -303,16 +302,6 @@ def spark_frame(spark: SparkSession, pinned: Pinned) -> DataFrame:
         return frame
     names = [unquote(file.rpartition("/")[2]) for file in files]
     return frame.where(F.col("_metadata.file_name").isin(names))
-
-
-@contextmanager
-def spark_engine(spark: SparkSession) -> Iterator[SparkEngine]:
-    """Spark's engine; its temporary views are dropped at the end."""
-    engine = SparkEngine(spark)
-    try:
-        yield engine
-    finally:
-        engine.close()
 
 
 def fits_duckdb(settings: Settings, path: str, others: Sequence[str], snapshot: Snapshot | None) -> bool:

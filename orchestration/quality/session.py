@@ -154,18 +154,13 @@ class QualitySession:
         last = self._last[result.table, result.since is None]
         for one in result.checked:
             if one.details and (one.is_met or one.expectation == "rule"):
-                last[one_key(result, one)] = {"version": result.version, **one.details}
+                last[result.table, one.expectation, one.column] = {"version": result.version, **one.details}
 
     def _by_library(self, expects: Sequence[Expect], pinned: Pinned) -> Sequence[ExpectationResult]:
         if self._library is None:
             extras.require("quality", "expectations that have no short form")  # before Spark is started
             self._library = LibraryValidator(None if self._is_without_spark else self._spark())
         return self._library.validate(expects, pinned)
-
-
-def one_key(result: SuiteResult, one: ExpectationResult) -> tuple[str, str, str]:
-    """What identifies an expectation among the results of all runs: table, name and columns."""
-    return result.table, one.expectation, one.column
 
 
 def close(engine: Engine) -> None:

@@ -32,15 +32,6 @@ def select_suites(pipeline: Pipeline, tables: Sequence[str]) -> tuple[Quality, .
     return tuple(suite for suite in pipeline.quality if not tables or suite.table in tables)
 
 
-def pin_versions(suites: Sequence[Quality], layout: Layout) -> dict[str, int]:
-    """The version of each table to validate: the newest one now.
-
-    Raises:
-        TableMissingError: A table does not exist yet.
-    """
-    return {suite.table: pin(layout, suite.table).version for suite in suites}
-
-
 def pin(layout: Layout, table: str, version: int | None = None, since: int | None = None) -> Pinned:
     """A table at a version; unset: its newest one.
 

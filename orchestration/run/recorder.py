@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from common.config.durations import seconds_of
 from common.config.paths import HISTORY, Layout
 from common.config.settings import Settings
 from common.declare import Bronze, Pipeline
@@ -90,7 +91,6 @@ class Recorder:
     """Records one job; ``recording`` runs it in two threads.
 
     Args:
-        is_standby: Whether the process was a standby before.
         killed: The process of another host that it goes on after, if that one was killed.
 
     Attributes:
@@ -109,7 +109,7 @@ class Recorder:
         killed: Killed | None = None,
     ) -> None:
         self._pipeline, self._layout, self._supervisor = pipeline, layout, supervisor
-        self._keep = timedelta(seconds=settings.history.keep_seconds)
+        self._keep = timedelta(seconds=seconds_of(settings.history.keep))
         self._every = settings.history.interval_seconds
         self._path = layout.table_path(HISTORY)
         self.lineage: Reporter | None = None

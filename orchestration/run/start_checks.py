@@ -32,14 +32,10 @@ from common.streaming.file_list import FileList
 from common.streaming.table_watch import Beginning, ReadUpTo
 from common.streaming.topic_identity import coordinate_ends
 from gold.publish.published import PublishedFiles, lock_folders, plan_files_repair, refuse_other_publication
-from gold.query import (
-    Context,
-    changed_attributes,
-    former_side_tables,
-    marks_of,
-    missing_feed_warning,
-)
+from gold.query import former_side_tables, missing_feed_warning
 from gold.query import side_steps as gold_side_steps
+from gold.table.context import Context
+from gold.table.declaration_marks import changed_attributes, meaning
 from orchestration.access.declaration import last_declaration
 from orchestration.access.declaration.last_declaration import OWN_CODE, changed_code
 from orchestration.access.progress.erased import erased_again, newest_erased
@@ -47,7 +43,7 @@ from orchestration.access.progress.rows_read import streamed_tables
 from orchestration.access.progress.state_partitions import other_partitions
 from orchestration.records.rejudge import stage
 from silver.query import rule_change_notice, rule_changes, unfinished_batch_refusal
-from silver.query import side_steps as silver_side_steps
+from silver.write.writer import side_steps as silver_side_steps
 
 LastCommit = Mapping[str, Any]
 """The metadata of a table's newest commit by its query."""
@@ -240,7 +236,6 @@ def check_sources(layout: Layout, declared: Table | Publish, last: LastCommit | 
     """Refuse to read on in a source that an older copy has replaced.
 
     Args:
-        declared: The reading query.
         last: The metadata of the newest commit by the query; of a publication its checkpoint is asked.
 
     Returns:
@@ -390,7 +385,7 @@ def declaration_problem(
     """``judge_declaration`` by the marks of the declaration itself."""
     if isinstance(declared, Bronze | Silver):
         return None
-    return judge_declaration(declared, last, marks_of(declared), accepted)
+    return judge_declaration(declared, last, meaning(declared), accepted)
 
 
 def check_checkpoint_and_tables(layout: Layout, declared: Table) -> LastCommit | None:

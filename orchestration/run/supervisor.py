@@ -187,7 +187,6 @@ class Supervisor:
         """Start a query; one that Spark does not start is set aside.
 
         Args:
-            when: Condition under which it may start.
             is_late: Whether it has waited: what it waited for may be there since it was built.
 
         Raises:

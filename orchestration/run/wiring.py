@@ -24,6 +24,8 @@ import bronze.query
 import bronze.stream_source
 import gold.publish.query
 import gold.query
+import gold.source.foreign_appends
+import gold.source.start
 import silver.query
 from common.config.paths import Layout
 from common.config.settings import Settings
@@ -65,6 +67,7 @@ from common.streaming.query import Stream, Unbuilt, failure_of
 from common.streaming.spark_errors import FailedQuery
 from common.streaming.table_watch import Beginning
 from common.streaming.topic_identity import TopicIdentity
+from gold.table.context import Context as GoldContext
 from orchestration.access.declaration import last_declaration
 from orchestration.access.declaration.lineage import (
     in_data_order,
@@ -163,8 +166,9 @@ class Wiring:
             return unbuilt
         if (missing := self._missing(reads)) is not None:
             error = TableMissingError(missing, self.layout.table_path(missing), _run_first(missing))
-            is_there = functools.partial(self._are_there, reads)
-            return replace(unbuilt, error=error, awaits=missing, is_there=is_there)
+            return replace(
+                unbuilt, error=error, awaits=missing, is_there=lambda: self._missing(reads) is None
+            )
         try:
             return build()
         except MedallionError as error:
@@ -175,9 +179,6 @@ class Wiring:
     def _missing(self, reads: Sequence[str]) -> str | None:
         """The first of some tables that is not there; None where all are."""
         return next((one for one in reads if not delta_table.exists(self.layout.table_path(one))), None)
-
-    def _are_there(self, reads: Sequence[str]) -> bool:
-        return self._missing(reads) is None
 
     def _judged(self, declared: Table | Publish, build: Callable[[], Stream]) -> Stream:
         """A query that begins later than the others, judged then."""
@@ -256,7 +257,6 @@ class Wiring:
         Args:
             chosen: The declarations, in the order of data flow.
             last: The newest commit of each table by its query.
-            publish: The publications that are built too.
         """
         wiring = replace(self, layout=copies, topics={}, beginnings={})
         failures, edited = TableFailures.of(self.pipeline), set[str]()
@@ -288,7 +288,7 @@ class Wiring:
         if isinstance(declared, Silver):
             silver.query.check_bronze(declared, self.settings, self.layout)
         elif not isinstance(declared, Bronze):
-            gold.query.check_appends(self._context, declared)
+            gold.source.foreign_appends.check_appends(self._context, declared)
 
     def _may_change(self, declared: Table) -> bool:
         """Whether a start may change an existing table: its declaration is another one than the last time."""
@@ -367,8 +367,8 @@ class Wiring:
         return tables[layer]
 
     @property
-    def _context(self) -> gold.query.Context:
-        return gold.query.Context(self.spark, self.pipeline, self.settings, self.layout)
+    def _context(self) -> GoldContext:
+        return GoldContext(self.spark, self.pipeline, self.settings, self.layout)
 
     def _limited(self, topic: Topic) -> Topic:
         """The declaration with at most so many records in a micro-batch as this run reads."""
@@ -474,7 +474,7 @@ class Wiring:
             return bronze.delta_source.is_awaited(declared, self.layout)
         if not isinstance(declared, Gold | Publish):
             return False
-        return gold.query.is_awaited(self._context, declared) or self._is_refilled_after(declared)
+        return gold.source.start.is_awaited(self._context, declared) or self._is_refilled_after(declared)
 
     def _is_refilled_after(self, declared: Gold | Publish) -> bool:
         """Whether a gold table is filled again, and one that it reads is too, maybe with other columns."""

@@ -75,9 +75,7 @@ def check_types(
     """Refuse keys that are missing or of a nested type, and times that are no timestamp.
 
     Args:
-        frame: The table's columns.
         times: Column by the argument that names it; each is a timestamp.
-        source: Where it is declared.
 
     Raises:
         PipelineError: Names the column, its type and what to write.

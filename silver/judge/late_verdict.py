@@ -35,8 +35,9 @@ def set_late_watermark(spark: SparkSession, watermark_ms: int | None) -> None:
 
 def mark_late(frame: DataFrame) -> DataFrame:
     """Judged rows, with the verdict ``late`` for accepted rows at or before the watermark."""
+    is_late = java_call("isLate", BooleanType(), F.unix_micros(_time_for_spark()), reader=_CLASS)
     return (
-        frame.withColumn(_IS_LATE, (F.col(VERDICT) == ACCEPT) & F.coalesce(_is_late(), F.lit(False)))
+        frame.withColumn(_IS_LATE, (F.col(VERDICT) == ACCEPT) & F.coalesce(is_late, F.lit(False)))
         .withColumns(
             {
                 VERDICT: F.when(F.col(_IS_LATE), F.lit(LATE)).otherwise(F.col(VERDICT)),
@@ -46,10 +47,6 @@ def mark_late(frame: DataFrame) -> DataFrame:
         )
         .drop(_IS_LATE)
     )
-
-
-def _is_late() -> Column:
-    return java_call("isLate", BooleanType(), F.unix_micros(_time_for_spark()), reader=_CLASS)
 
 
 def _time_for_spark() -> Column:

@@ -50,7 +50,6 @@ def write_exact(  # noqa: PLR0913, PLR0917  # a write has this many parts
 
     Args:
         rows: Accepted rows with silver's columns, any number per key.
-        path: The silver table.
         batch: The batch's identity; one whose step the table has is skipped.
         step: Names the write among the query's writes.
         counts: What became of all rows; ``accepted`` are those that are handed in.

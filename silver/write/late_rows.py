@@ -75,7 +75,6 @@ class LateRows:
 
         Args:
             judged: The micro-batch as it came out of Spark's operators, read whole.
-            marked: How many of its rows are late.
             dropped: How many more late rows Spark counted and dropped.
 
         Raises:

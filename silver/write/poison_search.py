@@ -103,7 +103,6 @@ class PoisonSearch:
         Args:
             batch_id: The micro-batch that is planned and not committed.
             deaths: How many processes it has ended.
-            ranges: The offsets that it reads.
             read: Reads and judges a range of it as its query does.
             is_alive: Whether Spark's JVM lives; an error of a JVM that lives is no death.
         """

@@ -39,7 +39,6 @@ def evolved(rows: Rows, silver: Silver, pipeline: str, path: str) -> Rows:
         rows: Accepted rows with silver's columns, computed before: they are read twice.
         silver: The declaration; unless it says ``evolve``, the rows are returned as they are.
         pipeline: The pipeline's name, for the commit's metadata.
-        path: The silver table.
     """
     if silver.unknown_fields != "evolve":
         return rows

@@ -133,7 +133,6 @@ def rejected(rows: Rows, rule_version: str, count: int | None = None) -> Rows:
     """Rejected rows, as the quarantine table has them; of a dropped row neither key, value nor headers.
 
     Args:
-        rule_version: Identifies the rules that judged them.
         count: How many rows are rejected, if that is known.
     """
     kept = is_in(column(VERDICT), [QUARANTINE])

@@ -43,11 +43,7 @@ QUARANTINED = "quarantine"
 
 
 def side_steps(silver: Silver, path: Callable[[str], str]) -> tuple[SideStep, ...]:
-    """The steps that not every micro-batch of a silver table has.
-
-    Args:
-        path: Gives the path of a table.
-    """
+    """The steps that not every micro-batch of a silver table has."""
     return (
         SideStep(LATE_STEP, silver.table, path(silver.table), ("merged",)),
         SideStep(LATE_STEP, silver.late_table, path(silver.late_table), ("late",)),

@@ -476,7 +476,7 @@ class World:
             self._append(LATEST, rows, batch, "rows", {}, {row[0] for row in rows})
 
         stream = refuse_foreign_appends(context, declared, self._stream(LATEST, (ORDERS,), write))
-        return replace(stream, declared=gold.query.marks_of(declared))
+        return replace(stream, declared=gold.query.meaning(declared))
 
     def _publish(self, context: gold.query.Context, declared: Publish, kafka: object) -> Stream:
         sink = declared.to

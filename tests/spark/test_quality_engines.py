@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -34,7 +35,7 @@ from common.declare import (
     ValueShare,
 )
 from common.declare.quality.expectations import Expectation
-from orchestration.quality.engines import BothEngines, DuckDbEngine, Pinned, spark_engine
+from orchestration.quality.engines import BothEngines, DuckDbEngine, Pinned, SparkEngine
 from orchestration.quality.evaluate import SuiteRun, failing_rows, run_suite
 from orchestration.quality.judgement import SuiteResult
 from orchestration.quality.profiles.describe import profile
@@ -137,7 +138,7 @@ def test_both_engines_describe_the_same(spark: Any, tmp_path: Path) -> None:
     """Exact figures; those of slices of the table, and of hours."""
     path = str(tmp_path / "rows")
     write_deltalake(path, ROWS.append_column("end", ROWS["at"]))
-    with spark_engine(spark) as by_spark:
+    with closing(SparkEngine(spark)) as by_spark:
         found = [
             [
                 (one.name, one.kind, one.nulls, one.hours, _exact(one.slices))
@@ -163,7 +164,7 @@ def test_both_engines_find_the_same(spark: Any, tmp_path: Path) -> None:
     write_deltalake(path, ROWS.slice(2, 7), mode="append")
     write_deltalake(other, OTHER)
     pinned, pipeline = Pinned("silver.rows", path, 1), declared()
-    with spark_engine(spark) as by_spark:
+    with closing(SparkEngine(spark)) as by_spark:
         for since in (None, 0):
             found = []
             last: dict[Any, Any] = {}
@@ -212,7 +213,7 @@ def test_a_row_with_nan_is_an_example_where_statistics_leave_nan_out(spark: Any,
     write_deltalake(path, pa.table({**table, "at": pa.array([NOW] * 3, pa.timestamp("us", tz="UTC"))}))
     pinned, pipeline = Pinned("silver.rows", path, 0), declared()
     suite = Quality("silver.rows", [InRange("number", min=0, max=10), InSet("number", [1.0, 2.0])])
-    with spark_engine(spark) as by_spark:
+    with closing(SparkEngine(spark)) as by_spark:
         for engine in (by_spark, DuckDbEngine()):
             run = SuiteRun(suite, pipeline, engine, pinned, {}, lambda *_: (), {}, NOW)
             examples = failing_rows(run, run_suite(run).checked, 5)

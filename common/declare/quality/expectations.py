@@ -368,7 +368,6 @@ def from_great_expectations(name: str, given: Mapping[str, Any], severity: objec
     """An ``Expect`` from the arguments of Great Expectations' own class.
 
     Args:
-        name: The expectation's name.
         given: The class's keyword arguments; their ``severity`` is Great Expectations': critical, warning
             or info.
         severity: The severity, where the arguments do not have it.

@@ -68,9 +68,6 @@ def pattern_fault(pattern: str) -> str | None:
 def in_duckdb(text: str, pattern: str) -> str:
     """A condition of DuckDB: a text has a match of a regular expression, as Spark's RLIKE finds it.
 
-    Args:
-        text: SQL text of DuckDB.
-
     Raises:
         SqlError: DuckDB may match otherwise.
     """

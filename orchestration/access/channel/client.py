@@ -27,10 +27,6 @@ def fingerprint(file: Path | None) -> str:
 def ask(folder: Path, pid: int, request: Request, say: Callable[[str], None]) -> Any:
     """Have the job of a process do some work; its progress is reported by ``say``.
 
-    Args:
-        folder: Folder of the sockets.
-        pid: The job's process.
-
     Returns:
         The result, as JSON; None if the job has no channel or refuses, and the command does the work itself.
 

@@ -168,11 +168,7 @@ def _counted(objects: Iterable[dict[str, Any]], known: Sequence[Field]) -> _Samp
 
 
 def compare(objects: Iterable[dict[str, Any]], known: Sequence[Field]) -> FieldUse:
-    """The fields of some JSON objects, compared with a schema.
-
-    Args:
-        objects: The objects, one per record.
-    """
+    """The fields of some JSON objects, compared with a schema."""
     sample = _counted(objects, known)
     absent = tuple(path for path in _declared(known, "", sample.having) if (path, True) not in sample.having)
     unknown = ((path, count) for (path, is_known), count in sample.having.items() if not is_known)

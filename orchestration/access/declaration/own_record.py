@@ -47,7 +47,9 @@ def _truth(node: exp.Expr, sql: str) -> _Truth | None:
     node = node.unnest()
     if isinstance(node, exp.Not):
         inner = _truth(node.this, sql)
-        return None if inner is None else lambda record: _negated(inner(record))
+        return (
+            None if inner is None else lambda record: None if (truth := inner(record)) is None else not truth
+        )
     if isinstance(node, exp.And | exp.Or):
         return _joined([_truth(each, sql) for each in node.flatten(unnest=False)], isinstance(node, exp.Or))
     if isinstance(node, exp.In) and node.expressions and not node.args.get("query"):
@@ -94,10 +96,6 @@ def _number(value: object) -> Decimal | None:
         return Decimal(str(value).strip())
     except InvalidOperation:
         return None
-
-
-def _negated(value: bool | None) -> bool | None:  # noqa: FBT001  # a value of SQL
-    return None if value is None else not value
 
 
 def _joined(parts: Sequence[_Truth | None], decisive: bool) -> _Truth | None:  # noqa: FBT001  # a value of SQL

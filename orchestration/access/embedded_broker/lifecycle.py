@@ -35,12 +35,7 @@ _REPORT_SECONDS = 10.0
 
 
 class Broker:
-    """A running broker that this process uses; as a context manager it releases the broker at the end.
-
-    Attributes:
-        bootstrap_servers: The address for clients.
-        pid: The process id of the broker's JVM.
-    """
+    """A running broker that this process uses; as a context manager it releases the broker at the end."""
 
     def __init__(
         self, settings: Settings, state: State, users: int, child: subprocess.Popen[bytes] | None

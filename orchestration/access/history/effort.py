@@ -32,7 +32,6 @@ def effort_of(layout: Layout, query: str, reads: Sequence[str]) -> Effort:
 
     Args:
         query: The query, by the name of the table that it writes.
-        reads: The tables that it reads.
     """
     rows, size = 0, 0
     for table in reads:
@@ -51,7 +50,6 @@ def effort_of_range(layout: Layout, query: str, reads: Sequence[str], condition:
 
     Args:
         query: The query, by the name of the table that it writes.
-        reads: The tables that it reads.
         condition: Which rows, as an expression of PyArrow.
     """
     found = [LogReader(layout.table_path(table)).matching(condition) for table in reads]

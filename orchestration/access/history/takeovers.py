@@ -32,11 +32,7 @@ def kills(jobs: Sequence[JobState], at: datetime, told_for: timedelta = TOLD_FOR
 
 
 def without_standby(jobs: Sequence[JobState], waiting: Collection[str]) -> Iterator[str]:
-    """A sentence for each job that had a standby, which has taken over, and has none any more.
-
-    Args:
-        waiting: The jobs that have a standby.
-    """
+    """A sentence for each job that had a standby, which has taken over, and has none any more."""
     for job in jobs:
         if job.is_standby and not job.ended and job.is_alive and job.job not in waiting:
             words = "up" if job.job == "up" else job.job.replace("-", " ", 1)

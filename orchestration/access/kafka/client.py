@@ -104,7 +104,6 @@ def wait_reachable(bootstrap: str, options: Mapping[str, str], timeout: float) -
 
     Args:
         bootstrap: ``host:port[,host:port…]``.
-        timeout: Seconds to wait for an answer.
 
     Raises:
         BrokerError: No broker answered in time; names the reason, if the client knows it.

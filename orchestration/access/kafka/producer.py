@@ -102,7 +102,6 @@ def produce(  # noqa: PLR0913  # all options are keyword arguments
         topic: The topic, which must exist unless the broker creates topics by itself.
         options: Kafka client options with the names of Kafka's Java clients; they win over the engine's.
         rate: Messages per second; None: as fast as the broker takes them.
-        seconds: Maximum duration of sending.
         stop: Ends the sending early, without an error.
         on_progress: Called a few times per second with the messages sent so far.
         receipts: Where receipts of the delivered messages are sent; None: nowhere.

@@ -118,8 +118,6 @@ def first_messages(consumer: Consumer, places: Collection[Place], seconds: float
 
     Args:
         consumer: Tells the end of a partition, or such a partition is waited for.
-        places: Where to read.
-        seconds: How long answers are waited for.
 
     Raises:
         KafkaException: The topics cannot be read by this user.
@@ -157,7 +155,6 @@ def keys_since(  # noqa: PLR0913, PLR0917  # where, since when, and how much at 
     Args:
         since_ms: Milliseconds since the epoch; None: of its newest messages.
         most: Upper bound of messages that are read.
-        seconds: So long is waited for them.
 
     Raises:
         BrokerError: The broker does not answer, or the topic cannot be read by this user.

@@ -60,7 +60,6 @@ def rows_between(
     Args:
         start: The micro-batch at whose end the count begins; None: the beginning.
         end: The micro-batch at whose end the count ends.
-        log: Opens the log of a table.
         first: For a topic, the offsets at which partitions without a position begin.
 
     Raises:

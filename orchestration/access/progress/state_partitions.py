@@ -14,7 +14,6 @@ def other_partitions(declared: Silver | Gold, checkpoint: Checkpoint, wanted: in
     """The warning for a query whose state has another number of partitions; None if the numbers are equal.
 
     Args:
-        declared: The table that the query writes.
         wanted: The number of partitions in the session's setting.
 
     Raises:

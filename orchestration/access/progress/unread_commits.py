@@ -39,11 +39,7 @@ class UnreadCommits:
 
 
 class UnreadCounter:
-    """Counts for the readers of one table.
-
-    Args:
-        log: Reads the commits.
-    """
+    """Counts for the readers of one table."""
 
     def __init__(self, log: LogReader) -> None:
         self._log = log
@@ -58,7 +54,6 @@ class UnreadCounter:
 
         Args:
             position: Where the stream is; None before its first micro-batch.
-            reader: The name of its query.
 
         Raises:
             HistoryGoneError: The log's cleanup has deleted commits that the stream has not read.

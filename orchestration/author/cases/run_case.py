@@ -188,7 +188,7 @@ class _Queries:
 
     def gold_writers(self) -> list[GoldWriter]:
         """Per gold table that follows the cuts what writes its next micro-batches."""
-        from gold.query import Context
+        from gold.table.context import Context
         from gold.without_stream import MicroBatches, needs_stream
 
         wiring, writers = self.wiring, list[GoldWriter]()

@@ -78,7 +78,6 @@ def catch_up(
 
     Args:
         each: Gives the query that runs for one that is declared, such as a slower one; None: none.
-        done: Called with the result of each layer.
 
     Raises:
         MedallionError: A query failed, and the failure is none of its table's own.

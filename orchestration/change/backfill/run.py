@@ -154,7 +154,8 @@ def run(job: Job, request: Request, record: RunRecord, show: Callable[[Plan], No
     def paced(stream: Stream) -> Stream | None:
         if stream.name in found.skipped:
             return None
-        read = RowsRead(wiring.pipeline.table(stream.name), wiring.layout, _firsts(found, stream.name))
+        first = next((one.offsets for one in found.begins if one.topic.table == stream.name), {})
+        read = RowsRead(wiring.pipeline.table(stream.name), wiring.layout, first)
         stop = job.stop.is_requested
         return Pace(limits, read.advance, stop, lambda: job.supervisor.stop_query(stream.name)).of(stream)
 
@@ -171,10 +172,6 @@ def _flush(job: Job, request: Request) -> None:
     names = {one.table for one in wiring.pipeline.gold if one.table in tables and flush(wiring.layout, one)}
     if names:
         catch_up(replace(job, layers=("gold",)), lambda each: each if each.name in names else None)
-
-
-def _firsts(found: Plan, table: str) -> Offsets:
-    return next((one.offsets for one in found.begins if one.topic.table == table), {})
 
 
 def _plan(pipeline: Pipeline, settings: Settings, layout: Layout, request: Request, address: str) -> Plan:

@@ -76,7 +76,6 @@ class RunRecord:
 
         Args:
             folder: ``Layout.backfills``.
-            options: The options that say what it reads.
         """
         pid = os.getpid()
         now = datetime.now(UTC)

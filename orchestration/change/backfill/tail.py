@@ -44,12 +44,8 @@ class Tail:
         return f"{self.table}: everything is written; its state has {self.rows:,} keys or groups{until}"
 
 
-def tails(pipeline: Pipeline, queries: Sequence[RunningQuery]) -> tuple[Tail, ...]:
+def tails(pipeline: Pipeline, queries: Sequence[RunningQuery]) -> Iterator[Tail]:
     """What the queries of a run have left in their states; queries without state or rows are left out."""
-    return tuple(_tails(pipeline, queries))
-
-
-def _tails(pipeline: Pipeline, queries: Sequence[RunningQuery]) -> Iterator[Tail]:
     for query in {one.name: one for one in queries}.values():
         reports = list(query.progress())
         report: dict[str, Any] = reports[-1] if reports else {}

@@ -150,7 +150,6 @@ def differences(
     """What differs between two declarations of one query, with its effect.
 
     Args:
-        declared: The declaration now.
         before: The declaration under which the query was last started.
         now: ``declared`` in texts.
         refused: Attributes because of which a start refuses the declaration until the table is rebuilt.
@@ -245,12 +244,7 @@ def _gold_effect(  # the declaration, and what differs
 
 
 def without_types(declared: Table | Publish, found: Sequence[Change]) -> tuple[Change, ...]:
-    """The differences where the types of columns are not compared: what a start finds by names alone.
-
-    Args:
-        declared: The declaration now.
-        found: Its differences.
-    """
+    """The differences where the types of columns are not compared: what a start finds by names alone."""
     return tuple(_without_types(declared, each) for each in found)
 
 

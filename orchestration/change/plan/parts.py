@@ -25,8 +25,6 @@ def parts(name: str, value: object, old: str, new: str) -> Iterator[Part]:
     Args:
         name: The attribute, such as ``value`` or ``tables.alarms``.
         value: What it is now; None of an attribute that has gone.
-        old: The former text.
-        new: The text now.
     """
     base = name.rpartition(".")[2] if "." in name and name.partition(".")[0] not in _SCHEMAS else name
     if base.partition(".")[0] in _SCHEMAS and (known := _fields(old)) and (now := _fields(new)):

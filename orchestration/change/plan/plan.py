@@ -264,8 +264,3 @@ def _not_declared(pipeline: Pipeline, layout: Layout) -> Iterator[QueryPlan]:
         if is_query and not _KEPT.search(table) and name not in names:
             text = "its tables and its checkpoint stay as they are, and no query writes them"
             yield QueryPlan(name, (Change("declaration", name, "", "not declared", text),))
-
-
-def has_something_to_do(plans: Sequence[QueryPlan]) -> bool:
-    """Whether the next start does anything else than go on."""
-    return any(each.effect != "unchanged" for each in plans)

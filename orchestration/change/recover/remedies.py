@@ -102,11 +102,6 @@ class Step:
     effort: Effort = field(default_factory=Effort)  # what the next start reads
 
 
-def queries_in_order(pipeline: Pipeline) -> tuple[Table | Publish, ...]:
-    """The declarations of all queries, sources before their readers."""
-    return (*pipeline.bronze, *pipeline.silver, *in_data_order(pipeline.gold), *pipeline.publish)
-
-
 def plan(
     pipeline: Pipeline,
     layout: Layout,
@@ -132,7 +127,7 @@ def plan(
     steps: list[Step] = []
     renewed: set[str] = set()
     repaired: set[str] = set()
-    for declared in queries_in_order(pipeline):
+    for declared in (*pipeline.bronze, *pipeline.silver, *in_data_order(pipeline.gold), *pipeline.publish):
         if layout.bronze is not None and isinstance(declared, Bronze):
             continue  # the sandbox only reads it
         reasons = tuple(

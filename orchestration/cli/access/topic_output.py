@@ -121,9 +121,7 @@ def fate_text(fate: Fate) -> str:
 def record_document(record: TopicRecord) -> dict[str, Any]:
     """The document of a record, whole."""
     return {
-        "topic": record.topic,
-        "partition": record.partition,
-        "offset": record.offset,
+        **part(record, "topic", "partition", "offset"),
         "timestamp": None if record.timestamp_ms is None else _time(record.timestamp_ms),
         "key": _text(record.key),
         "value": _text(record.value),

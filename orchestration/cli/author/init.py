@@ -18,6 +18,7 @@ from common.errors import UsageError, nearest
 from common.machine.console import say
 from orchestration.access.declaration.context import context
 from orchestration.access.kafka.topic_sample import Sampled
+from orchestration.access.query.shown_values import part
 from orchestration.author.propose.described import Described
 from orchestration.author.propose.pipeline_source import Proposal, in_words_of_files, render
 from orchestration.author.propose.propose import propose, table_name
@@ -284,11 +285,6 @@ def _document(proposal: Proposal) -> dict[str, object]:
         "topic": proposal.topic,
         "table": proposal.table,
         "tables": [table.table for table in proposal.tables],
-        "messages": proposal.messages,
-        "format": proposal.format,
-        "kinds": dict(proposal.kinds),
+        **part(proposal, "messages", "format", "kinds", "key", "event_time", "watermark"),
         "columns": list(proposal.columns),
-        "key": proposal.key,
-        "event_time": proposal.event_time,
-        "watermark": proposal.watermark,
     }

@@ -31,8 +31,6 @@ def of_registry(
     """What the schema of most values says; ``None`` if most values have no schema id.
 
     Args:
-        settings: The settings, which name the registry.
-        output: The pipeline file that will be written.
         beside: Files to write beside it, by name; the schema is added.
 
     Raises:
@@ -71,7 +69,6 @@ def of_descriptors(file: Path, message: str | None, values: Sequence[bytes], out
     Args:
         message: The message's full name; unset: the only one of the file that the descriptors are of.
         values: Sampled values, which may be behind a registry's frame.
-        output: The pipeline file that will be written.
 
     Raises:
         UsageError: The file is none of descriptors, it is not said which message, or no columns can be made.

@@ -64,7 +64,7 @@ def plan_pipeline(  # the options of the command
     """
     if problems := draft_problems(ready.draft, ready.settings):
         raise PipelineError(problems)
-    from orchestration.change.plan.plan import has_something_to_do, plan
+    from orchestration.change.plan.plan import plan
 
     with ExitStack() as stack:
         source = None if exact is False else _lazy_spark(ready, stack)
@@ -75,7 +75,7 @@ def plan_pipeline(  # the options of the command
         _print(plans)
         for line in _former_names(ready, plans):
             out.print(visible(line), markup=False, highlight=False, soft_wrap=True)
-    if has_something_to_do(plans):
+    if any(each.effect != "unchanged" for each in plans):
         raise typer.Exit(TO_DO)
 
 

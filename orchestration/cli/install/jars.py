@@ -12,9 +12,10 @@ from rich.text import Text
 from common.config.settings import Settings
 from common.errors import JarError
 from common.java import jar_cache
-from common.java.jar_cache import Jar, State
+from common.java.jar_lock import Jar, State
 from common.machine.console import err, out, page
 from common.machine.terminal import megabytes
+from orchestration.access.query.shown_values import part
 from orchestration.cli.grid import Column, Grid
 from orchestration.cli.json_output import print_document
 from orchestration.cli.options import JsonOption
@@ -134,10 +135,7 @@ def _print_json(
 ) -> None:
     rows = [
         {
-            "set": jar.set,
-            "coordinate": jar.coordinate,
-            "size_bytes": jar.size_bytes,
-            "sha256": jar.sha256,
+            **part(jar, "set", "coordinate", "size_bytes", "sha256"),
             "path": str(jar_cache.jar_path(loaded, jar)),
             "state": state,
         }

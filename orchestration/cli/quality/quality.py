@@ -98,7 +98,8 @@ def _pin(
     if since is not None and len(suites) != 1:
         raise UsageError("--since-version is a version of one table: name the table.")
     age = None if slice_ is None else _age(slice_)
-    versions.pin_versions(suites, ready.layout)  # all tables exist, before the first is read
+    for suite in suites:
+        versions.pin(ready.layout, suite.table)  # all tables exist, before the first is read
     pinned = []
     for suite in suites:
         start = since if age is None else versions.version_before(ready.layout, suite.table, age)

@@ -13,7 +13,7 @@ from orchestration.cli.json_output import print_document
 from orchestration.cli.options import JsonOption, command_named
 
 if TYPE_CHECKING:
-    from orchestration.records.trace.tables import Place
+    from orchestration.access.query.record_place import Place
     from orchestration.records.trace.trace import Trace
 
 
@@ -91,7 +91,7 @@ def trace(
 
 def _only_place(offset: str, *, is_alone: bool) -> Place:
     """The record that ``--offset`` names."""
-    from orchestration.records.trace.tables import Place
+    from orchestration.access.query.record_place import Place
 
     if not is_alone:
         raise UsageError("--offset names the record; leave out the table and everything else.")

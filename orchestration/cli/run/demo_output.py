@@ -69,12 +69,7 @@ def table(aggregate: Aggregate, rows: Sequence[Mapping[str, Any]]) -> Renderable
     return Grid(columns, cells, title=title, note=f"and {more} more" if more > 0 else "")
 
 
-def chart(aggregate: Aggregate, rows: Sequence[Mapping[str, Any]]) -> RenderableType:
-    """A bar per value of the first grouping column: its length is the first measure."""
-    return _Chart(aggregate, rows)
-
-
-class _Chart:
+class Chart:
     """Bars that are as long as the width of the console allows."""
 
     def __init__(self, aggregate: Aggregate, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -265,7 +265,7 @@ def _print_results(pipeline: Pipeline, layout: Layout, status: Status, after: Se
     if aggregate is not None:
         answer = run_query(Database(), layout, all_tables(pipeline), f"select * from {aggregate.table}")  # noqa: S608  # a declared name
         rows = [dict(zip(answer.columns, row, strict=True)) for batch in answer.batches for row in batch]
-        parts += [demo_output.table(aggregate, rows), demo_output.chart(aggregate, rows)]
+        parts += [demo_output.table(aggregate, rows), demo_output.Chart(aggregate, rows)]
     parts.append(demo_output.next_commands(pipeline, after))
     console = out if out.is_terminal else Console(file=out.file, width=WIDTH)
     for part in parts:

@@ -24,6 +24,7 @@ from common.errors import JavaError, MedallionError
 from common.java import jar_cache
 from common.java.compile_sources import jar_file
 from common.java.find_java import find_java
+from common.java.jar_lock import jar_sets
 from common.java.sealed_file import state_of
 from common.machine.extras import EXTRAS, install, missing
 from common.machine.processes import describe_listener, is_port_free
@@ -132,7 +133,7 @@ def _java(settings: Settings) -> Iterator[Finding]:
 
 
 def _jars(settings: Settings) -> Iterator[Finding]:
-    for name in (*jar_cache.jar_sets(), *([jar_cache.PACKAGES] if settings.spark.packages else [])):
+    for name in (*jar_sets(), *([jar_cache.PACKAGES] if settings.spark.packages else [])):
         states = Counter(state for _, state in jar_cache.verify(settings, name))
         total = states.total()
         if states["altered"]:

@@ -20,7 +20,6 @@ def hour_volumes(
     Args:
         database: The database; used by one thread at a time.
         path: The table ``ops.micro_batches``.
-        tables: Bronze tables.
         end: End of the hour, in UTC; the history is complete until then.
     """
     if latest_version(path) is None:

@@ -33,7 +33,6 @@ def advance(
     """The alerts after an observation.
 
     Args:
-        known: The alerts before.
         seen: What rules say, by rule and table; what is absent is no trouble.
         at: The time of the observation, UTC.
         is_last: Whether the job that is watched has ended: a query that has failed is raised at once.
@@ -131,7 +130,6 @@ def due(alerts: Iterable[AlertState], channel: str, rules: Iterable[str]) -> Due
     """What a channel has not been sent.
 
     Args:
-        alerts: All alerts.
         rules: The rules whose alerts go to the channel.
     """
     own = frozenset(rules)

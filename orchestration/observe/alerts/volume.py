@@ -35,10 +35,6 @@ class Usual:
     count: float
     spread: float
 
-    def distance(self, records: int) -> float:
-        """How many spreads a number of records is away from what is usual."""
-        return abs(records - self.count) / self.spread
-
 
 def usual(former: Sequence[int]) -> Usual | None:
     """What is usual by former days; None with fewer than seven."""
@@ -52,7 +48,7 @@ def usual(former: Sequence[int]) -> Usual | None:
 def is_unusual(volume: HourVolume, spreads: float) -> bool | None:
     """Whether the last hour is more than so many spreads from what is usual; None while that is not known."""
     found = usual(volume.former)
-    return None if found is None else found.distance(volume.now) > spreads
+    return None if found is None else abs(volume.now - found.count) / found.spread > spreads
 
 
 def explain(volume: HourVolume) -> str:

@@ -53,7 +53,6 @@ class Watch:
     """Watches one pipeline; ``watching`` runs it beside a job or a page.
 
     Args:
-        settings: Rules and channels.
         folder: Folder of the alerts' file (``Layout.alerts``).
         look: Collects the facts, not from a cache if its argument is true; restarts are counted here.
 

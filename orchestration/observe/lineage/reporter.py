@@ -101,7 +101,6 @@ class Reporter:
         """Take in one micro-batch.
 
         Args:
-            row: Its row of the history.
             written: Rows that its commits wrote to the query's own table.
             rules: Rows that broke a rule, by rule.
         """
@@ -131,7 +130,6 @@ class Reporter:
         """End all runs, when the job has ended, and send what waits.
 
         Args:
-            states: The last state of each query.
             cause: What ended the job; None after a requested stop or when all was processed.
         """
         for query in list(self._runs):

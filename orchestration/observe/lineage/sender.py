@@ -30,7 +30,6 @@ class Sender:
     Args:
         build: Makes an OpenLineage event of what was put; called in the thread.
         emit: Sends one; raises if it cannot.
-        close: Ends the transport.
     """
 
     def __init__(

@@ -67,7 +67,6 @@ def of_sql(sql: str, resolve: Resolve, kind: Kind | None = None) -> Sources:
     """The sources of one expression, each once, in the order of the text.
 
     Args:
-        resolve: Finds the column of a reference.
         kind: How the columns are used; unset: by the expression.
     """
     try:

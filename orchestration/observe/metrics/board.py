@@ -99,6 +99,14 @@ PANELS: tuple[Panel, ...] = (
 
 def board() -> str:
     """The board as JSON; it asks for the Prometheus data source when it is imported."""
+    pipelines = {
+        "name": "pipeline",
+        "type": "query",
+        "datasource": _source(),
+        "query": "label_values(medallion_broker_up, pipeline)",
+        "refresh": 2,
+        "sort": 1,
+    }
     content = {
         "__inputs": [
             {
@@ -116,21 +124,10 @@ def board() -> str:
         "editable": True,
         "refresh": "10s",
         "time": {"from": "now-1h", "to": "now"},
-        "templating": {"list": [_pipelines()]},
+        "templating": {"list": [pipelines]},
         "panels": list(_placed()),
     }
     return json.dumps(content, indent=2) + "\n"
-
-
-def _pipelines() -> dict[str, Any]:
-    return {
-        "name": "pipeline",
-        "type": "query",
-        "datasource": _source(),
-        "query": "label_values(medallion_broker_up, pipeline)",
-        "refresh": 2,
-        "sort": 1,
-    }
 
 
 def _placed() -> list[dict[str, Any]]:

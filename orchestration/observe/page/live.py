@@ -80,7 +80,7 @@ class Live:
             span: _Recent(lambda span=span: self._history(span), _HISTORY_SECONDS)  # type: ignore[misc]
             for span in SPANS
         }
-        self._suites = _Recent(self._last_results, _HISTORY_SECONDS)
+        self._suites = _Recent(lambda: last_results(layout, pipeline.quality), _HISTORY_SECONDS)
         self._volumes = _Recent(self._hour_volumes, _VOLUME_SECONDS)
         self._watched = {rule.when for rule in settings.alerts.active_rules.values()}
         self.database_lock = threading.Lock()
@@ -102,9 +102,6 @@ class Live:
             self._suites.get(is_fresh=is_last) if "suite_failed" in self._watched else (),
             self._volumes.get() if "volume" in self._watched else {},
         )
-
-    def _last_results(self) -> tuple[LastResult, ...]:
-        return last_results(self.layout, self.pipeline.quality)
 
     def _hour_volumes(self) -> dict[str, HourVolume]:
         tables = [topic.table for topic in self.pipeline.bronze]

@@ -10,7 +10,7 @@ from typing import Any
 
 from common.errors import UsageError
 from common.sql.quoting import standard_text
-from orchestration.access.query.shown_values import escaped_start, iso
+from orchestration.access.query.shown_values import escaped_start, iso, part
 from orchestration.observe.page.live import Live
 from orchestration.records.quarantine.contents import Row, rows, select_silver_tables
 
@@ -65,15 +65,9 @@ def number(text: str | None, default: int | None = None) -> int:
 
 def _head(row: Row) -> dict[str, Any]:
     return {
-        "topic": row.place.topic,
-        "partition": row.place.partition,
-        "offset": row.place.offset,
-        "reasons": list(row.reasons),
-        "verdict": row.verdict,
-        "field": row.field,
-        "is_current": row.is_current,
+        **part(row.place),
+        **part(row, "reasons", "verdict", "field", "is_current", "ingested_at"),
         "kafka_at": iso(row.timestamp),
-        "ingested_at": iso(row.ingested_at),
     }
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from common.declare import Pipeline
 from common.errors import TableError, UsageError
+from orchestration.access.query.record_place import Place
 from orchestration.access.query.shown_values import plain
 from orchestration.observe.page.live import Live
-from orchestration.records.trace.tables import Place
 from orchestration.records.trace.trace import Trace
 from orchestration.records.trace.words import in_words
 

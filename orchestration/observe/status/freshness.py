@@ -35,8 +35,6 @@ class RecordTrail:
     """Finds which part of bronze has reached a table.
 
     Args:
-        declared: The tables of the pipeline.
-        log: Opens the log of a table.
         checkpoint: The checkpoint of the query that writes a table.
     """
 
@@ -59,7 +57,6 @@ class RecordTrail:
         Args:
             unread_since: Kafka timestamp of the oldest record that bronze has not read; None if there is
                 none.
-            is_unread_known: Whether ``unread_since`` is known.
         """
         try:
             reached = self._reached(table)

@@ -59,9 +59,6 @@ def query_now(  # noqa: PLR0913, PLR0917  # the sources of one answer
 
     Args:
         jobs: The states of jobs, newest first.
-        holder: The holder of the table's lease.
-        planned: The query's micro-batches, by its checkpoint.
-        at: The current time.
         lapsed: A process, of this host or of another, whose lease on the store has ended without being
             released, and the seconds since its last renewal.
     """
@@ -178,10 +175,6 @@ class StallWatch:
         found them. Unread rows of a table count from the commit that brought them.
 
         Args:
-            query: What it does, by its job.
-            lag: What it has not read.
-            planned: Its micro-batches.
-            at: The current time.
             reads: The table whose first rows it waits for before it starts; empty where it waits for none.
         """
         query = replace(query, phase=doing(query, lag))

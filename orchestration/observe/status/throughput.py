@@ -22,8 +22,6 @@ def rate_per_second(
     for a query that has just started and for one whose micro-batches take minutes.
 
     Args:
-        newest: The newest finished micro-batch.
-        at: The current time.
         read: Counts the rows between two positions; a start of None means the beginning.
 
     Returns:

@@ -85,7 +85,6 @@ def in_delta(
 
     Args:
         removed_at: Time of the oldest unread commit that removed files; None if none did.
-        at: The current time.
     """
     if not unread.rows:
         return NEVER

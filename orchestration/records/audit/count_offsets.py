@@ -529,7 +529,9 @@ class TableAudit:
         """Sort offsets that bronze does not hold into erased ones, allowed gaps, and faults."""
         spark, bronze = self.spark, self.pins.bronze
         elsewhere = rows.without_earlier(spark, found.where(rows.IS_ABSENT), ranges if self.start else {})
-        nowhere = rows.gaps(spark, found, ranges).select(*rows.PLACE, rows.null_fate())
+        nowhere = rows.gaps(spark, found, ranges).select(
+            *rows.PLACE, F.lit(None).cast("string").alias(rows.FATE)
+        )
         lacking = elsewhere.unionAll(nowhere).persist()
         gone = [one for one in bronze.commits if one.commit.is_change and one.by in {ERASURE, "repair"}]
         ours = lacking.select(*rows.PLACE).limit(0)

@@ -123,7 +123,6 @@ def lone_rows(  # noqa: PLR0913, PLR0917  # what they are searched in, and by
 
     Args:
         found: As there, ``accepted``, ``silver`` and ``is_split`` too.
-        expected: Number of rows of ``found``.
         batches: Which micro-batch has read which offsets, of a table that keeps any row of a key in a
             micro-batch: a row that was read in the same one is a witness, in whatever order they came.
     """

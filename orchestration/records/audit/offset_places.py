@@ -394,8 +394,3 @@ def without_earlier(spark: SparkSession, found: DataFrame, ranges: Mapping[Parti
     known = F.broadcast(ranges_frame(spark, ranges).select("topic", "partition", "start"))
     joined = found.join(known, ["topic", "partition"], "left")
     return joined.where("start is null or offset >= start").select(*PLACE, FATE)
-
-
-def null_fate() -> Column:
-    """The null fate of an offset that is in no table."""
-    return F.lit(None).cast("string").alias(FATE)

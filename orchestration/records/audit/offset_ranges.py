@@ -52,7 +52,6 @@ def bronze_progress(
     """Offsets that bronze has read, and those that silver has processed, from bronze's commits.
 
     Args:
-        bronze: Bronze's commits.
         known: The offsets read and processed before the first of these commits.
     """
     ends: dict[Partition, int] = dict(known)

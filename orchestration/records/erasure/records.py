@@ -97,14 +97,7 @@ def matching_records(  # noqa: PLR0913
 
 
 class _Finder:
-    """Reads the tables of an erasure.
-
-    Attributes:
-        stack: Releases what was computed.
-        spark: The session.
-        layout: Paths of the tables.
-        say: Reports each step.
-    """
+    """Reads the tables of an erasure."""
 
     def __init__(self, stack: ExitStack, spark: SparkSession, layout: Layout, say: Say) -> None:
         self.stack, self.spark, self.layout, self.say = stack, spark, layout, say

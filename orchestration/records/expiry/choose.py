@@ -152,7 +152,6 @@ def unaccounted(found: Iterable[FileOffsets], ends: Sequence[Mapping[Partition, 
     """The files with an offset that an audit does not cover.
 
     Args:
-        found: The offsets in the files.
         ends: For each silver table that reads them: by partition, the first offset that its last audit does
             not cover. Without a silver table every offset is covered.
     """

@@ -19,6 +19,7 @@ from common.delta.log import LogReader
 from common.errors import TableMissingError, UsageError, nearest
 from orchestration.access.query.allowed_sql import refused_condition
 from orchestration.access.query.duckdb_views import Database
+from orchestration.access.query.record_place import Place
 
 _COORDINATES = ("topic", "partition", "offset")
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
@@ -27,18 +28,6 @@ _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 _OF_SOME_TABLES = {"field": "VARCHAR", "rule_version": "VARCHAR", "element": "BIGINT"}
 """Columns, with their types, that quarantine tables of earlier releases lack, or of records without elements;
 they are shown as null."""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """The coordinates of a Kafka record."""
-
-    topic: str
-    partition: int
-    offset: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}/{self.partition}/{self.offset}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,11 +41,7 @@ def records_of(spark: SparkSession, silver: Silver, layout: Layout, rows: DataFr
 
 
 def judged_of(rows: DataFrame, records: DataFrame, judge: Callable[[DataFrame], DataFrame]) -> DataFrame:
-    """The units of some quarantined rows, judged, each with ``AS_QUARANTINED``.
-
-    Args:
-        rows: Rows of the quarantine table.
-    """
+    """The units of some quarantined rows, judged, each with ``AS_QUARANTINED``."""
     was = rows.select(
         *(F.col(name).alias(f"__{name}") for name in PLACE), F.col(ELEMENT).alias(AS_QUARANTINED)
     )

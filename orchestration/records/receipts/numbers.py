@@ -50,7 +50,6 @@ def uncounted(receipts: Iterable[Receipt], dismissed: Iterable[Receipt] = ()) ->
     """The numbers that are missing or given twice, below the highest one of each run and partition.
 
     Args:
-        receipts: All that count.
         dismissed: Others: their numbers are not missing, and none is missing for theirs.
     """
     runs: dict[tuple[str, int, str], dict[int, list[str]]] = {}

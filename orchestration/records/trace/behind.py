@@ -17,8 +17,9 @@ from common.declare.field_types import named
 from common.errors import SqlError, TableError, UsageError, first_line
 from common.sql.quoting import double_quoted
 from common.sql.statement import read_statement
+from orchestration.access.query.record_place import Place
 from orchestration.records.proof.definitions import written
-from orchestration.records.trace.tables import Place, Tables
+from orchestration.records.trace.tables import Tables
 from orchestration.records.trace.view_rows import ViewRows
 
 RECORD = ("_kafka_topic", "_kafka_partition", "_kafka_offset")

@@ -16,11 +16,13 @@ from typing import Any
 from common.declare import ChangeFeed, Gold, History, Upsert
 from common.delta.checkpoint import delta_position_of
 from common.sql.quoting import double_quoted
+from orchestration.access.query.record_place import Place
+from orchestration.access.query.shown_values import part
 from orchestration.records.audit.table_log import TableCommit
 from orchestration.records.trace.behind import RECORD
 from orchestration.records.trace.gold_keys import AT, GoldKeys
 from orchestration.records.trace.no_row import comes_later, why_no_row
-from orchestration.records.trace.tables import Place, Tables
+from orchestration.records.trace.tables import Tables
 from orchestration.records.trace.truncations import IS_ONE, Truncations, truncations_of
 
 _MOST_BATCHES = 20
@@ -113,7 +115,7 @@ class GoldChange:
             "change": self.change,
             "columns": [name for name in new or {} if old is not None and old.get(name) != (new or {})[name]],
             "role": self.role,
-            "record": None if self.record is None else self.record.document(),
+            "record": part(self.record),
             **({"before": old, "after": new} if has_values else {}),
         }
 
@@ -152,13 +154,13 @@ class GoldRows:
         if self._truncations is not None and self._truncations.is_one():
             return IS_ONE
         if (truncation := self._truncation) is not None:
-            return f"no row: {truncation.words} is a truncation, and came after it"
+            return f"no row: {truncation} is a truncation, and came after it"
         deleter = self._deleter(batch)
         if deleter is None:
             return why_no_row(self.tables, self.gold, self.source.table, self.source.sql or "", self.keys)
         if deleter == self.source.place:
             return "no row: the record deletes its key, of which there was none"
-        return f"no row: {deleter.words} has deleted its key"
+        return f"no row: {deleter} has deleted its key"
 
     @cached_property
     def _truncations(self) -> Truncations | None:

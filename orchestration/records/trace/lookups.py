@@ -11,9 +11,10 @@ from typing import Any
 from common.config.paths import ERASED
 from common.declare import Silver
 from common.sql.quoting import double_quoted, standard_text
+from orchestration.access.query.record_place import Place
 from orchestration.records.audit.table_log import TableCommit, delta_position, kafka_positions
 from orchestration.records.proof.value_columns import ValueColumns
-from orchestration.records.trace.tables import Place, Tables
+from orchestration.records.trace.tables import Tables
 
 _PLACES = "__places"
 _FIELDS = ("topic", "partition", "offset")

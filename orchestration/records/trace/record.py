@@ -10,13 +10,14 @@ from common.declare import Silver
 from common.delta.log import LogReader
 from common.delta.maintenance.retention import expired_topics
 from common.errors import UsageError
-from orchestration.access.query.shown_values import iso
+from orchestration.access.query.record_place import Place
+from orchestration.access.query.shown_values import iso, part
 from orchestration.records.audit.accepted_gaps import lost_without_offsets, read_gaps
 from orchestration.records.audit.table_log import TableCommit
 from orchestration.records.proof.value_columns import READ_OTHERWISE
 from orchestration.records.trace.lookups import Lookups, read_to
 from orchestration.records.trace.row_history import RowChange, row_changes
-from orchestration.records.trace.tables import Place, Tables, commit_document
+from orchestration.records.trace.tables import Tables, commit_document
 
 
 @dataclass
@@ -178,7 +179,7 @@ class Record:
         if witness.place is None:
             return {"place": "missing", "why": f"no row of {silver.table} has its key: see medallion audit"}
         kept = {"how": "the newest row of a key is kept"} if silver.keep == "newest" else {}
-        return {"place": "duplicate", "witness": witness.place.document(), **kept}
+        return {"place": "duplicate", "witness": part(witness.place), **kept}
 
 
 def _file_name(path: str | None) -> str | None:

@@ -13,8 +13,9 @@ from typing import Any
 
 from common.delta.log import LogReader
 from common.errors import TableError
+from orchestration.access.query.record_place import Place
 from orchestration.records.audit.table_log import TableCommit, delta_position
-from orchestration.records.trace.tables import Place, Tables
+from orchestration.records.trace.tables import Tables
 
 _LEAVES_ROWS = {"compaction", "evolution", "lease"}
 """Operations of the engine that change no row."""

@@ -9,49 +9,10 @@ from typing import Any
 from common.config.paths import Layout
 from common.declare import Pipeline
 from common.delta.log import LogReader
-from common.errors import TableError, UsageError, first_line
-from common.sql.quoting import double_quoted, standard_text
+from common.errors import TableError, first_line
 from orchestration.access.query.duckdb_views import Database
 from orchestration.access.query.shown_values import iso
 from orchestration.records.audit.table_log import TableCommit, TableLog, read_log
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """One record of Kafka; the topic is named as bronze's rows name it."""
-
-    topic: str
-    partition: int
-    offset: int
-
-    @classmethod
-    def parse(cls, text: str) -> Place:
-        """A place from ``topic/partition/offset``.
-
-        Raises:
-            UsageError: The text is none.
-        """
-        topic, _, rest = text.partition("/")
-        partition, _, offset = rest.partition("/")
-        if not (topic and partition.isdigit() and offset.isdigit()):
-            raise UsageError(f"--offset {text!r} is not topic/partition/offset, such as orders/3/1842")
-        return cls(topic, int(partition), int(offset))
-
-    @property
-    def words(self) -> str:
-        """The text that ``parse`` reads."""
-        return f"{self.topic}/{self.partition}/{self.offset}"
-
-    def condition(self, prefix: str = "") -> str:
-        """The SQL condition by which the record's rows are found; ``_kafka_`` before silver's columns."""
-        names = (double_quoted(f"{prefix}{name}") for name in ("topic", "partition", "offset"))
-        topic, partition, offset = names
-        named = f"{topic} = {standard_text(self.topic)} AND {partition} = {self.partition}"
-        return f"{named} AND {offset} = {self.offset}"
-
-    def document(self) -> dict[str, Any]:
-        """The place in a JSON document."""
-        return {"topic": self.topic, "partition": self.partition, "offset": self.offset}
 
 
 @dataclass

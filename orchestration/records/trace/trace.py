@@ -15,13 +15,15 @@ from common.errors import TableError, TableMissingError, UsageError, nearest
 from common.sql.quoting import double_quoted
 from orchestration.access.query.allowed_sql import refuse_unsafe_expression, refused_condition
 from orchestration.access.query.duckdb_views import Database
+from orchestration.access.query.record_place import Place
+from orchestration.access.query.shown_values import part
 from orchestration.records.trace.behind import RECORD, Behind
 from orchestration.records.trace.gold_rows import Rows
 from orchestration.records.trace.gold_way import passed, reached
 from orchestration.records.trace.lookups import Lookups
 from orchestration.records.trace.record import Record, bronze_of
 from orchestration.records.trace.row_history import RowChange
-from orchestration.records.trace.tables import Place, Tables, commit_document
+from orchestration.records.trace.tables import Tables, commit_document
 from orchestration.records.trace.truncations import truncations_of
 
 _IN_QUARANTINE = ("topic", "partition", "offset")
@@ -71,7 +73,7 @@ class Trace:
         record = Record(self._tables, place, looked.bronze, looked)
         in_silver = self._in_silver if is_whole else self._only_in_silver
         return {
-            **place.document(),
+            **part(place),
             "bronze": record.document(),
             "silver": [in_silver(record, silver) for silver in record.silvers()],
         }

@@ -10,9 +10,10 @@ from common.declare import ChangeFeed, Gold, History
 from common.declare.row_order import total_order
 from common.errors import SqlError
 from common.sql.quoting import double_quoted
+from orchestration.access.query.record_place import Place
 from orchestration.records.proof.definitions import written
 from orchestration.records.trace.behind import RECORD, source_of
-from orchestration.records.trace.tables import Place, Tables
+from orchestration.records.trace.tables import Tables
 
 IS_ONE = "no row: the record is a truncation, which takes out every row before it"
 

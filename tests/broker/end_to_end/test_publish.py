@@ -22,7 +22,7 @@ from common.declare import (
     Upsert,
 )
 from common.errors import PipelineError, TableShapeError
-from gold.query import Context
+from gold.table.context import Context
 from orchestration.records.audit.gold.sent import Sent, compare_sent
 from tests.broker.end_to_end.consumed import consumed
 from tests.conftest import make_settings

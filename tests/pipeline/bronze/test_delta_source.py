@@ -30,6 +30,7 @@ from common.errors import (
     TableShapeError,
     UsageError,
 )
+from orchestration.access.query.record_place import Place
 from orchestration.change.plan.plan import plan
 from orchestration.change.recover import accept_versions
 from orchestration.change.recover.carry_out import accept_all_gaps, recover_all
@@ -39,7 +40,6 @@ from orchestration.observe.status.topic_offsets import BrokerOffsets
 from orchestration.records.audit.accepted_gaps import read_gaps
 from orchestration.records.audit.audit import audit
 from orchestration.records.erasure.erase import planned
-from orchestration.records.trace.tables import Place
 from orchestration.records.trace.trace import Trace
 from tests.conftest import make_settings
 from tests.support.crashes import run_through_crashes

@@ -21,7 +21,7 @@ from bronze.table import PROPERTIES, SCHEMA
 from common.declare import Aggregate, ForeachSink, Gold, Join, Pipeline, Publish, Storage, Upsert, Within
 from common.delta import table as delta_table
 from common.errors import CheckpointMismatchError
-from gold.query import Context
+from gold.table.context import Context
 from orchestration.change.recover.carry_out import recover_all
 from orchestration.run import start_checks
 from tests.pipeline.change.test_recover import CUTS, GOLD, PIPELINE, SILVER, Life, _settings, content

@@ -16,7 +16,8 @@ from common.declare import Aggregate, Json, Pipeline, Rule, Silver, Topic, Upser
 from common.delta import merge as delta_merge
 from common.errors import UsageError
 from orchestration.access.query.duckdb_views import Database
-from orchestration.records.quarantine.contents import Group, Place, groups, rows
+from orchestration.access.query.record_place import Place
+from orchestration.records.quarantine.contents import Group, groups, rows
 from orchestration.records.quarantine.replay import Replay, replay
 from silver.judge.reasons_and_verdict import rules_version
 from tests.conftest import make_settings

@@ -14,12 +14,12 @@ from bronze.table import PROPERTIES, SCHEMA
 from common.declare import Json, Pipeline, Rule
 from common.delta import table as delta_table
 from common.errors import TableShapeError, UsageError
+from orchestration.access.query.record_place import Place
 from orchestration.change.rebuild.rebuild_silver import rebuild_silver
 from orchestration.records.audit.audit import audit
 from orchestration.records.erasure.erase import planned
 from orchestration.records.quarantine.replay import replay
 from orchestration.records.rejudge.restate import require_restatable
-from orchestration.records.trace.tables import Place
 from orchestration.records.trace.trace import Trace
 from tests.conftest import make_settings
 from tests.pipeline.silver.test_accounts import KAFKA_TIME, bring

@@ -15,10 +15,10 @@ from delta.tables import DeltaTable
 from common.declare import Aggregate, ChangeFeed, History, Pipeline, Rule, Silver, Topic, Upsert
 from common.delta import table as delta_table
 from orchestration.access.progress.record_range import parse_range
+from orchestration.access.query.record_place import Place
 from orchestration.change.rebuild import rebuild_silver as shadow
 from orchestration.records.quarantine.replay import replay
 from orchestration.records.rejudge.restate import restate
-from orchestration.records.trace.tables import Place
 from orchestration.records.trace.trace import Trace
 from orchestration.records.trace.words import Line, in_words
 from tests.support.bronze_batches import EVENING, append_batch

@@ -14,8 +14,8 @@ from common.config.paths import Layout
 from common.declare import Aggregate, Pipeline, Silver, Storage, Topic
 from common.delta.lease.job_leases import TableLeases
 from common.errors import CheckpointMismatchError, LeaseHeldError, PipelineError, SettingsError
+from orchestration.access.query.record_place import Place
 from orchestration.change.plan.plan import plan
-from orchestration.records.trace.tables import Place
 from orchestration.records.trace.trace import Trace
 from tests.conftest import make_settings
 from tests.pipeline.silver.test_verbs import ORDERS, event, records

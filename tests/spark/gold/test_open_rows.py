@@ -10,7 +10,10 @@ from deltalake import write_deltalake
 
 from common.config.paths import Layout
 from common.declare import Json, Pipeline, Silver, Topic, View
-from gold.query import Context, defined, is_approximate, leaves_open, other_ways
+from gold.query import defined
+from gold.table.context import Context
+from gold.view.open_rows import is_approximate, leaves_open
+from gold.view.query import other_ways
 from orchestration.records.audit.gold.compare import difference, open_rows
 from tests.conftest import make_settings
 

@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 
 from common.config.paths import Layout
 from common.declare import Aggregate, Pipeline, Session, Topic, Window
-from gold.query import Context
+from gold.table.context import Context
 from orchestration.records.audit.gold.compare import comparable, difference, open_rows
 from orchestration.records.audit.gold.state import Excuse
 from orchestration.records.audit.gold.touched import untouched

@@ -464,7 +464,10 @@ class Statements:
     def _over_groups(self, keys: Sequence[str], columns: Sequence[Column]) -> Part:
         """A window function over groups."""
         random = self.random
-        by = f"partition by {random.choice(keys)}" if keys and self._chance(0.8) else ""
+        by = ""
+        if keys and self._chance(0.8):
+            key = random.choice(keys).replace("{", "{{").replace("}", "}}")  # the key may have JSON in it
+            by = f"partition by {key}"
         given = random.choice(["count(*)", "max({i})", "count(distinct {s})"])
         forms = [f"count({given}) over ({by})", f"sum({given}) over ({by})"]
         forms += [f"cast(rank() over ({by} order by {given}) as bigint)"]

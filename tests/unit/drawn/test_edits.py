@@ -9,7 +9,7 @@ import pytest
 
 from common.declare import Aggregate, ChangeFeed, Gold, History, Join, Upsert, View
 from common.errors import MedallionError
-from gold.table.declaration_marks import changed, meaning
+from gold.table.declaration_marks import changed_attributes, meaning
 from tests.support.drawn.edits import Edit, draw_edit
 from tests.support.drawn.expressions import Column, Drawer
 from tests.support.drawn.statements import Statements
@@ -113,7 +113,7 @@ NO_CHANGES = (
 def is_change(kind: str, before: str, after: str) -> bool:
     """Whether the product takes the edit for a change of the declaration."""
     one, other = (meaning(KINDS[kind](text)) for text in (before, after))
-    return changed(one, other) != ()
+    return changed_attributes(one, other) != ()
 
 
 @pytest.mark.parametrize(("kind", "before", "after"), CHANGES)

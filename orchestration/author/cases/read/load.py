@@ -43,7 +43,6 @@ def case(  # noqa: PLR0913
     """A case, as a file ``*.cases.py`` or a test declares it.
 
     Args:
-        name: What the case proves.
         messages: The records in order: a mapping (JSON), a text, bytes, a ``Message``, or a mapping with
             ``value``, ``key``, ``headers``, ``timestamp``, ``topic``, ``partition``, ``offset``; ``"cut"``
             begins another micro-batch.

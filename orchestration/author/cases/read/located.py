@@ -34,11 +34,7 @@ class Located:
 
 
 class YamlError(ValueError):
-    """The file cannot be read, or is no YAML.
-
-    Attributes:
-        problem: The mistake, with its place.
-    """
+    """The file cannot be read, or is no YAML."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem

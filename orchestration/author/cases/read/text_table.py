@@ -31,8 +31,6 @@ def parse_table(text: str, place: Place, what: str, problems: list[Problem]) -> 
 
     Args:
         text: The text; ``none`` is a table without rows.
-        place: The place of the first line.
-        what: The table's name, for messages.
         problems: Gets a problem for each row that has another number of cells than the heading.
     """
     if text.strip().lower() in {*NO_ROWS, ""}:

@@ -17,19 +17,16 @@ from pyspark.sql import functions as F
 from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Gold, Pipeline, View
+from common.declare.gold_statement import why_undefined
 from common.delta.log import LogReader
 from common.errors import TableError
 from common.streaming.spark_errors import is_version_gone
-from gold.query import (
-    CLOSED,
-    Context,
-    Defined,
-    defined,
-    is_approximate,
-    leaves_open,
-    other_ways,
-    why_undefined,
-)
+from gold.aggregate.stateful import CLOSED
+from gold.query import defined
+from gold.table.context import Context
+from gold.table.defined import Defined
+from gold.view.open_rows import is_approximate, leaves_open
+from gold.view.query import other_ways
 from orchestration.records.audit.gold.compare import PARTS, Difference, difference, key_range, open_rows
 from orchestration.records.audit.gold.state import (
     GoldState,

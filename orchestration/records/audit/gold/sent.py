@@ -22,8 +22,8 @@ from common.delta.table import FEED
 from common.errors import BrokerError, HistoryGoneError
 from gold.publish.encoded import framing
 from gold.publish.query import messages, shaped
-from gold.query import Context
 from gold.source.stream import CHANGE, REMOVED
+from gold.table.context import Context
 from orchestration.access.embedded_broker import lifecycle
 from orchestration.access.kafka.client import named_broker, sink_options
 from orchestration.access.kafka.single_records import keys_since

@@ -17,7 +17,7 @@ from common.delta.micro_batch import MicroBatch
 from common.delta.table import FEED
 from common.errors import TableError
 from gold.source.left_out import LeftOut, by_the_logs, removing, told
-from gold.table.declaration_marks import changed, meaning
+from gold.table.declaration_marks import changed_attributes, meaning
 
 _MOST_COMMITS = 1_000
 """Commits of a gold table that are searched for one whose micro-batch read its sources to a commit's end."""
@@ -94,7 +94,7 @@ def own_commits(
 def declared_anew(gold: Gold, state: GoldState) -> str:
     """Whether a table was written by another declaration than today's, in words; empty where it was not."""
     before = state.metadata.get("declared")
-    found = changed(before, meaning(gold)) if before else ()
+    found = changed_attributes(before, meaning(gold)) if before else ()
     return f"its declaration has changed since: {', '.join(found)}" if found else ""
 
 
@@ -179,7 +179,7 @@ def _why_kept(gold: Gold, layout: Layout, state: GoldState, settings: GoldSettin
         if metadata["query_id"] != state.batch.query_id:
             break  # the first micro-batch of a query replaces all rows
         before = metadata.get("declared")
-        if before and (found := changed(before, meaning(gold))):
+        if before and (found := changed_attributes(before, meaning(gold))):
             return f"version {version} and those before are of another declaration: {', '.join(found)}"
     return ""
 

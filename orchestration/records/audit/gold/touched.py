@@ -14,7 +14,7 @@ from common.delta.commit import Commit
 from common.delta.log import LogReader
 from gold.aggregate.stateful import groups_of
 from gold.aggregate.windows import END
-from gold.query import Context
+from gold.table.context import Context
 from orchestration.records.audit.gold.state import Excuse
 from orchestration.records.audit.offset_places import read_files
 from orchestration.records.audit.offset_ranges import all_exist

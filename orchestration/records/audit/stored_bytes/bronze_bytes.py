@@ -64,7 +64,6 @@ def byte_faults(
     Where commits have no digest of their rows, files are compared with theirs.
 
     Args:
-        bronze: The table's commits.
         is_counted: Whether each offset has its row: a missing one is told with its offset.
     """
     found, wanted = proven(spark, bronze), _digests(bronze.commits)

@@ -24,7 +24,6 @@ def changed_files(path: str, table: str, query: str, log: TableLog | None = None
     """The fault of a table of which files are gone, or have other bytes than when they were written.
 
     Args:
-        query: The table whose query writes it.
         log: The commits whose files are compared; None: all live files are.
     """
     if not (wrong := wrong_files(path, log)):

@@ -10,7 +10,7 @@ import pytest
 
 from common.declare import Aggregate, View
 from common.errors import MedallionError
-from gold.table.declaration_marks import changed, meaning
+from gold.table.declaration_marks import changed_attributes, meaning
 from tests.support.drawn.edits import Edit, draw_edit
 from tests.support.drawn.expressions import Column, Drawer, letter_of
 from tests.support.drawn.kept_view import Frames
@@ -43,7 +43,7 @@ def _is_change(edit: Edit, *, of_view: bool) -> bool:
         )
         for text in (edit.before, edit.after)
     )
-    return changed(one, other) != ()
+    return changed_attributes(one, other) != ()
 
 
 @pytest.mark.long

@@ -20,7 +20,7 @@ from common.delta.match.checkpoint_repair import plan_repair
 from common.delta.micro_batch import MicroBatch
 from common.errors import CheckpointMismatchError
 from gold.query import side_steps as gold_side_steps
-from silver.query import side_steps as silver_side_steps
+from silver.write.writer import side_steps as silver_side_steps
 from tests.golden import archive
 
 ARCHIVES = sorted(archive.FOLDER.glob(f"*{archive.SUFFIX}"))

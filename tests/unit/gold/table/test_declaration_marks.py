@@ -26,7 +26,7 @@ from common.declare import (
     Window,
     Within,
 )
-from gold.table.declaration_marks import changed, meaning
+from gold.table.declaration_marks import changed_attributes, meaning
 
 READS = "silver.orders"
 COUNTS = Aggregate("counts", reads=READS, by=["k"], measures={"n": "count(*)", "m": "max(v)"})
@@ -56,7 +56,7 @@ PAIRS = Join(
     ],
 )
 def test_the_same_in_other_words_means_the_same(gold: Gold, other: dict[str, Any]) -> None:
-    assert changed(meaning(gold), meaning(replace(gold, **other))) == ()
+    assert changed_attributes(meaning(gold), meaning(replace(gold, **other))) == ()
 
 
 @pytest.mark.parametrize(
@@ -82,16 +82,21 @@ def test_the_same_in_other_words_means_the_same(gold: Gold, other: dict[str, Any
     ],
 )
 def test_anything_else_is_told_by_its_attribute(gold: Gold, other: dict[str, Any]) -> None:
-    assert changed(meaning(gold), meaning(replace(gold, **other))) == tuple(other)
+    assert changed_attributes(meaning(gold), meaning(replace(gold, **other))) == tuple(other)
 
 
 def test_an_operation_may_be_named_besides_but_not_do_something_else() -> None:
     """One of no known kind was refused until then, so nothing in the table was made of it."""
     known = meaning(replace(COPY, upserts=["c"], deletes=["d"], ignores=["m"]))
-    assert changed(known, meaning(replace(COPY, upserts=["c", "r"], deletes=["d"], ignores=["m", "t"]))) == ()
-    assert changed(known, meaning(replace(COPY, upserts=["c"], deletes=["d", "m"], ignores=[]))) == (
-        "ignores 'm'",
+    assert (
+        changed_attributes(
+            known, meaning(replace(COPY, upserts=["c", "r"], deletes=["d"], ignores=["m", "t"]))
+        )
+        == ()
     )
+    assert changed_attributes(
+        known, meaning(replace(COPY, upserts=["c"], deletes=["d", "m"], ignores=[]))
+    ) == ("ignores 'm'",)
 
 
 def test_functions_have_no_text() -> None:
@@ -114,11 +119,19 @@ def test_a_statement_in_a_file_means_what_the_file_has(tmp_path: Path) -> None:
 
     before = marks("select k, count(*) as n from silver.orders group by k")
     assert (
-        changed(before, marks("select k, count(*) as n\nfrom silver.orders group by k", kept="by key")) == ()
+        changed_attributes(
+            before, marks("select k, count(*) as n\nfrom silver.orders group by k", kept="by key")
+        )
+        == ()
     )
-    assert changed(before, marks("-- orders\nSELECT k, count(*) AS n FROM silver.orders GROUP BY k")) == ()
-    assert changed(before, marks("select k, max(v) as n from silver.orders group by k")) == ("sql",)
-    assert changed({**before, "kept": "a mark of before"}, before) == ()
+    assert (
+        changed_attributes(before, marks("-- orders\nSELECT k, count(*) AS n FROM silver.orders GROUP BY k"))
+        == ()
+    )
+    assert changed_attributes(before, marks("select k, max(v) as n from silver.orders group by k")) == (
+        "sql",
+    )
+    assert changed_attributes({**before, "kept": "a mark of before"}, before) == ()
 
 
 @pytest.mark.parametrize(
@@ -134,7 +147,7 @@ def test_a_statement_in_a_file_means_what_the_file_has(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("place", ["sql", "where", "measures"])
 def test_white_space_and_comments_are_no_edit(before: str, now: str, place: str) -> None:
-    assert changed(_marks(before, place), _marks(now, place)) == ()
+    assert changed_attributes(_marks(before, place), _marks(now, place)) == ()
 
 
 @pytest.mark.parametrize(
@@ -164,7 +177,7 @@ def test_white_space_and_comments_are_no_edit(before: str, now: str, place: str)
 )
 @pytest.mark.parametrize("place", ["sql", "where", "measures"])
 def test_every_other_token_is_an_edit(before: str, now: str, place: str) -> None:
-    assert changed(_marks(before, place), _marks(now, place)) == (place,)
+    assert changed_attributes(_marks(before, place), _marks(now, place)) == (place,)
 
 
 def _marks(text: str, place: str) -> Mapping[str, str]:
@@ -176,14 +189,14 @@ def _marks(text: str, place: str) -> Mapping[str, str]:
 def test_marks_of_a_release_before_tell_edits_of_the_text_on_one_line() -> None:
     """Release 0.2.0 marked the text, and of a statement in a file the file's name."""
     now = meaning(View("some", sql="select  a from silver.orders"))
-    assert changed({"sql": _hash("select a from silver.orders")}, now) == ()
-    assert changed({"sql": _hash("select b from silver.orders")}, now) == ("sql",)
+    assert changed_attributes({"sql": _hash("select a from silver.orders")}, now) == ()
+    assert changed_attributes({"sql": _hash("select b from silver.orders")}, now) == ("sql",)
     before = {
         "reads": _hash(READS),
         "by": _hash({"k": "k"}),
         "measures": _hash({"m": "max(v)", "n": "count(*)"}),
     }
-    assert changed(before, meaning(COUNTS)) == ()
+    assert changed_attributes(before, meaning(COUNTS)) == ()
 
 
 def _hash(value: Any) -> str:

@@ -13,11 +13,12 @@ from rich.progress import Progress
 
 from common.machine.terminal import packed, say, wrapped
 from medallion import Pipeline, Topic
+from orchestration.access.query.record_place import Place
 from orchestration.change.backfill.catch_up import _bar_columns
 from orchestration.cli.grid import Column, Grid
 from orchestration.cli.records.quarantine_output import group_table
 from orchestration.cli.run import demo_output
-from orchestration.records.quarantine.contents import Group, Place
+from orchestration.records.quarantine.contents import Group
 
 TIME = datetime(2026, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC)
 

@@ -7,7 +7,8 @@ from typing import Any
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from common.declare import Stateful
-from gold.query import marks_of, why_undefined
+from common.declare.gold_statement import why_undefined
+from gold.table.declaration_marks import meaning
 from orchestration.author.check.gold import gold_scopes
 
 
@@ -39,11 +40,11 @@ def test_its_columns_are_those_that_the_processor_emits() -> None:
 
 def test_what_its_rows_mean() -> None:
     """Another key, output, mode or time is another table; another class has no text."""
-    assert marks_of(stateful()).keys() == {"reads", "key", "output"}
+    assert meaning(stateful()).keys() == {"reads", "key", "output"}
     begun = stateful(initial="/lake/former", processor=Beginning)
-    assert marks_of(begun).keys() == {"reads", "key", "output", "initial"}
-    assert marks_of(stateful(processor=Beginning)) == marks_of(stateful())
-    assert marks_of(stateful(mode="update", event_time="at", timers="processing_time")).keys() == {
+    assert meaning(begun).keys() == {"reads", "key", "output", "initial"}
+    assert meaning(stateful(processor=Beginning)) == meaning(stateful())
+    assert meaning(stateful(mode="update", event_time="at", timers="processing_time")).keys() == {
         "reads", "key", "output", "mode", "event_time", "timers"
     }  # fmt: skip
     assert why_undefined(stateful()) == "a processor of the pipeline emits its rows"

@@ -30,8 +30,8 @@ from common.delta.micro_batch import MicroBatch
 from common.delta.published_pointer import publish_version
 from common.delta.table import ERASED
 from common.streaming.query import Stream
-from gold.query import Context
 from gold.source.carried_on import carried_on
+from gold.table.context import Context
 from orchestration.access.progress.rows_read import streamed_tables
 from orchestration.records.audit.gold.changes import gold_faults, history_faults, published_faults
 from orchestration.records.audit.gold.state import Excuse, excuse_of, newest_state

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from common.declare import Json, Pipeline, Silver, Topic
-from orchestration.records.trace.tables import Place
+from orchestration.access.query.record_place import Place
 from orchestration.records.trace.trace import Trace
 from tests.support.oracles.proof import Check, checks
 from tests.unit.orchestration.records.small_lake import SmallLake

@@ -18,12 +18,13 @@ from typer.testing import CliRunner
 from common.config.paths import Layout
 from common.errors import TableMissingError, UsageError
 from orchestration.access.declaration.load_file import load_pipeline
+from orchestration.access.query.record_place import Place
 from orchestration.access.query.shown_values import escaped, escaped_start
 from orchestration.cli.options import register
 from orchestration.cli.records import quarantine as module
 from orchestration.cli.records.quarantine_output import row_lines
 from orchestration.records.quarantine.added import QuarantinedMeanwhile
-from orchestration.records.quarantine.contents import Place, Row, select_silver_tables
+from orchestration.records.quarantine.contents import Row, select_silver_tables
 from tests.unit.orchestration.access.query.test_duckdb_views import PIPELINE
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, 250_000, UTC)

@@ -21,10 +21,11 @@ from common.config.paths import Layout
 from common.declare import Aggregate, Pipeline, Session, View
 from common.errors import UsageError
 from orchestration.access.declaration.load_file import load_pipeline
+from orchestration.access.query.record_place import Place
 from orchestration.access.query.shown_values import plain
 from orchestration.cli.main import app
 from orchestration.cli.records.trace_output import tree
-from orchestration.records.trace.tables import Place, Tables
+from orchestration.records.trace.tables import Tables
 from orchestration.records.trace.trace import MOST_WHOLE, Trace
 from orchestration.records.trace.words import in_words
 from tests.conftest import make_settings
