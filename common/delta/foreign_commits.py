@@ -71,6 +71,7 @@ class CommitWatch:
     begins_with_state: bool = False  # whether a first start reads the table as it is, and no former commit
     # Whether a rebuild of the table has the query filled again where it cannot follow.
     outlives_rebuilds: bool = False
+    refill: str = ""  # the checkpoint of a writer that is rebuilt by beginning anew; empty: it is not
     takes_appends: bool = False  # whether the table is declared to have rows that other programs append
     _past: int = field(init=False, default=-1)
     _next: int = field(init=False)
@@ -138,13 +139,19 @@ class CommitWatch:
         return self.takes_appends or is_own(commit, self.writer)
 
     def _is_made_good(self, commit: Commit) -> bool:
-        """Whether a rebuild has taken a commit's rows away since, and the query has none of them.
+        """Whether a rebuild has taken a commit's rows away since, or will at this start, and the query has
+        none of them.
 
         One that follows changes reads how they go; one that does not begins after the rebuild.
         """
         if not self.outlives_rebuilds or (commit.version > self._past and self.reads_appends()):
             return False
-        return any(REBUILT in one.metadata for one in LogReader(self.path).commits(commit.version + 1))
+        later = [one.metadata for one in LogReader(self.path).commits(commit.version + 1)]
+        if self.refill:
+            # Its first micro-batch replaces all rows; the next one is the first if none is committed.
+            anew = (one.get("query") == self.writer and one.get("batch_id") == 0 for one in later)
+            return Checkpoint(self.refill).last_committed() is None or any(anew)
+        return any(REBUILT in one for one in later)
 
     def _change_refused(self, commit: Commit, named: str) -> str:
         layer = self.reader.partition(".")[0]
@@ -164,8 +171,8 @@ class CommitWatch:
 
     def _append_refused(self, commit: Commit, named: str) -> str:
         rows = "rows" if commit.rows is None else f"{commit.rows:,} rows"
-        is_silver = self.outlives_rebuilds and self.writer.startswith("silver.")
-        away = f"To have them taken away again: medallion rebuild {self.writer}. " if is_silver else ""
+        is_mended = self.outlives_rebuilds and (self.writer.startswith("silver.") or self.refill)
+        away = f"To have them taken away again: medallion rebuild {self.writer}. " if is_mended else ""
         return (
             f"{self._named(commit)} appended {rows}, and {self.writer} has not written it. {self.reader} "
             f"would take these rows for new events, also where {self.table} has them already. See what it "

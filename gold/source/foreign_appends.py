@@ -80,6 +80,9 @@ def _watches(context: Context, gold: Gold | Publish) -> Iterator[CommitWatch]:
             begins_with_state=not gold.reading.has_start,
             outlives_rebuilds=isinstance(gold, Gold)
             and not (isinstance(gold, Custom) or gold.reads_in_order),
+            refill=context.checkpoint(declared)
+            if isinstance(declared, Gold) and not isinstance(declared, Custom)
+            else "",
         )
 
 

@@ -295,7 +295,8 @@ def _with_values(audit: _Audit, content: ContentAudit, account: Account, logs: S
         whole = replace(content, proof=replace(content.proof, is_whole=True))
         wrong = audit.wrong | _wrong_gold(fault for _, fault in compared if fault is not None)
         below = frozenset[str]().union(*(read_for(audit.pipeline, table) for table in wrong))
-        if of_silver or silver.table in below:
+        is_sampled = silver.each is not None or account.offsets > content.proof.few_rows
+        if is_sampled and (of_silver or silver.table in below):
             of_silver, more = _value_faults(audit, whole, account, logs)
         compared = tuple(_compared_whole(whole, audit.gold, compared, below))
     of_gold = [fault for _, fault in compared if fault is not None]

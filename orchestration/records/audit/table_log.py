@@ -128,6 +128,12 @@ def read_log(table: str, path: str, query: str, first: int = 0) -> TableLog:
     return TableLog(table, path, tuple(table_commit(one, query) for one in commits), oldest <= first, base)
 
 
+def most_rows(path: str, version: int | None) -> float:
+    """How many rows a version has at most, by its files; infinitely many where one has no number of rows."""
+    rows = [file.rows for file in LogReader(path).live_files(version)]
+    return sum(float("inf") if one is None else one for one in rows)
+
+
 def table_commit(commit: Commit, query: str) -> TableCommit:
     """A commit with its metadata, which is empty if the engine did not write it."""
     metadata = commit.metadata

@@ -152,7 +152,7 @@ def test_neither_accuses_a_table_after_any_operation(spark: Any, tmp_path: Path,
         life.append(values)
     life.proceed()
     compared = proven(life.said())
-    assert compared[SILVER]
+    assert any(table == SILVER for table, _ in compared)
     for operation in chance.sample(OPERATIONS, len(OPERATIONS)):
         operation(life)
         life.proceed()
@@ -162,9 +162,9 @@ def test_neither_accuses_a_table_after_any_operation(spark: Any, tmp_path: Path,
         wrong = [one for one in rows if one.verdict == "different"]
         assert not wrong, (operation.__name__, wrong)
         lost = compared - proven(rows)
-        assert not lost, (operation.__name__, lost, [one for one in rows if one.about in lost])
+        assert not lost, (operation.__name__, lost, [one for one in rows if one.verdict != "equal"])
 
 
-def proven(rows: list[Check]) -> Counter[str]:
-    """How many checks of each table end with equal."""
-    return Counter(one.about for one in rows if one.verdict == "equal")
+def proven(rows: list[Check]) -> Counter[tuple[str, str]]:
+    """How often each check of a table ends with equal; of what it names after a colon there may be more."""
+    return Counter((one.about, one.check.partition(":")[0]) for one in rows if one.verdict == "equal")

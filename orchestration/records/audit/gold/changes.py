@@ -73,7 +73,7 @@ def history_faults(silver: Silver, tables: Sequence[Gold], layout: Layout) -> It
     for gold in tables:
         path, checkpoint = layout.table_path(gold.table), layout.checkpoint_path(gold.table)
         if (lost := lost_commits(gold.table, path, checkpoint)) is not None:
-            yield Fault("lost commit", lost, table=gold.table)
+            yield Fault("lost commit", lost, table=gold.table, command=lost.rpartition(". ")[2])
     for declared in (silver, *tables):
         last = last_commit_metadata(layout.table_path(declared.table), declared.table) or {}
         positions, commits = last.get("positions") or (), last.get(SOURCE_COMMITS) or ()

@@ -68,9 +68,10 @@ def difference(
     names = [name for name in have.columns if name in want.columns and name not in without]
     kinds = {field.name: field.dataType for field in have.schema}
     both = _weighted(have, want, names, kinds)
+    if both.isEmpty():
+        return None
+    both.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        if not both.limit(1).count():
-            return None
         return _by_key(_beyond_tolerance(both, names, _rounded(kinds, rounded)), key or names)
     finally:
         both.unpersist()
@@ -87,7 +88,6 @@ def _weighted(
         .groupBy(*_columns(names))
         .agg(F.sum(_WEIGHT).alias(_WEIGHT))
         .where(f"{_WEIGHT} <> 0")
-        .persist(StorageLevel.MEMORY_AND_DISK)
     )
 
 
@@ -111,7 +111,7 @@ def open_rows(
     """
     names = [name for name in have.columns if name in want.columns]
     kinds = {field.name: field.dataType for field in have.schema}
-    both = _weighted(have, want, names, kinds)
+    both = _weighted(have, want, names, kinds).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         floats = _rounded(kinds, rounded)
         differing = _beyond_tolerance(both, names, floats)

@@ -30,6 +30,7 @@ from orchestration.records.audit.table_log import (
     TableLog,
     by_others,
     foreign_commits,
+    most_rows,
     put_back,
     read_log,
 )
@@ -74,7 +75,13 @@ class SilverValues:
 
     def found(self) -> tuple[list[Fault], list[str]]:
         """One fault per table that has other values than its records give; and what was not compared."""
-        bronze = [self._rows(source) for source in self.silver.sources]
+        try:
+            return self._found([self._rows(source) for source in self.silver.sources])
+        finally:
+            for one in vars(self).pop("_judged", ()):  # there are none where nothing was compared
+                one.unpersist()
+
+    def _found(self, bronze: Sequence[DataFrame]) -> tuple[list[Fault], list[str]]:
         faults, notes, allowed = list[Fault](), list[str](), self.allowed
         if allowed.why:
             where = f" of records before {allowed.text}" if allowed.are_any else ""
@@ -103,7 +110,8 @@ class SilverValues:
         if table not in self.versions or self.silver.each is not None:
             return
         have = self._rows(table)
-        if not self.proof.is_whole and sum(one.count() for one in bronze) > PARTS * self.proof.few_rows:
+        most = sum(map(self._most_rows, self.silver.sources))
+        if not self.proof.is_whole and most > PARTS * self.proof.few_rows:
             part = random.randrange(PARTS)  # noqa: S311  # which part is looked at is no secret
             if (some := key_range(have, "offset", part)) is not None:
                 have, bronze = have.where(some), [one.where(some) for one in bronze]
@@ -130,7 +138,7 @@ class SilverValues:
             is_of_now = F.col("rule_version") == rules_version(self.silver)
             by_reasons = is_of_now & ~may_pass & self.allowed.condition(*PLACE)
         own = have.where(by_verdict | by_reasons)
-        judged = (self._builder.judged(one.join(own, list(PLACE), "left_semi")) for one in bronze)
+        judged = self._judge([one.join(own, list(PLACE), "left_semi") for one in bronze])
         told = (*(f"{META}.{name}" for name in PLACE), VERDICT, REASONS)
         now = reduce(DataFrame.unionByName, (one.select(*told) for one in judged))
         has_verdict = F.col("verdict").eqNullSafe(F.col(VERDICT))
@@ -164,11 +172,14 @@ class SilverValues:
         reader = self.spark.read.format("delta").option("versionAsOf", self.versions[table])
         return reader.load(self.layout.table_path(table))
 
+    def _most_rows(self, table: str) -> float:
+        return most_rows(self.layout.table_path(table), self.versions[table])
+
     def _fault(self, table: str, bronze: Sequence[DataFrame]) -> tuple[Fault, Sequence[Fault]] | None:
         """The fault of a table, and those of the bronze tables from which it follows."""
-        have = self._rows(table).where(self.allowed.condition(*COORDINATES))
-        if not (count := have.count()):
+        if not (count := self._most_rows(table)):
             return None
+        have = self._rows(table).where(self.allowed.condition(*COORDINATES))
         differing = self._differing(*self._part(have, bronze, count)).persist()
         try:
             topic, partition, offset = (F.col(name) for name in COORDINATES)
@@ -228,7 +239,7 @@ class SilverValues:
         return faults, unproven
 
     def _part(
-        self, have: DataFrame, bronze: Sequence[DataFrame], count: int
+        self, have: DataFrame, bronze: Sequence[DataFrame], count: float
     ) -> tuple[DataFrame, Sequence[DataFrame]]:
         """The rows that are compared, and the records of which some are theirs: no other is to be parsed."""
         if count <= self.proof.few_rows:
@@ -245,7 +256,7 @@ class SilverValues:
 
     def _differing(self, have: DataFrame, bronze: Sequence[DataFrame]) -> DataFrame:
         """The coordinates of rows whose record gives other values, or is rejected where that can be told."""
-        judged = [self._builder.judged(one) for one in bronze]
+        judged = self._judge(bronze)
         want = reduce(DataFrame.unionByName, map(accepted_frame, judged))
         place = row_coordinates(have.columns)
         names = [
@@ -269,6 +280,17 @@ class SilverValues:
         return differing.union(
             mine.select(*place).join(reduce(DataFrame.union, rejected), list(place), "left_semi")
         )
+
+    def _judge(self, bronze: Sequence[DataFrame]) -> Sequence[DataFrame]:
+        """Records as today's declaration judges them, perhaps with others."""
+        return self._judged or [self._builder.judged(one) for one in bronze]
+
+    @cached_property
+    def _judged(self) -> Sequence[DataFrame]:
+        """All records of its bronze tables, judged once, where they are few; else none."""
+        if sum(map(self._most_rows, self.silver.sources)) > self.proof.few_rows:
+            return ()
+        return [self._builder.judged(self._rows(source)).persist() for source in self.silver.sources]
 
     @cached_property
     def _builder(self) -> Builder:

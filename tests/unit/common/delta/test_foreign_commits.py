@@ -130,3 +130,20 @@ def test_rows_that_a_rebuild_has_taken_away_again_stop_no_query_that_outlives_it
     append(tmp_path, None, 3)
     with pytest.raises(ForeignChangeError, match=r"version 3 .* appended"):
         watch(tmp_path, **follows).look()
+
+
+def test_rows_go_again_where_the_query_that_wrote_their_table_begins_anew(tmp_path: Path) -> None:
+    """A gold table is rebuilt by its first micro-batch, which replaces all rows."""
+    table, checkpoint = tmp_path / "table", tmp_path / "checkpoint"
+    for folder in ("commits", "offsets"):
+        (checkpoint / folder).mkdir(parents=True)
+    append(table, OWN)
+    append(table, None, 2)
+    follows: dict[str, Any] = {"follows_changes": True, "outlives_rebuilds": True, "refill": str(checkpoint)}
+    watch(table, **follows).look()
+    (checkpoint / "commits" / "7").write_text("v1\n{}")
+    with pytest.raises(ForeignChangeError, match=r"away again: medallion rebuild bronze\.orders\. To have"):
+        watch(table, **follows).look()
+    told = CommitProperties(custom_metadata={"userMetadata": OWN})  # of micro-batch 0
+    write_deltalake(str(table), pa.table({"n": [1]}), mode="overwrite", commit_properties=told)
+    watch(table, **follows).look()

@@ -8,7 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from common.declare import ConsoleSink, Gold, Json, Lookup, Pipeline, Publish, Rule, Silver, Topic, View
 from common.delta.checkpoint import DeltaPosition
@@ -31,6 +33,7 @@ from orchestration.records.audit.table_log import (
     TableLog,
     by_others,
     missing_batches,
+    most_rows,
     put_back,
     table_commit,
 )
@@ -532,7 +535,8 @@ def test_silver_and_gold_below_a_wrong_gold_table_are_compared_whole(monkeypatch
     monkeypatch.setattr(audits, "_value_faults", values)
     nothing: Any = None
     content = ContentAudit(nothing, SHOP, nothing, GoldProof(nothing))
-    account = Account("silver.orders", "bronze.orders", {}, None, "", 0, (), ())
+    many = PartitionAccount("orders", 0, 0, 10_001, {})
+    account = Account("silver.orders", "bronze.orders", {}, None, "", 0, (many,), ())
     audit = audits._Audit(
         nothing, SHOP, ORDERS, nothing, made_of(SHOP, ORDERS), None, lambda _: None, (), content
     )
@@ -546,6 +550,9 @@ def test_silver_and_gold_below_a_wrong_gold_table_are_compared_whole(monkeypatch
     # Of a fault in a sample the named range has to cover all wrong rows.
     audits._with_values(replace(of_other, silver=LATER, wrong=frozenset()), content, account, ())
     assert sampled[-1] == ("silver.later", True)
+    few = replace(account, partitions=(replace(many, end=10_000),))
+    audits._with_values(replace(of_other, silver=LATER), content, few, ())
+    assert sampled[-1] == ("silver.later", False)  # so few rows are compared whole in any case
 
 
 def test_a_value_that_differs_from_changed_bytes_has_no_command_that_would_spread_them() -> None:
@@ -603,3 +610,13 @@ def test_each_kind_of_fault_has_a_next_step() -> None:
     for name in sorted(names):
         account = Account("silver.x", "bronze.x", {}, None, "", 0, (), (Fault(name, "it is wrong"),))
         assert f"  {name}: it is wrong\n    next: " in str(error([account])), name
+
+
+def test_how_many_rows_a_version_has_at_most_is_known_without_a_read(tmp_path: Path) -> None:
+    path = str(tmp_path)
+    for rows in (3, 4):
+        write_deltalake(path, pa.table({"a": range(rows)}), mode="append")
+    assert [most_rows(path, version) for version in (0, 1)] == [3, 7]
+    last = tmp_path / "_delta_log" / f"{1:020}.json"
+    last.write_text(re.sub(r'"stats":"(\\.|[^"\\])*"', '"stats":null', last.read_text()))
+    assert most_rows(path, 1) == float("inf")

@@ -141,6 +141,19 @@ def test_a_table_whose_source_went_back_is_a_fault(layout: Layout) -> None:
     assert fault.text.endswith("medallion recover gold.counted")
 
 
+def test_a_table_without_its_newest_commits_has_a_remedy(layout: Layout) -> None:
+    checkpoint = Path(layout.checkpoint_path("gold.latest"))
+    (checkpoint / "commits").mkdir(parents=True)
+    (checkpoint / "metadata").write_text('{"id": "q"}')
+    (checkpoint / "commits" / "1").touch()
+    assert list(history_faults(SILVER, PIPELINE.gold, layout)) == []
+    (checkpoint / "commits" / "2").touch()
+    (fault,) = history_faults(SILVER, PIPELINE.gold, layout)
+    assert (fault.name, fault.table) == ("lost commit", "gold.latest")
+    assert fault.text.endswith(fault.command)
+    assert fault.command.endswith(": medallion recover gold.latest")
+
+
 def test_a_version_that_was_published_before_an_erasure_is_a_fault_until_a_newer_one_is(
     layout: Layout,
 ) -> None:
