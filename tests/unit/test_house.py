@@ -22,7 +22,7 @@ MOST_FILES_IN_A_FOLDER = 15
 
 BUDGET = {
     "bronze": 1052,
-    "common": 850,
+    "common": 849,
     "common/config": 2038,
     "common/declare": 4633,
     "common/delta": 5884,
@@ -38,14 +38,14 @@ BUDGET = {
     "java": 11628,
     "orchestration": 33,
     "orchestration/access": 6857,
-    "orchestration/author": 9017,
+    "orchestration/author": 9018,
     "orchestration/change": 4561,
-    "orchestration/cli": 8431,
+    "orchestration/cli": 8440,
     "orchestration/install": 1319,
     "orchestration/observe": 6308,
     "orchestration/quality": 3114,
-    "orchestration/records": 13917,
-    "orchestration/run": 5660,
+    "orchestration/records": 13916,
+    "orchestration/run": 5658,
     "silver": 4154,
 }
 """The most lines of each wing, docstrings and comments included.

@@ -162,7 +162,7 @@ def require_replayable(silver: Silver, layout: Layout) -> int:
     if version is None:
         raise missing(layout, silver)
     if not delta_table.exists(path):
-        raise TableMissingError(silver.table, path, "Run its job first: medallion run silver.")
+        raise TableMissingError(silver.table, path)
     return version
 
 

@@ -23,6 +23,7 @@ from common.schema.ddl import Field
 from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.access.kafka.capture_file import sample_capture
 from orchestration.access.kafka.topic_sample import Sampled, chunks
+from orchestration.author.check.notes import notes
 from orchestration.author.check.pipeline import check
 from orchestration.author.propose import value_shapes
 from orchestration.author.propose.described import Described
@@ -60,6 +61,7 @@ def loaded(proposal: Proposal, folder: Path) -> Any:
     file.write_text(render("made", [proposal]))
     pipeline = load_pipeline(file)
     assert check(pipeline) == ()
+    assert notes(pipeline) == ()
     return pipeline
 
 
@@ -732,6 +734,7 @@ def test_init_on_the_captured_feed_keeps_every_event(name: str, tmp_path: Path) 
     assert done.exit_code == 0, done.output
     pipeline = load_pipeline(output)
     assert check(pipeline) == ()
+    assert notes(pipeline) == ()
     (silver,) = pipeline.silver
     assert [gold.name for gold in pipeline.gold if isinstance(gold, Upsert)] == [f"{name}_latest"]
     with gzip.open(file) as lines:
