@@ -95,10 +95,8 @@ def loss_words(loss: TimeToLoss, lag: Lag, *, is_running: bool) -> tuple[str, To
     A job that runs reads them long before a loss that is weeks away. Of a stopped one it is told until when
     it has to be started.
     """
-    if not lag.count or loss.seconds is None:
+    if not lag.count or loss.seconds is None or loss.is_never:
         return "", "plain"
-    if loss.is_never:
-        return "unread data is never lost", "plain"
     if loss.seconds >= LATER_SECONDS:
         return "" if is_running else f"unread data is kept for another {duration(loss.seconds)}", "plain"
     tone: Tone = "bad" if loss.seconds < SOON_SECONDS else "warn"
