@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from common.machine.terminal import count_of
 from orchestration.observe.status.model import Lag, QueryNow, Status, TableStatus, TimeToLoss
 
 SOON_SECONDS, LATER_SECONDS = 24 * 3600.0, 7 * 24 * 3600.0
@@ -180,11 +181,6 @@ def rate_words(per_second: float) -> str:
     """A rate with as many digits as it takes: what was read, however slowly, is not 0 rows/s."""
     digits = next((count for least, count in _DIGITS if per_second >= least), 0 if not per_second else 3)
     return f"{max(per_second, 0.001 if per_second else 0.0):,.{digits}f} rows/s"
-
-
-def count_of(count: int, unit: str) -> str:
-    """A number with its unit, which stands in the plural."""
-    return f"{count:,} {unit[:-1] if count == 1 else unit}"
 
 
 def unread_words(count: int, unit: str) -> str:
