@@ -32,7 +32,7 @@ BUDGET = {
     "common/schema": 1976,
     "common/spark": 1909,
     "common/sql": 5303,
-    "common/streaming": 2616,
+    "common/streaming": 2610,
     "common/typed": 1923,
     "gold": 6862,
     "java": 11628,
@@ -45,7 +45,7 @@ BUDGET = {
     "orchestration/observe": 6302,
     "orchestration/quality": 3114,
     "orchestration/records": 13920,
-    "orchestration/run": 5658,
+    "orchestration/run": 5664,
     "silver": 4154,
 }
 """The most lines of each wing, docstrings and comments included.
