@@ -149,7 +149,7 @@ class TableAudit:
         ranges = self._ranges(progress, sources)
         self._add_log_faults(progress, ranges)
         offsets = sum(one.end - one.first for one in ranges.values())
-        self.say(f"{silver.table}: {count_of(offsets, 'offsets')}")
+        self.say(f"{silver.table}: looking for {count_of(offsets, 'offsets')}")
         placed = rows.locate_rows(
             self.spark,
             sources,
