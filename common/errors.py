@@ -84,10 +84,8 @@ def nearest(word: str, known: Iterable[str]) -> str:
     names = sorted(set(known))
     if near := _near(word, names):
         return f"did you mean {' or '.join(map(repr, near))}?"
-    if not names:
-        return "there are none"
-    shown = ", ".join(names[:_SHOWN])
-    return f"known: {shown}{', …' if len(names) > _SHOWN else ''}"
+    shown = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
+    return f"known: {shown}" if names else "there are none"
 
 
 def if_text(name: str) -> str:
@@ -274,8 +272,9 @@ class CatalogError(TableError):
 class TableMissingError(TableError):
     """A table that must exist does not."""
 
-    def __init__(self, table: str, path: str, advice: str) -> None:
+    def __init__(self, table: str, path: str, advice: str = "") -> None:
         self.table, self.path = table, path
+        advice = advice or "No micro-batch has written it; to fill it: medallion backfill, or medallion up."
         super().__init__(f"{table} does not exist yet (looked in {path}). {advice}")
 
 

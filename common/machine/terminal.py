@@ -112,6 +112,11 @@ def _filled(lead: str, atoms: Iterable[str], width: int, indent: str, used: int)
     return lines
 
 
+def count_of(count: int, unit: str) -> str:
+    """A number with its unit, which stands in the plural: ``1 row``, ``2,000 keys or groups``."""
+    return f"{count:,} " + (re.sub(r"s\b", "", unit) if count == 1 else unit)
+
+
 def megabytes(size_bytes: int) -> str:
     """A size for people: ``46 MB``, ``0.2 MB``; rounded up below 10 MB, so that it is never 0."""
     millions = size_bytes / 1_000_000

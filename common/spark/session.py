@@ -21,6 +21,7 @@ from common.java.compile_sources import reader_jar
 from common.java.find_java import Java, find_java, trims_native_heap
 from common.java.jar_cache import require, session_sets
 from common.machine import event_log, lease_owner, processes
+from common.machine.console import awaited
 from common.machine.file_modes import umask
 from common.machine.stop_signals import hangup_ignored, interrupt_with
 from common.schema import avro as avro_schema
@@ -101,7 +102,7 @@ def build_session(
     if not settings.spark.fsync:
         options.append("-Dmedallion.disk.volatile=true")
     conf = session_conf(settings, app, log_dir, jars, options, submitted)
-    with umask(settings.umask):  # the JVM inherits it
+    with umask(settings.umask), awaited("Spark"):  # the JVM inherits the umask
         session = _launch(conf, log_dir / f"{app}.log", jvm.output_file(log_dir, app))
     if compiled == "all" and (child := jvm.process(session)) is not None:
         processes.let_others_first(child.pid, _OPTIMIZER)

@@ -15,7 +15,7 @@ from rich.text import Text
 from common.machine.terminal import packed
 
 _GAP = 3
-_MILLISECONDS = re.compile(r"(\d\d:\d\d:\d\d)\.\d{3}")
+_MILLISECONDS = re.compile(r"(\d\d:\d\d:\d\d)\.\d{3,6}")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -115,6 +115,7 @@ def main() -> None:
     except typer.Abort:
         code = _INTERRUPTED
     except _USAGE_ERROR as error:
+        _name_options(error)
         error.show()  # type: ignore[attr-defined]  # every ClickException can
         code = UsageError.exit_code
         json_output.print_error(UsageError(error.format_message()))  # type: ignore[attr-defined]
@@ -131,6 +132,13 @@ def main() -> None:
     if code == _INTERRUPTED and was_interrupted():
         say("interrupted")
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _name_options(error: Any) -> None:
+    """Behind a word that the command has no place for: the options that take one."""
+    if "extra argument" in error.message and error.ctx is not None:
+        taking = [one.opts[0] for one in error.ctx.command.params if not getattr(one, "is_flag", True)]
+        error.message += f". Options of {error.ctx.command_path} that take a word: {', '.join(taking)}"
 
 
 def _words() -> list[str]:

@@ -42,7 +42,7 @@ def pin(layout: Layout, table: str, version: int | None = None, since: int | Non
     path = layout.table_path(table)
     newest = LogReader(path).latest_version()
     if newest is None:
-        raise TableMissingError(table, path, "Fill it first: medallion up, or medallion backfill.")
+        raise TableMissingError(table, path)
     version = newest if version is None else version
     if since is not None and not 0 <= since <= version:
         raise UsageError(

@@ -7,6 +7,15 @@ from common.declare import Pipeline
 from common.machine.console import say
 from orchestration.access.declaration.field_use import FieldSampler
 
+_RENAMED = (
+    "If a field was renamed, add its new name to the schema and the columns; until then such columns are "
+    "null. If not, add it to the schema alone: that ends this line"
+)
+_GONE = (  # each field of the newest row is declared
+    "It is null in rows that are written from then on. To end this line, take it out of the schema and the "
+    "columns"
+)
+
 
 class FieldNotices:
     """Compares bronze's newest records with silver's schemas, outside of any micro-batch."""
@@ -26,8 +35,5 @@ class FieldNotices:
             if self._said.get(silver.table) == gone:
                 continue
             self._said[silver.table] = gone
-            say(
-                f"{silver.table}: of {silver.read_text}, {use.text()}. If a field was renamed, add its new "
-                "name to the schema and the columns; until then such columns are null. If not, add it to the "
-                "schema alone: that ends this line"
-            )
+            what = _RENAMED if use.unknown else _GONE
+            say(f"{silver.table}: of {silver.read_text}, {use.text()}. {what}")

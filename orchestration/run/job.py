@@ -390,9 +390,7 @@ def announced_session(
 ) -> Iterator[SparkSession]:
     """As ``session_of``; says that Spark has started."""
     began = time.monotonic()
-    with ExitStack() as stack:
-        with awaited("Spark"):
-            spark = stack.enter_context(session_of(settings, layout, name, compiled))
+    with session_of(settings, layout, name, compiled) as spark:
         took = f"{time.monotonic() - began:.1f} s"
         say(f"Spark {spark.version} on {spark.sparkContext.master}, started in {took}")
         yield spark

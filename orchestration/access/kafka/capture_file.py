@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import itertools
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from shlex import quote
 
 from common.declare import Message
 from common.errors import UsageError, nearest
@@ -56,25 +58,36 @@ def read_keyed_capture(path: Path, key_field: str) -> KeyedMessages:
 def read_capture(path: Path, key_field: str | None = None) -> Iterator[Message]:
     """The messages of a file of JSON lines, in order; a ``.gz`` file is decompressed.
 
-    A message's value is the unchanged line without its line feed. The key is the text at ``key_field``, such
+    A message's value is the unchanged line without its line feed; a mark of UTF-8 before the first one is of
+    the file, and no part of it. The key is the text at ``key_field``, such
     as ``properties.url``, where a dot leads into an object or is part of a name. The key is null if the line
     has no such field or is not JSON.
 
     Raises:
-        UsageError: The file cannot be read; names the line.
+        UsageError: The file cannot be read, or is UTF-16; names the line.
     """
     names = key_field.split(".") if key_field else ()
     number = 0
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as lines:
-            for number, line in enumerate(lines, start=1):  # noqa: B007  # the error message uses it
-                value = line.removesuffix(b"\n")
+            for number, line in enumerate(lines, start=1):
+                value = (line if number > 1 else _without_mark(path, line)).removesuffix(b"\n")
                 yield Message(_key(value, names), value)
     except (OSError, EOFError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise UsageError(
             f"{path}: cannot be read after line {number} ({why}). Give --from-file a whole file."
         ) from error
+
+
+def _without_mark(path: Path, first: bytes) -> bytes:
+    if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        other = path.with_stem(f"{path.stem}-utf8")
+        raise UsageError(
+            f"{path} is UTF-16; write it as UTF-8: iconv -f UTF-16 -t UTF-8 {quote(str(path))} > "
+            f"{quote(str(other))}"
+        )
+    return first.removeprefix(codecs.BOM_UTF8)
 
 
 def sample_capture(path: Path, count: int) -> list[Message]:

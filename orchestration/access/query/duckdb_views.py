@@ -266,7 +266,7 @@ def _explained(
         if table not in tables:
             return UsageError(f"{table}: no such table in this pipeline; {nearest(table, tables)}")
         if table not in written:
-            advice = _NOT_YET.get(table, "Its job has not written a first micro-batch.")
+            advice = _NOT_YET.get(table, "")
             if table.endswith(SUFFIX):
                 advice = "No version has passed its quality suite yet; see: medallion quality status"
             return TableMissingError(table, layout.table_path(table), advice)

@@ -136,7 +136,7 @@ def _of_offsets(pipeline: Pipeline, layout: Layout, source: str) -> Source | Non
     path = layout.table_path(reads[0].table)
     version = latest_version(path)
     if version is None:
-        raise TableMissingError(reads[0].table, path, "It is filled by: medallion run bronze.")
+        raise TableMissingError(reads[0].table, path)
     database = Database()
     rows = database.connection.execute(
         'SELECT topic, "partition", "offset", kafka_timestamp, key, value, headers '  # noqa: S608  # our own path, quoted

@@ -35,6 +35,7 @@ _GROUP = re.compile(
     r"(?i)(^|_)(thread|parent|root|group|conversation|session|room|channel|repo|repository|user|author|account|"
     r"actor|owner|post|link|topic|batch)_?(id|key|uuid|no|number)$"
 )
+_IDENTIFYING = ("string", "bigint", "decimal(38,0)")
 _ZONE = re.compile(r"(?i)(^|_)(tz|tzone|time_?zone)$")
 _ZONE_NAME = re.compile(r"UTC|[A-Z][A-Za-z]+/[A-Za-z_]+(/[A-Za-z_]+)?")
 _CHANGED = re.compile(r"(?i)updat|modif|chang|version")
@@ -294,7 +295,7 @@ class DocumentTables:
         return [
             name
             for name, leaf in self.by_name.items()
-            if leaf.is_always and leaf.shape.type in ("string", "bigint") and leaf.is_identifier
+            if leaf.is_always and leaf.shape.type in _IDENTIFYING and leaf.is_identifier
         ]
 
     def _key_of_whole_messages(self, about: str) -> None:
@@ -314,7 +315,7 @@ class DocumentTables:
             name
             for name, leaf in self.by_name.items()
             if leaf.is_always
-            and leaf.shape.type in {"string", "bigint", "date", "timestamp"}
+            and leaf.shape.type in {*_IDENTIFYING, "date", "timestamp"}
             and not set(leaf.shape.kinds) & {"object", "array"}
         ]
 
@@ -468,7 +469,9 @@ def note_of(leaf: Leaf) -> str:
         return f"{unit} since 1970, by its values: {fits}"
     if shape.layout:
         order = "; day or month first? no value tells" if time_layouts.is_ambiguous(shape.layouts) else ""
-        return f"{fits} {shape.layout}{order}; read as UTC: else to_utc_timestamp(…, 'Europe/Berlin')"
+        if not shape.layout.endswith("X"):
+            order += "; read as UTC: else to_utc_timestamp(…, 'Europe/Berlin')"
+        return f"{fits} {shape.layout}{order}"
     if not shape.seen:
         return "only null in the sample"
     if shape.is_local_time:

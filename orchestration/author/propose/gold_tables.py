@@ -46,13 +46,15 @@ def known_operation() -> str:
 
 
 def per_day(table: str, event_time: str) -> list[str]:
-    """Number of events per day."""
+    """Number of events per day, from which rows that silver deletes or replaces are taken back."""
+    day = f"cast({quoted(event_time)} as date)"
     return [
-        "Aggregate(",
+        "View(",
         f"    {literal(f'{table}_per_day')},  # grain: one row per day",
-        f'    reads="silver.{table}",',
-        f"    by={{{literal('day')}: {literal(f'cast({quoted(event_time)} as date)')}}},",
-        '    measures={"events": "count(*)"},',
+        '    sql="""',
+        f"        select {day} as day, count(*) as events",
+        f"        from silver.{table} group by {day}",
+        '    """,',
         "),",
     ]
 

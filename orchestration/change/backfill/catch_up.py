@@ -29,7 +29,7 @@ from common.declare import Stream as StreamSource
 from common.delta.checkpoint import Checkpoint, delta_position, kafka_position
 from common.delta.log import LogReader
 from common.errors import MedallionError
-from common.machine.console import err, say
+from common.machine.console import awaited, err, say
 from common.streaming.query import RunningQuery, Stream, Unbuilt
 from orchestration.access.kafka import client as kafka
 from orchestration.access.progress.rows_read import Offsets, RowsRead, begins_later, streamed_sources
@@ -115,7 +115,8 @@ def _run_layer(job: Job, layer: Layer, each: Callable[[Stream], Stream | None]) 
             if chosen is not None:
                 yield chosen
 
-    job.supervisor.start(counted(), available_now=True)
+    with awaited(f"the start of the queries of {layer}"):
+        job.supervisor.start(counted(), available_now=True)
     began = time.monotonic()
     with _Bars(layer, totals, counts, job.stop.is_requested, commits) as bars:
         # The list is read at every poll: a query that was restarted is another object.
@@ -137,8 +138,7 @@ class _Commits:
     def __init__(self, path: str, query: str) -> None:
         self._path, self._query, self._version = path, query, -1
         with suppress(MedallionError):  # the query's own start reports a table that cannot be read
-            version = LogReader(path).latest_version()
-            self._version = -1 if version is None else version
+            self._version = -1 if (latest := LogReader(path).latest_version()) is None else latest
 
     def added(self) -> int | None:
         """Rows of the files that its new commits have added; None if it has made none, or none is known."""

@@ -23,6 +23,7 @@ from common.declare import Aggregate, Gold, Join, Pipeline, Session, Silver, Sta
 from common.declare.intervals import length_of
 from common.delta.checkpoint import Checkpoint
 from common.machine.storage_folder import StorageFolder
+from common.machine.terminal import count_of
 from common.streaming.query import RunningQuery
 
 
@@ -41,7 +42,8 @@ class Tail:
         until = "" if self.watermark is None else f" (watermark {self.watermark:%Y-%m-%d %H:%M:%SZ})"
         if self.holds_back:
             return f"{self.table}: {self.rows:,} {self.holds_back}{until}"
-        return f"{self.table}: everything is written; its state has {self.rows:,} keys or groups{until}"
+        has = count_of(self.rows, "keys or groups")
+        return f"{self.table}: everything is written; its state has {has}{until}"
 
 
 def tails(pipeline: Pipeline, queries: Sequence[RunningQuery]) -> Iterator[Tail]:

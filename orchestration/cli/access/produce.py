@@ -19,6 +19,7 @@ from common.declare import Message, Pipeline, Topic
 from common.errors import UsageError, nearest
 from common.machine.console import err, out, say
 from common.machine.stop_signals import handled
+from common.machine.terminal import count_of
 from orchestration.access.declaration.context import Context
 from orchestration.access.declaration.environment import refuse_in_sandbox
 from orchestration.access.kafka.producer import Produced, Receipts, produce
@@ -141,7 +142,7 @@ def _fill(
             )
         skipped = sum(ends.values()) if skip is None else skip
         if skipped:
-            say(f"{topic}: skipping the first {skipped:,} messages")
+            say(f"{topic}: skipping the first {count_of(skipped, 'messages')}")
             next(itertools.islice(messages, skipped, skipped), None)  # before the time of the run starts
             if hasattr(messages, "keyless"):
                 messages.keyless = 0
@@ -295,12 +296,12 @@ def _progress(name: str) -> Iterator[Callable[[Produced], None]]:
 
 
 def _line(name: str, now: Produced) -> str:
-    return f"{name}: {now.messages:,} messages, {now.bytes / 1e6:,.1f} MB, {now.rate:,.0f}/s"
+    return f"{name}: {count_of(now.messages, 'messages')}, {now.bytes / 1e6:,.1f} MB, {now.rate:,.0f}/s"
 
 
 def _print_report(report: Report) -> None:
     done = report.produced
-    sent = f"{report.topic}: {done.messages:,} messages ({done.bytes / 1e6:,.1f} MB)"
+    sent = f"{report.topic}: {count_of(done.messages, 'messages')} ({done.bytes / 1e6:,.1f} MB)"
     line = f"{sent} delivered in {done.seconds:,.1f} s, {done.rate:,.0f}/s"
     out.print(line, markup=False, highlight=False, soft_wrap=True)
     if report.is_stopped:

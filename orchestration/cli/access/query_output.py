@@ -70,7 +70,7 @@ def plain(value: object) -> str:
         case bool():
             return "true" if value else "false"
         case datetime():
-            return shown_time(value)
+            return shown_time(value, "microseconds" if value.microsecond % 1000 else "milliseconds")
         case bytes():
             return value.decode("utf-8", "backslashreplace")
         case dict() | list():
@@ -79,11 +79,11 @@ def plain(value: object) -> str:
             return str(value)
 
 
-def shown_time(moment: datetime) -> str:
+def shown_time(moment: datetime, timespec: str = "milliseconds") -> str:
     """``2026-03-01 12:00:00.250Z``; without the Z where the column has no time zone."""
     aware = moment.tzinfo is not None
     local = moment.astimezone(UTC).replace(tzinfo=None) if aware else moment
-    return local.isoformat(sep=" ", timespec="milliseconds") + ("Z" if aware else "")
+    return local.isoformat(sep=" ", timespec=timespec) + ("Z" if aware else "")
 
 
 def _limited(answer: QueryResult, limit: int | None) -> Iterable[tuple[Any, ...]]:

@@ -274,7 +274,7 @@ def _print_proposal(proposal: Proposal) -> None:
     )
     say(f"  {len(proposal.columns)} columns; key {', '.join(proposal.key)}: {proposal.notes['key']}")
     say(f"  event time {proposal.event_time}: {proposal.notes['event_time']}; watermark {proposal.watermark}")
-    for remark in proposal.remarks if proposal.files is not None or proposal.format == "text" else ():
+    for remark in proposal.remarks:
         say(f"  {remark}")
     if proposal.parts:
         say(f"  a table per type of message: {', '.join(part.table for part in proposal.parts)}")

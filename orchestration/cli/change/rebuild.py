@@ -12,7 +12,7 @@ from common.delta.log import LogReader
 from common.delta.maintenance.retention import expired_topics
 from common.errors import UsageError
 from common.machine.console import say
-from common.machine.terminal import visible
+from common.machine.terminal import count_of, visible
 from common.spark import jvm
 from orchestration.access.declaration.context import Context
 from orchestration.access.declaration.lineage import sources, written_by
@@ -141,7 +141,7 @@ def _expired_rows(ready: Context, silver: Silver) -> dict[str, int]:
 
 def _print_comparison(silver: Silver, found: Comparison) -> None:
     for table, rows in found.live.items():
-        say(f"{table}: {rows:,} rows before, {found.shadow[table]:,} now")
+        say(f"{table}: {count_of(rows, 'rows')} before, {found.shadow[table]:,} now")
     before, now = found.checksums
     say(f"checksum of {silver.table}: {before} before, {now} now")
     say(f"rows of {silver.table}: {found.added:,} new, {found.removed:,} gone, {found.changed:,} changed")

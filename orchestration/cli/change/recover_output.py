@@ -7,6 +7,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from common.machine.terminal import count_of
 from orchestration.access.query.shown_values import part
 from orchestration.cli.observe.status_output import bytes_text
 
@@ -77,7 +78,7 @@ def effort_text(effort: Effort, *, knows_bytes: bool = True) -> str:
         return "the number of rows is not known, because a table that it reads is damaged or gone"
     speed = "at the speed of its last micro-batches" if effort.is_measured else "at a usual speed"
     size = f", {bytes_text(effort.bytes)}" if knows_bytes else ""
-    return f"{effort.rows:,} rows{size}, {_time_text(effort.seconds)} {speed}"
+    return f"{count_of(effort.rows, 'rows')}{size}, {_time_text(effort.seconds)} {speed}"
 
 
 def _time_text(seconds: float) -> str:

@@ -86,6 +86,7 @@ def audit(
     if script is not None:
         _write_script(ready, silvers, script, is_partial=as_json or gold or since is not None)
         return
+    audits.require_bronze(silvers, ready.layout)
     asked = ask_holder(
         ready, [one.table for one in silvers], "audit", {"table": table, "since": since, "gold": gold}
     )

@@ -65,11 +65,19 @@ def table(account: Account) -> Grid:
 def verdict(accounts: Sequence[Account]) -> str:
     """The last line of an audit without a fault; it says so if the topics were not compared."""
     elements = " and each of their elements" if any(one.each for one in accounts) else ""
-    offsets = f"{sum(one.offsets for one in accounts):,} offsets, each{elements} in exactly one place"
-    offsets += _gold(accounts)
+    offsets = f"{_offsets(accounts):,} offsets, each{elements} in exactly one place"
+    offsets += (" of each silver table that reads it" if len(accounts) > 1 else "") + _gold(accounts)
     if reasons := dict.fromkeys(one.not_compared for one in accounts if one.not_compared):
         return f"the tables balance: {offsets}; not compared with Kafka: {'; '.join(reasons)}"
     return f"balanced: {offsets}"
+
+
+def _offsets(accounts: Sequence[Account]) -> int:
+    """The offsets of all accounts; those of tables that read the same records are counted once."""
+    found: dict[tuple[str, int], int] = {}
+    for one in (one for account in accounts for one in account.partitions):
+        found[one.topic, one.partition] = max(one.offsets, found.get((one.topic, one.partition), 0))
+    return sum(found.values())
 
 
 def notes(account: Account) -> Iterator[str]:
@@ -146,7 +154,7 @@ def document(accounts: Sequence[Account]) -> dict[str, Any]:
     """The JSON document that ``medallion audit --json`` prints."""
     return {
         "balanced": not any(one.faults for one in accounts),
-        "offsets": sum(one.offsets for one in accounts),
+        "offsets": _offsets(accounts),
         "tables": [
             {
                 "table": one.table,

@@ -13,6 +13,7 @@ import typer
 
 from common.errors import UsageError
 from common.machine.console import page, say
+from common.machine.terminal import count_of
 from orchestration.access.declaration.context import Context
 from orchestration.cli.json_output import print_document
 from orchestration.cli.options import JsonOption, command_named
@@ -73,7 +74,7 @@ def erase(
                 erasure.carry_out(say)
     found, is_done = done
     if is_done:
-        say(f"erased {found.records:,} records")
+        say(f"erased {count_of(found.records, 'records')}")
     if as_json:
         from orchestration.cli.records.erase_output import document
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.text import Text
 
+from common.machine.terminal import count_of
 from orchestration.cli.grid import Column, Grid
 from orchestration.records.erasure.erase import Plan
 
@@ -23,7 +24,7 @@ def table(plan: Plan) -> Grid:
 
 def notes(plan: Plan) -> Iterator[str]:
     """The records, and what becomes of gold."""
-    yield f"{plan.records:,} records of Kafka, by topic, partition and offset"
+    yield f"{count_of(plan.records, 'records')} of Kafka, by topic, partition and offset"
     if plan.cut_off is not None:
         yield f"an erasure before this one was cut off: its {plan.cut_off:,} records are among them"
     if plan.again:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from common.machine.terminal import count_of
 from orchestration.access.query.shown_values import escaped, escaped_start, iso, part
 from orchestration.cli.access.query_output import shown_time
 from orchestration.cli.grid import Column, Grid
@@ -115,7 +116,7 @@ def row_document(row: Row, *, is_full: bool) -> dict[str, Any]:
 def replay_lines(done: Replay) -> list[str]:
     """The result of a replay."""
     would = "would " if done.is_dry_run else ""
-    among = f"{done.selected:,} quarantined rows (version {done.version})"
+    among = f"{count_of(done.selected, 'quarantined rows')} (version {done.version})"
     lines = [f"{done.table}: {done.judged:,} of {among} judged again"]
     if done.older:
         lines.append(

@@ -11,6 +11,7 @@ import typer
 from common.declare import Silver
 from common.errors import UsageError
 from common.machine.console import say
+from common.machine.terminal import count_of
 from orchestration.access.declaration.context import Context
 from orchestration.access.declaration.lineage import sources
 from orchestration.access.history.effort import Effort, effort_of, effort_of_range
@@ -106,7 +107,7 @@ def _restate(ready: Context, silver: Silver, records: RecordRange, *, as_json: b
     if as_json:
         print_document({"table": silver.table, "range": records.options, **asdict(done)})
         return
-    say(f"{silver.table}: {done.records:,} records were judged again")
+    say(f"{silver.table}: {count_of(done.records, 'records')} judged again")
     for table, numbers in done.changes.items():
         say(f"{table}: {_changes_text(numbers)}")
     for table in done.again:

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from common.machine.terminal import count_of
 from orchestration.access.history.takeovers import kills, takeover_text, without_standby
 from orchestration.observe.status.model import NEEDS_A_PERSON, UNKNOWN_SECONDS, Status, TableStatus
 from orchestration.observe.status.words.state import (
     LATER_SECONDS,
     SOON_SECONDS,
-    count_of,
     deletes_words,
     duration,
 )

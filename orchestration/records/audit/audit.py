@@ -119,6 +119,17 @@ def select_tables(pipeline: Pipeline, table: str | None) -> tuple[Silver, ...]:
     return (named.get(table) or named[f"silver.{table}"],)
 
 
+def require_bronze(silvers: Sequence[Silver], layout: Layout) -> None:
+    """Refuse an audit of silver tables whose bronze tables are not all there; asked without Spark.
+
+    Raises:
+        TableMissingError: A bronze table does not exist yet.
+    """
+    for source in (each for silver in silvers for each in silver.sources):
+        if LogReader(layout.table_path(source)).latest_version() is None:
+            raise TableMissingError(source, layout.table_path(source))
+
+
 def audit(spark: SparkSession, pipeline: Pipeline, silver: Silver, layout: Layout, **options: Any) -> Account:
     """The account of one silver table; see ``audit_all``."""
     (account,) = audit_all(spark, pipeline, (silver,), layout, **options)
@@ -155,6 +166,7 @@ def audit_all(  # noqa: PLR0913  # the options of the command
         TableMissingError: Bronze does not exist yet.
         AccountError: A data file that a table's log names is missing.
     """
+    require_bronze(silvers, layout)
     content = None if gold is None else ContentAudit(spark, pipeline, layout, gold)
     found: list[Account] = []
     for silver in silvers:
@@ -461,18 +473,10 @@ def _faults_behind(audit: _Audit, after: Mapping[str, int]) -> tuple[tuple[Fault
 def _counted(
     audit: _Audit, pins: Pins, decision: Decision, start: StartingPoint | None
 ) -> tuple[Sequence[TableAudit], Sequence[PartitionAccount]]:
-    """The audit of a state for each bronze table that silver reads, and the account of all partitions.
-
-    Raises:
-        TableMissingError: A bronze table does not exist yet.
-    """
+    """The audit of a state for each bronze table that silver reads, and the account of all partitions."""
     from orchestration.records.audit.count_offsets import own_records  # loaded when it is used
 
     states = pins_of_sources(pins, audit.silver, audit.layout)
-    for one in states:
-        if one.bronze.version is None:
-            advice = "Fill it first: medallion run bronze."
-            raise TableMissingError(one.bronze.table, one.bronze.path, advice)
     owns = own_records(audit.spark, states) if len(states) > 1 else [""]
     parts = [
         _table_audit(audit, topic, state, decision, start, own)

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from common.declare import Bronze, Silver
 from common.delta.maintenance.retention import ExpiredTopic
+from common.machine.terminal import count_of
 from common.rows.rows import Rows
 from common.rows.spark_rows import SparkRows
 from common.sql.quoting import spark_text
@@ -148,7 +149,7 @@ class TableAudit:
         ranges = self._ranges(progress, sources)
         self._add_log_faults(progress, ranges)
         offsets = sum(one.end - one.first for one in ranges.values())
-        self.say(f"{silver.table}: {offsets:,} offsets")
+        self.say(f"{silver.table}: looking for {count_of(offsets, 'offsets')}")
         placed = rows.locate_rows(
             self.spark,
             sources,

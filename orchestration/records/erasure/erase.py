@@ -35,6 +35,7 @@ from common.delta import table as delta_table
 from common.delta.lease.local_leases import Leases
 from common.delta.log import LogReader
 from common.errors import TableMissingError, UsageError, nearest
+from common.machine.terminal import count_of
 from common.rows.rows import Rows
 from common.spark.step_progress import steps_reported
 from orchestration.access.declaration.lineage import connected, read_by
@@ -359,6 +360,6 @@ def unread(layout: Layout, silver: Silver) -> str:
     for source, position in zip(silver.sources, now.positions, strict=False):
         waiting = LogReader(layout.table_path(source)).backlog(position)
         if waiting.files:
-            rows = "records" if waiting.rows is None else f"{waiting.rows:,} records"
+            rows = "records" if waiting.rows is None else count_of(waiting.rows, "records")
             return f"{silver.table} has yet to read {rows} of {source}"
     return ""

@@ -93,7 +93,7 @@ def given(
     """
     pins = pin(silver, layout)
     if pins.bronze.version is None:
-        raise TableMissingError(silver.source, pins.bronze.path, "Fill it first: medallion run bronze.")
+        raise TableMissingError(silver.source, pins.bronze.path)
     progress = bronze_progress(pins.bronze, pins.position)
     lost = read_gaps(layout, topic.table)
     erased = LogReader(layout.table_path(ERASED)).latest_version()

@@ -236,11 +236,7 @@ def _rule_version(silver: Silver) -> str:
 
 def missing(layout: Layout, silver: Silver) -> TableMissingError:
     """The error for a quarantine table that was never written."""
-    return TableMissingError(
-        silver.quarantine,
-        layout.table_path(silver.quarantine),
-        "Its job has not written a first micro-batch: medallion run silver.",
-    )
+    return TableMissingError(silver.quarantine, layout.table_path(silver.quarantine))
 
 
 def _source(database: Database, layout: Layout, silver: Silver) -> str | None:

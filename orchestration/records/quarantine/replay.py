@@ -23,6 +23,7 @@ from common.delta import table as delta_table
 from common.delta.changes import same
 from common.delta.log import LogReader
 from common.errors import TableMissingError, UsageError
+from common.machine.terminal import count_of
 from common.rows.spark_rows import SparkRows
 from orchestration.records.quarantine import elements
 from orchestration.records.quarantine.contents import missing
@@ -129,7 +130,7 @@ def replay(  # noqa: PLR0913  # one per option
     result = Replay(silver.table, pinned, selected, dropped, older, is_dry_run=is_dry_run)
     if not (to_judge := selected - dropped - older):
         return result
-    say(f"judging {to_judge:,} rows of {silver.quarantine} at version {pinned}")
+    say(f"judging {count_of(to_judge, 'rows')} of {silver.quarantine} at version {pinned}")
     with ExitStack() as stack:
         judged = persisted(stack, _judge_again(spark, rows.where(has_payload & ~is_skipped), silver, layout))
         decided = persisted(stack, _with_outcome(judged, silver, delta_table.newest(spark, path)))
@@ -162,7 +163,7 @@ def require_replayable(silver: Silver, layout: Layout) -> int:
     if version is None:
         raise missing(layout, silver)
     if not delta_table.exists(path):
-        raise TableMissingError(silver.table, path, "Run its job first: medallion run silver.")
+        raise TableMissingError(silver.table, path)
     return version
 
 
@@ -262,7 +263,7 @@ class _Move:
         count, newest_ms = fresh.agg(F.count("*"), newest_ms).collect()[0]
         if not count:
             return
-        say(f"inserting {count:,} rows into {silver.table}")
+        say(f"inserting {count_of(count, 'rows')} into {silver.table}")
         counts = {"inserted": int(count)}
         metadata = self._metadata(silver.table, counts=counts, newest_event_ms=int(newest_ms))
         path = self.layout.table_path(silver.table)
@@ -274,7 +275,7 @@ class _Move:
     def delete(self, decided: DataFrame, result: Replay, say: Say) -> None:
         """Delete the rows that passed, and other tables' records, from quarantine."""
         quarantine, gone = self.silver.quarantine, result.passed + result.other
-        say(f"deleting {gone:,} rows from {quarantine}")
+        say(f"deleting {count_of(gone, 'rows')} from {quarantine}")
         counts = {"replayed": gone, "inserted": result.inserted, "duplicates": result.duplicates}
         if result.other:
             counts["other"] = result.other

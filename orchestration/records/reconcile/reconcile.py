@@ -94,7 +94,7 @@ def _compared(  # noqa: PLR0913, PLR0917  # what is compared, and whether again
     path = layout.table_path(wanted.table)
     newest = LogReader(path).latest_version()
     if newest is None:
-        raise TableMissingError(wanted.table, path, "Its job has not written a first micro-batch.")
+        raise TableMissingError(wanted.table, path)
     version = newest if wanted.version is None else wanted.version
     if version > newest:
         raise UsageError(f"{wanted.table} has no version {version} yet; its newest is {newest}.")

@@ -34,6 +34,7 @@ from common.delta.commit import DataFile
 from common.delta.delta_rs import ACTION, DELETED, UPDATED
 from common.delta.log import LogReader
 from common.errors import CheckpointMismatchError, UsageError
+from common.machine.terminal import count_of
 from common.rows.spark_rows import SparkRows
 from orchestration.access.declaration.lineage import readers_of
 from orchestration.access.progress.record_range import BRONZE, RecordRange
@@ -287,7 +288,7 @@ class _Restatement(ReplacedTable):
             if self.silver.dedupe != "exact":
                 at = F.ceil(F.unix_micros(self.silver.event_time) / 1000)
                 self.remember_keys(staged.where(F.col(ACTION) != DELETED).agg(F.max(at)).collect()[0][0])
-        self.say(f"{table}: writing {sum(numbers.values()):,} rows that differ")
+        self.say(f"{table}: writing what differs, {count_of(sum(numbers.values()), 'rows')}")
         metadata = self.metadata(table, record.run_id, counts=dict(numbers), records=record.options)
         rows, key = SparkRows(staged, sum(numbers.values())), coordinates_of(table)
         delta_merge.write_changes(rows, self.tables[table], metadata, key=key, numbers=numbers)

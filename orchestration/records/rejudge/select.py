@@ -13,7 +13,7 @@ from common.config.paths import Layout
 from common.declare import Silver
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint, DeltaPosition, delta_position
-from common.errors import SqlError, UsageError, first_line, if_text, nearest
+from common.errors import SqlError, UsageError, closest, first_line, if_text
 from common.sql.expression import analyze
 from silver.read.column_names import COORDINATES, PLACE
 from silver.write import first_load
@@ -55,8 +55,8 @@ def require_condition(where: str, table: str, path: str) -> None:
     for name in (one[0] for one in facts.columns if one[0].lower() not in known):
         if facts.subquery or not have:
             return  # Spark alone knows the columns
-        near = nearest(name, have).rstrip("?")
-        raise UsageError(f"--where: {table} has no column {name}; {near}. {if_text(name)} {columns}")
+        near = f"; did you mean {like!r}" if (like := closest(name, have)) else ""
+        raise UsageError(f"--where: {table} has no column {name}{near}. {if_text(name)} {columns}")
 
 
 def refuse_elements(silver: Silver, what: str, instead: str) -> None:

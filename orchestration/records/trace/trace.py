@@ -192,8 +192,7 @@ class Trace:
     def _source(self, table: str) -> str:
         source = self._tables.source(table)
         if source is None:
-            path = self._tables.layout.table_path(table)
-            raise TableMissingError(table, path, "Its job has not written a first micro-batch.")
+            raise TableMissingError(table, self._tables.layout.table_path(table))
         return source
 
     def _columns(self, table: str) -> dict[str, str]:

@@ -8,7 +8,8 @@ from collections import Counter
 
 _TIME = re.compile(
     r"(?P<a>\d{1,4})(?P<s>[/.-])(?P<b>\d{1,2})(?P=s)(?P<c>\d{1,4})"
-    r"(?:(?P<t>[T ])(?P<H>\d{1,2}):(?P<m>\d\d)(?P<sec>:(?P<S>\d\d))?(?P<half> ?[AaPp][Mm])?)?",
+    r"(?:(?P<t>[T ])(?P<H>\d{1,2}):(?P<m>\d\d)(?P<sec>:(?P<S>\d\d)(?P<part>[.,]\d{1,6})?)?"
+    r"(?P<half> ?[AaPp][Mm])?(?P<zone> ?(?:Z|[+-](?:0\d|1[0-3])(?P<colon>:?)[0-5]\d))?)?",
     re.ASCII,
 )
 _SECONDS = ":ss"
@@ -40,7 +41,9 @@ def _clock(found: re.Match[str]) -> str:
     hour = "h" if found["half"] else "H"
     half = "" if not found["half"] else " a" if found["half"].startswith(" ") else "a"
     between = "'T'" if found["t"] == "T" else " "
-    return f"{between}{hour}:mm{_SECONDS if found['sec'] else ''}{half}"
+    part = f"{found['part'][0]}SSSSSS" if found["part"] else ""
+    zone = "" if not found["zone"] else (" " * found["zone"].count(" ")) + ("XXX" if found["colon"] else "XX")
+    return f"{between}{hour}:mm{_SECONDS if found['sec'] else ''}{part}{half}{zone}"
 
 
 def _moment(found: re.Match[str], year: int, month: int, day: int) -> dt.datetime | None:
@@ -49,8 +52,10 @@ def _moment(found: re.Match[str], year: int, month: int, day: int) -> dt.datetim
         if not 1 <= hour <= _NOON:
             return None
         hour = hour % _NOON + (_NOON if found["half"].strip().lower() == "pm" else 0)
+    micros = int((found["part"] or ".")[1:].ljust(6, "0"))
     try:
-        return dt.datetime(year, month, day, hour, int(found["m"] or 0), int(found["S"] or 0), tzinfo=dt.UTC)
+        zone = dt.datetime.strptime((found["zone"] or "Z").strip(), "%z").tzinfo
+        return dt.datetime(year, month, day, hour, int(found["m"] or 0), int(found["S"] or 0), micros, zone)
     except ValueError:
         return None
 
@@ -89,7 +94,7 @@ def is_ambiguous(counts: Counter[str]) -> bool:
 
 
 def millis(text: str, pattern: str) -> int | None:
-    """The time of a text by a pattern, read as UTC, in milliseconds since 1970; None if it does not fit."""
+    """The time of a text by a pattern, in milliseconds since 1970; as UTC without an offset; None if none."""
     for one, moment in layouts(text).items():
         if one in {pattern, pattern.replace("[:ss]", ""), pattern.replace("[:ss]", _SECONDS)}:
             return int(moment.timestamp() * 1000)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from common.machine.terminal import count_of
 from orchestration.observe.status.model import Lag, QueryNow, Status, TableStatus, TimeToLoss
 
 SOON_SECONDS, LATER_SECONDS = 24 * 3600.0, 7 * 24 * 3600.0
@@ -95,10 +96,8 @@ def loss_words(loss: TimeToLoss, lag: Lag, *, is_running: bool) -> tuple[str, To
     A job that runs reads them long before a loss that is weeks away. Of a stopped one it is told until when
     it has to be started.
     """
-    if not lag.count or loss.seconds is None:
+    if not lag.count or loss.seconds is None or loss.is_never:
         return "", "plain"
-    if loss.is_never:
-        return "unread data is never lost", "plain"
     if loss.seconds >= LATER_SECONDS:
         return "" if is_running else f"unread data is kept for another {duration(loss.seconds)}", "plain"
     tone: Tone = "bad" if loss.seconds < SOON_SECONDS else "warn"
@@ -182,11 +181,6 @@ def rate_words(per_second: float) -> str:
     """A rate with as many digits as it takes: what was read, however slowly, is not 0 rows/s."""
     digits = next((count for least, count in _DIGITS if per_second >= least), 0 if not per_second else 3)
     return f"{max(per_second, 0.001 if per_second else 0.0):,.{digits}f} rows/s"
-
-
-def count_of(count: int, unit: str) -> str:
-    """A number with its unit, which stands in the plural."""
-    return f"{count:,} {unit[:-1] if count == 1 else unit}"
 
 
 def unread_words(count: int, unit: str) -> str:

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -18,6 +19,7 @@ from py4j.java_gateway import launch_gateway
 
 from common.config.settings import Settings
 from common.java.find_java import find_java
+from common.machine import console
 from common.spark import session as spark_session
 
 PATTERNS = re.findall(
@@ -119,3 +121,14 @@ def test_rows_of_a_long_job_go_before_the_optimization_of_code(
         (optimizing if is_optimizer else others).add(os.getpriority(os.PRIO_PROCESS, int(task.name)))
     assert optimizing == {expected}
     assert others == {os.getpriority(os.PRIO_PROCESS, 0)}
+
+
+def test_each_command_that_starts_spark_says_what_it_awaits(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(console, "_REPORT_SECONDS", 0.2)
+    monkeypatch.setattr(spark_session, "_launch", lambda *_: time.sleep(0.3))
+    monkeypatch.setattr(spark_session, "_log_python", lambda _: None)
+    monkeypatch.setattr(os, "environ", {**os.environ})
+    spark_session.build_session(Settings(), "audit", tmp_path, compiled="rows")
+    assert re.match(r"waiting for Spark, \d+ s so far\n", capsys.readouterr().err)

@@ -91,7 +91,7 @@ def said_of(ended: in_process.Ended, *, is_document: bool) -> str:
     if is_document:
         problems = json.loads(ended.stdout)["problems"]
         return "<br>".join(f"{one['code']}: {one['message']}" for one in problems)
-    return " ".join(ended.stderr.split()).partition("rror: ")[2]
+    return " ".join(ended.stderr.replace(str(Path.cwd()), "…").split()).partition("rror: ")[2]
 
 
 def test_where_the_newest_row_is_kept_a_replay_names_the_command_that_judges_again(

@@ -55,6 +55,7 @@ function short(n) {
   }
   return n < 10 && n % 1 ? n.toFixed(1) : whole(n);
 }
+const counted = (n, unit) => `${short(n)} ${n === 1 ? unit : `${unit}s`}`;
 function bytes(n) {
   if (n === null || n === undefined) return "?";
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -178,15 +179,15 @@ const number = (name, value, small, kind) => h("div", {}, h("dt", {}, name), h("
 function* facts(status, table) {
   yield `reads ${table.reads.join(", ")}`;
   if (table.exists) {
-    yield `${short(table.files)} ${table.files === 1 ? "file" : "files"}, ${bytes(table.bytes)}`;
+    yield `${counted(table.files, "file")}, ${bytes(table.bytes)}`;
     yield `version ${whole(table.version)}, committed ${age(since(status, table.committed_at))} ago`;
   }
   if (table.watermark_at) yield `watermark ${ago(status, table.watermark_at)}`;
   const last = table.query.last_batch;
-  if (last && last.state_rows !== null) yield `state ${short(last.state_rows)} rows, ${bytes(last.state_bytes)}`;
-  if (table.lag.files) yield `to read: ${short(table.lag.files)} ${table.lag.files === 1 ? "file" : "files"}, ${bytes(table.lag.bytes)}`;
+  if (last && last.state_rows !== null) yield `state ${counted(last.state_rows, "row")}, ${bytes(last.state_bytes)}`;
+  if (table.lag.files) yield `to read: ${counted(table.lag.files, "file")}, ${bytes(table.lag.bytes)}`;
   if (table.lag.note && table.lag.note !== table.fault) yield table.lag.note;
-  if (table.uncommitted && table.uncommitted.records) yield `${whole(table.uncommitted.records)} records in open transactions`;
+  if (table.uncommitted && table.uncommitted.records) yield `${counted(table.uncommitted.records, "record")} in open transactions`;
   if (table.words.unread && table.lag.count === 0) yield table.words.unread;
   if (table.words.loss) yield table.words.loss;
   if (table.quarantine && table.quarantine.rows) yield `quarantine ${short(table.quarantine.rows)}`;

@@ -209,6 +209,26 @@ def test_a_column_that_the_newest_row_of_a_database_lacks_is_said_at_once(
     assert (found.text() if found.is_rename else "") == said
 
 
+@pytest.mark.parametrize(
+    ("schema", "advice"),
+    [
+        ("city string", "add its new name to the schema"),
+        ("city string, town string", "take it out of the schema"),
+    ],
+)
+def test_the_log_says_what_ends_its_line_on_a_column(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch, schema: str, advice: str
+) -> None:
+    """A new name that is declared already is not to be added again."""
+    said: list[str] = []
+    monkeypatch.setattr(field_notices, "say", said.append)
+    row = {"id": "a", "at": "2026-03-01T12:00:00Z", "town": "Oslo"}
+    receive(layout, 1, raw=json.dumps({"op": "c", "ts_ms": 9, "before": None, "after": row}).encode())
+    FieldNotices(pipeline(value=Debezium(f"id string, at timestamp, {schema}")), layout).check()
+    (line,) = said
+    assert advice in line
+
+
 @pytest.mark.parametrize("newest", [0, 1])
 def test_the_newest_row_of_a_first_load_is_the_last_of_a_partition(layout: Layout, newest: int) -> None:
     """A load has rows of all times, by partition."""

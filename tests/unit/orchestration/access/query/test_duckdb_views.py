@@ -22,7 +22,7 @@ from common.errors import TableMissingError, UsageError
 from orchestration.access.query import duckdb_views as query_module
 from orchestration.access.query.duckdb_views import Database, QueryResult, count_reasons, run_query
 from orchestration.cli.access import query as module
-from orchestration.cli.access.query_output import print_table, write_json
+from orchestration.cli.access.query_output import print_table, write_csv, write_json
 from orchestration.cli.options import register
 from orchestration.records.audit.accepted_gaps import Gap, append_gaps
 
@@ -228,6 +228,13 @@ def test_a_table_wider_than_the_terminal_is_shown_row_by_row(layout: Layout) -> 
     print_table(answer, 5, Console(file=screen, force_terminal=True, color_system=None, width=60))
     lines = [line.split() for line in screen.getvalue().splitlines()]
     assert lines[:3] == [["row", "1"], ["narrow", "x"], ["a", "wide" * 10]]
+
+
+def test_csv_has_the_digits_of_a_time_that_json_has(layout: Layout) -> None:
+    times = "timestamptz '2026-03-01 12:00:00.123456Z' as at, timestamp '2026-03-01 12:00:00.25' as local"
+    out = StringIO()
+    write_csv(run_query(Database(), layout, TABLES, f"select {times}"), None, out)
+    assert out.getvalue().splitlines()[1] == "2026-03-01 12:00:00.123456Z,2026-03-01 12:00:00.250"
 
 
 def test_decimals_stay_exact(layout: Layout) -> None:

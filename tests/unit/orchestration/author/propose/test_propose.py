@@ -23,6 +23,7 @@ from common.schema.ddl import Field
 from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.access.kafka.capture_file import sample_capture
 from orchestration.access.kafka.topic_sample import Sampled, chunks
+from orchestration.author.check.notes import notes
 from orchestration.author.check.pipeline import check
 from orchestration.author.propose import value_shapes
 from orchestration.author.propose.described import Described
@@ -60,6 +61,7 @@ def loaded(proposal: Proposal, folder: Path) -> Any:
     file.write_text(render("made", [proposal]))
     pipeline = load_pipeline(file)
     assert check(pipeline) == ()
+    assert notes(pipeline) == ()
     return pipeline
 
 
@@ -186,6 +188,19 @@ def test_lines_text_and_bytes_are_proposed_as_such(tmp_path: Path) -> None:
     assert prose.value == "Text()"
     for proposal in (csv, prose, propose("t", sampled(b"one")), propose("t", sampled(b"\xff"))):
         loaded(proposal, tmp_path)
+
+
+def test_numbers_of_more_digits_than_a_long_has_identify_an_event() -> None:
+    made = propose("t", sampled(*({"id": 12345678901234567890123 + n, "value": 1} for n in range(3))))
+    assert (made.key, made.notes["key"][:28]) == (["id"], "distinguishes all 3 differen")
+
+
+def test_the_mark_of_an_editor_is_of_the_file_and_of_no_message(tmp_path: Path) -> None:
+    (file := tmp_path / "of windows.jsonl").write_bytes(b'\xef\xbb\xbf{"id": 1}\n\xef\xbb\xbf{"id": 2}\n')
+    assert [one.value for one in sample_capture(file, 9)] == [b'{"id": 1}', b'\xef\xbb\xbf{"id": 2}']
+    file.write_text('{"id": 1}\n', encoding="utf-16")
+    with pytest.raises(UsageError, match=r"iconv -f UTF-16 -t UTF-8 '.*of windows.jsonl' > '.*-utf8.jsonl'$"):
+        sample_capture(file, 9)
 
 
 def test_framed_avro_takes_its_columns_from_the_schema(tmp_path: Path) -> None:
@@ -732,6 +747,7 @@ def test_init_on_the_captured_feed_keeps_every_event(name: str, tmp_path: Path) 
     assert done.exit_code == 0, done.output
     pipeline = load_pipeline(output)
     assert check(pipeline) == ()
+    assert notes(pipeline) == ()
     (silver,) = pipeline.silver
     assert [gold.name for gold in pipeline.gold if isinstance(gold, Upsert)] == [f"{name}_latest"]
     with gzip.open(file) as lines:
@@ -800,6 +816,9 @@ def test_an_array_of_objects_gets_a_table_with_a_row_per_element(tmp_path: Path)
         (["29.02.2016 01:16:05", "1.3.2016 01:16"], "d.M.yyyy H:mm[:ss]", 2),
         (["2016/2/9T1:16"], "yyyy/M/d'T'H:mm", 1),
         (["1/31/2016 1:16 PM"], "M/d/yyyy h:mm a", 1),
+        (["2016-02-29T01:16:05+0200", "2016-02-29T01:16:05-0330"], "yyyy-M-d'T'H:mm:ssXX", 2),
+        (["2016-02-29 01:16:05,123"], "yyyy-M-d H:mm:ss,SSSSSS", 1),
+        (["29.2.2016 01:16 +05:30"], "d.M.yyyy H:mm XXX", 1),
         (["3/4/2016", "5/6/2016"], "d/M/yyyy", 2),
         ([*["29/2/2016 01:16"] * 198, "soon", "30/2/2016 01:16"], "d/M/yyyy H:mm", 198),
         ([*["29/2/2016 01:16"] * 90, *["soon"] * 10], "", 0),
@@ -807,7 +826,7 @@ def test_an_array_of_objects_gets_a_table_with_a_row_per_element(tmp_path: Path)
         (["2016-02-29 01:16:00"], "", 0),
         (["13/13/2016", "31/2/2016"], "", 0),
         (["1.2.3", "10.0.0.1"], "", 0),
-        (["1/1/2016 25:00", "1/1/2016 13:00 pm"], "", 0),
+        (["1/1/2016 25:00", "1/1/2016 13:00 pm", "2016-02-29T01:16:05+1500"], "", 0),
     ],
 )
 def test_times_are_seen_in_the_layouts_that_people_write(texts: list[str], pattern: str, number: int) -> None:

@@ -264,6 +264,10 @@ def test_an_account_as_text_and_as_a_document() -> None:
     assert (found["balanced"], found["offsets"], found["tables"][0]["totals"]["silver"]) == (False, 100, 75)
     assert found["tables"][0]["faults"][0]["examples"][19] == {"topic": "t", "partition": 0, "offset": 19}
     assert verdict([account]) == "balanced: 100 offsets, each in exactly one place"
+    other = replace(account, table="silver.lines", partitions=(PartitionAccount("t", 0, 0, 90, {}),))
+    told = "balanced: 100 offsets, each in exactly one place of each silver table that reads it"
+    assert verdict([account, other]) == verdict([other, account]) == told
+    assert document([account, other])["offsets"] == 100
 
 
 def test_other_tables_records_are_compared_with_the_counts_of_the_commits() -> None:
