@@ -1,8 +1,8 @@
 """The statements of TPC-H and TPC-DS, as DuckDB's extensions have them, and small lives of their tables.
 
 A statement is made a view as its author would: ``limit`` at its end goes, as a table has no order, and an
-output column without a name gets one. Values are drawn from the constants that the statements compare columns
-with, so that few rows meet every condition.
+output column has a name that a Delta table may have. Values are drawn from the constants that the statements
+compare columns with, so that few rows meet every condition.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from common.sql.statement import Statement, read_statement
 from tests.support.drawn.tables import Life, Row
 
 _LIMIT = re.compile(r"\s+limit\s+\d+\s*;?\s*$", re.IGNORECASE)
+_QUOTED = re.compile(r'"([^"]*)"')
 _NO_NAME = re.compile(r"has an output column without a name, (.*); give it", re.DOTALL)
 _KEYS = range(1, 7)
 """Values of what tables are joined by."""
@@ -74,7 +75,8 @@ def benchmark(name: str) -> Benchmark:
 
 
 def _as_view(sql: str, columns: Mapping[str, Mapping[str, str]]) -> str:
-    sql, names = _LIMIT.sub("", sql), {name: [*each] for name, each in columns.items()}
+    sql = _QUOTED.sub(lambda name: "`{}`".format(re.sub(r"\W+", "_", name[1])), _LIMIT.sub("", sql))
+    names = {name: [*each] for name, each in columns.items()}
     while True:
         try:
             read_statement(sql, names)
@@ -229,7 +231,7 @@ def answers(
                 connection.execute(f"INSERT INTO {table} SELECT * FROM loaded")
         for number in numbers:
             try:
-                found[number] = connection.execute(of.statements[number]).fetchall()
+                found[number] = connection.execute(of.statements[number].replace("`", '"')).fetchall()
             except duckdb.Error as error:
                 found[number] = error
     return found
