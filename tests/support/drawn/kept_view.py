@@ -197,7 +197,6 @@ class _Table:
         self._done(counts)
 
     def change(self, changes: Rows, path: str, batch: Any, counts: Any) -> None:
-        self._done(counts)
         frame = changes.frame
         names = [name for name in frame.columns if name != _WEIGHT]
         found = frame.select(_as_text(names).alias("row"), f"`{_WEIGHT}`").collect()
@@ -206,10 +205,11 @@ class _Table:
         lacked = {row: count for row, count in self.view.rows.items() if count < 0}
         assert not lacked, f"the table lacks rows that a change takes away: {lacked}"
         self.view.rows = +self.view.rows
+        self._done(counts)
 
     def replace(self, rows: Rows, keys: Rows | None, path: str, batch: Any, counts: Any) -> None:
-        self._done(counts)
         new = Counter(texts(rows.frame))
+        self._done(counts)  # not where the statement fails at a row: the next micro-batch reads both versions
         if keys is None:
             self.view.rows = new
             return
