@@ -2,7 +2,8 @@
 
 The session that the engine is given reads frames instead of Delta tables, and the view's table is a multiset
 in Python. All between the two is the engine's: what it makes of the statement at a start, which rows or keys
-a micro-batch touches, and the rows that it computes again.
+a micro-batch touches, and the rows that it computes again. A micro-batch that fails at a row leaves the table
+and its versions as they were, and the next one reads what both have.
 """
 
 from __future__ import annotations
