@@ -146,7 +146,7 @@ class CommitWatch:
         """
         if not self.outlives_rebuilds or (commit.version > self._past and self.reads_appends()):
             return False
-        later = [one.metadata for one in LogReader(self.path).commits(commit.version + 1)]
+        later = (one.metadata for one in LogReader(self.path).commits(commit.version + 1))
         if self.refill:
             # Its first micro-batch replaces all rows; the next one is the first if none is committed.
             anew = (one.get("query") == self.writer and one.get("batch_id") == 0 for one in later)
