@@ -368,7 +368,9 @@ def mend(engine: Engine, faults: Sequence[Fault], *, tables: int) -> None:
         typed.append(list(dict.fromkeys(first.values()))[:tables])
         for command in typed[-1]:
             type_in(engine, command)
-        engine.run("silver", "gold")
+        # After a RESTORE of bronze alone they stay stopped: a start refuses the commit that it took back.
+        if any("RESTORE TABLE" not in command for command in typed[-1]):
+            engine.run("silver", "gold")
         faults = faults_of(engine)
 
 
